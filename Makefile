@@ -6,7 +6,7 @@ VENV := .venv
 # Another interpreter for an environment of its own: make test INTERPRETER=python3.13 VENV=.venv-3.13
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
-CODE := app bench blueprints clients examples schemas jobs tests wsgi.py gunicorn.conf.py
+CODE := app bench blueprints clients examples schemas jobs docs/conf.py tests wsgi.py gunicorn.conf.py
 # For two cores: a third test process runs while the others wait for services that they have started.
 TEST_PROCESSES := 3
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
