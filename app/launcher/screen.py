@@ -35,7 +35,8 @@ def screen(services: Services, demo: Demo | None) -> str:
     ]
     if demo:
         within = f"printed here within {settings.webhook_spacing:g} seconds"
-        rows.insert(4, ("Events go to", f"http://127.0.0.1:{demo.receiver_port}/ (the demo's receiver, {within})"))
+        receiver = f"http://127.0.0.1:{demo.receiver_port}/events"
+        rows.insert(4, ("Events go to", f"{receiver} (the demo's receiver, {within})"))
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
     for title, body in _examples(services, demo) if demo else ():

@@ -8,8 +8,10 @@ from dataclasses import replace
 from email import message_from_bytes, policy
 
 import pytest
+from sqlalchemy import select
 
 from app import create_app
+from app.db.models import Webhook
 from app.launcher import demo as demos
 from app.launcher.demo import Demo
 from app.launcher.screen import screen
@@ -58,6 +60,12 @@ def test_its_message_that_must_arrive_has_no_opt_out_and_keeps_its_link(services
     (other,) = by_subject.values()
     assert (reset["List-Unsubscribe"], other["List-Unsubscribe-Post"]) == (None, "List-Unsubscribe=One-Click")
     assert "https://acme.example/reset?token=9f2c7be014d85a36" in reset.get_content()
+
+
+def test_its_receiver_is_shown_by_the_url_that_names_its_webhook(services: Services, demo: Demo) -> None:
+    with services.database.read() as session:
+        url = session.scalars(select(Webhook.url)).one()
+    assert f"Events go to  {url} (" in screen(services, demo)
 
 
 def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> None:
