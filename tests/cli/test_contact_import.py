@@ -298,6 +298,28 @@ def test_of_two_processes_with_the_same_import_one_goes_on(tenant: Tenant, custo
     assert number(tenant, ContactImport) == 1
 
 
+def test_a_contact_that_somebody_creates_meanwhile_is_updated(
+    cli: Cli, tenant: Tenant, customers: int, file: Path
+) -> None:
+    engine = tenant.services.database.engine
+    if not tenant.services.database.is_postgresql:
+        return  # one writer at a time: this cannot happen
+    meanwhile = [{"email": "ann@example.com", "plan": "gold"}]
+
+    def before_statement(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if meanwhile and statement.startswith("INSERT INTO contacts "):
+            tenant.new_contact(customers, **meanwhile.pop())
+
+    file.write_text("email,first_name\nann@example.com,Ann\n")
+    event.listen(engine, "before_cursor_execute", before_statement)
+    try:
+        assert imported(cli, file)[0] == "0 created, 1 updated, 0 unchanged\n"
+    finally:
+        event.remove(engine, "before_cursor_execute", before_statement)
+    assert meanwhile == []
+    assert names(cli) == {"ann@example.com": "Ann"}
+
+
 def test_no_transaction_of_an_import_is_long(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
     """Others can write between the chunks (docs/cli.md#while-the-service-runs)."""
     file.write_text("email\n" + "".join(f"p{row}@example.com\n" for row in range(1500)))
