@@ -124,10 +124,8 @@ class Worker(SimpleWorker):
         """Nothing to unsubscribe from."""
 
 
-def run(services: Services, queues: Sequence[str]) -> None:
+def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
     """Works until the process is asked to stop."""
-    stop = Stop(services.stopping)
-    stop.catch_signals()
     connection = connect_redis(services.settings.redis_url)
     delay, last_logged = 0.1, -LOG_INTERVAL
     while not stop.requested:
@@ -176,6 +174,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
         raise SystemExit(2)
     services = process_services()
+    stop = Stop(services.stopping)
+    stop.catch_signals()  # before a gateway may deliver anything
     queues = list(arguments) or list(JOBS)
     if SENDS in queues:
         _open_sender_worker(services)
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str]) -> None:
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)
-    run(services, queues)
+    run(services, queues, stop)
     close_sender_worker(services)
     services.database.close()
     logger.info("worker stopped")

@@ -17,6 +17,7 @@ from app.infrastructure import logs
 from app.services import make_services
 from app.settings import from_environment
 from jobs import worker
+from jobs.stop import Stop
 
 MARK = "a-callback-was-called"
 LONG_PAUSES = "--long-pauses"
@@ -51,4 +52,6 @@ def main(folder: Path, redis_url: str, *options: str) -> None:
     door = types.ModuleType("jobs.sends")
     door.drain = drain  # type: ignore[attr-defined]
     sys.modules["jobs.sends"] = door
-    worker.run(parts, ["sends"])
+    stop = Stop(parts.stopping)
+    stop.catch_signals()
+    worker.run(parts, ["sends"], stop)
