@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from app.db.models import DkimKey
+from app.db.models import DkimKey, Domain
 from app.network.lookup import is_address
 from app.settings import Settings
 from app.transports.email.dkim import record_name, record_value
@@ -18,7 +18,7 @@ LONGEST_STRING = 255
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `purpose` is `spf`, `dkim`, `dmarc`, `dmarc_reports`, `tls_reports` or `return_path`."""
+    """One record. `purpose` is `spf`, `dkim`, `dmarc`, `dmarc_reports`, `tls_reports`, `tracking` or `return_path`."""
 
     purpose: str
     name: str
@@ -34,23 +34,25 @@ class Record:
 
 
 def records_to_publish(
-    settings: Settings, domain: str, keys: Sequence[DkimKey], report_address: str | None = None
+    settings: Settings, domain: Domain, keys: Sequence[DkimKey], report_address: str | None = None
 ) -> list[Record]:
-    """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the return path and of the address to
-    which reports about the domain are sent.
+    """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the hosts of the domain and of the
+    address to which reports about it are sent.
 
     The domain counts as configured once SPF and one of the DKIM records are correct; the others improve deliverability.
     """
+    name = domain.name
     signing = [
-        Record("dkim", record_name(domain, key.selector), "TXT", record_value(key.algorithm, key.public_key))
+        Record("dkim", record_name(name, key.selector), "TXT", record_value(key.algorithm, key.public_key))
         for key in keys
     ]
     return [
-        Record("spf", domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all"),
+        Record("spf", name, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all"),
         *signing,
-        Record("dmarc", f"_dmarc.{domain}", "TXT", f"v=DMARC1; p=none{_reported_to(report_address)}"),
-        *_report_records(domain, report_address),
-        *_return_path_records(settings),
+        Record("dmarc", f"_dmarc.{name}", "TXT", f"v=DMARC1; p=none{_reported_to(report_address)}"),
+        *_report_records(name, report_address),
+        *_tracking_records(settings, domain.tracking_host),
+        *_return_path_records(settings, domain.return_path_host or settings.bounce_domain),
     ]
 
 
@@ -69,15 +71,26 @@ def _report_records(domain: str, address: str | None) -> list[Record]:
     return [*agreement, Record("tls_reports", f"_smtp._tls.{domain}", "TXT", f"v=TLSRPTv1{_reported_to(address)}")]
 
 
-def _return_path_records(settings: Settings) -> list[Record]:
-    """The records of BOUNCE_DOMAIN, which all sending domains share: its MX is this host, which receives the reports,
-    and receivers check its SPF record. Without BOUNCE_DOMAIN, reports go to the sending domain's own MX."""
-    if not settings.bounce_domain:
+def _tracking_records(settings: Settings, tracking_host: str | None) -> list[Record]:
+    """The record by which the tracking host leads to the host of PUBLIC_URL."""
+    if not tracking_host:
         return []
-    records = [Record("return_path", settings.bounce_domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all")]
+    host = urlsplit(settings.public_url).hostname or ""
+    if is_address(host):
+        return [Record("tracking", tracking_host, "AAAA" if ":" in host else "A", host)]
+    return [Record("tracking", tracking_host, "CNAME", f"{host}.")]
+
+
+def _return_path_records(settings: Settings, return_path_host: str) -> list[Record]:
+    """The records of the domain's return-path host, or of BOUNCE_DOMAIN, which the other domains share: its MX is this
+    host, which receives the reports, and receivers check its SPF record. Without either, reports go to the sending
+    domain's own MX."""
+    if not return_path_host:
+        return []
+    records = [Record("return_path", return_path_host, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all")]
     host = urlsplit(settings.public_url).hostname or ""
     if not is_address(host):
-        records.append(Record("return_path", settings.bounce_domain, "MX", f"10 {host}."))
+        records.append(Record("return_path", return_path_host, "MX", f"10 {host}."))
     return records
 
 

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-import idna
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.domain_names import domain_key
 from app.accounts.signing_keys import make_missing_keys
 from app.accounts.verify import Finding
 from app.clock import this_second
 from app.db.models import Domain
 from app.errors import ServiceError
-
-LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-LONGEST_NAME = 253
-
-
-def domain_key(name: str) -> str:
-    """The form in which domains are stored and compared: lower-case ASCII, international labels encoded.
-
-    Raises `ValueError` unless the name is a domain with a dot.
-    """
-    try:
-        ascii_name = idna.encode(name.strip().rstrip("."), uts46=True).decode("ascii").lower()
-    except idna.IDNAError:
-        ascii_name = name.strip().rstrip(".").lower()
-    labels = ascii_name.split(".")
-    if len(labels) < 2 or len(ascii_name) > LONGEST_NAME or not all(LABEL.fullmatch(one) for one in labels):
-        raise ValueError(f"{name!r} is not a domain name such as mail.example.com")
-    return ascii_name
 
 
 def list_domains(session: Session, account_id: int) -> list[Domain]:

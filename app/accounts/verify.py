@@ -24,7 +24,8 @@ ONLY_VERSION = ("dmarc", "dmarc_reports", "tls_reports")
 """Purposes of records whose content is up to the owner of the domain."""
 
 LookUp = Callable[[str, str], Sequence[str]]
-"""Returns the texts of the records of a name and type (`TXT` or `MX`); raises `DNSException` if there is no answer."""
+"""Returns the texts of the records of a name and type (`TXT`, `MX`, `CNAME`, `A` or `AAAA`); raises `DNSException` if
+there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,8 @@ def _is_of_kind(record: Record, text: str) -> bool:
 
 def _is_right(record: Record, texts: Sequence[str]) -> bool:
     """Two SPF records are an error for every receiver (RFC 7208, 4.5), and so are two under one DKIM selector."""
-    if record.type == "MX":
-        return _exchange(record.value) in map(_exchange, texts)
+    if record.type != "TXT":
+        return _host(record.value) in map(_host, texts)
     if len(texts) != 1:
         return False
     if record.purpose == "dkim":
@@ -109,7 +110,8 @@ def _is_right(record: Record, texts: Sequence[str]) -> bool:
     return any(term.removeprefix("+") == wanted for term in terms)
 
 
-def _exchange(text: str) -> str:
+def _host(text: str) -> str:
+    """The host or address that a record names, without the priority of an MX."""
     return text.rsplit(maxsplit=1)[-1].rstrip(".").lower()
 
 

@@ -12,15 +12,18 @@ from app.cli.base import Row, echo, print_row
 from app.db.models import DkimKey, Domain
 from app.http.context import services
 from app.inbound.domain_reports.address import report_address
+from app.tracking.sender_hosts import SenderHosts, settings_for
 
-SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time", "return_path")
+SHOWN = (
+    *("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time", "links", "return_path"),
+)
 KEY_COLUMNS = ("selector", "algorithm", "state", "creation_time", "retired_time")
 
 
 def records_of(domain: Domain, keys: Sequence[DkimKey]) -> list[Record]:
     """The records to publish for the domain."""
     settings = services().settings
-    return records_to_publish(settings, domain.name, published_keys(keys), report_address(settings, domain.id))
+    return records_to_publish(settings, domain, published_keys(keys), report_address(settings, domain.id))
 
 
 def domain_rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
@@ -41,9 +44,24 @@ def _row(domain: Domain, keys: Sequence[DkimKey]) -> Row:
         "verified_time": domain.verified_time,
         "checked_time": domain.checked_time,
         "creation_time": domain.creation_time,
-        "return_path": f"bounces+…@{services().settings.bounce_domain or domain.name}",
+        **_hosts(domain),
         "records": [_record(one, states.get((one.purpose, one.name, one.type), {})) for one in records],
         "keys": [{name: getattr(key, name) for name in KEY_COLUMNS} for key in keys],
+    }
+
+
+def _hosts(domain: Domain) -> Row:
+    """The hosts of the domain, and what is in use as long as they are not ready."""
+    in_use = SenderHosts(
+        domain.tracking_host if domain.trusted or domain.tracking_host_ready else None,
+        domain.return_path_host if domain.trusted or domain.return_path_host_ready else None,
+    )
+    hosts = settings_for(services().settings, in_use)
+    return {
+        "tracking_host": domain.tracking_host,
+        "return_path_host": domain.return_path_host,
+        "links": hosts.public_url,
+        "return_path": f"bounces+…@{hosts.bounce_domain or domain.name}",
     }
 
 

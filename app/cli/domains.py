@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from app.accounts.domain_hosts import note_hosts, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains, note_findings
 from app.accounts.find import find_account
 from app.accounts.key_rotation import take_up_published_keys
@@ -78,6 +79,21 @@ def add(name: str, trust: bool, selector: str | None, account: str | None, as_js
         echo(UNVERIFIED, err=True)
 
 
+@group.command("update")
+@click.argument("name")
+@click.option("--tracking-host", metavar="HOST", help="Where links of its mails lead; an empty text: PUBLIC_URL.")
+@click.option("--return-path-host", metavar="HOST", help="Domain of its return path; an empty text: BOUNCE_DOMAIN.")
+@account_option
+@json_option
+def update(name: str, account: str | None, as_json: bool, **hosts: str | None) -> None:
+    """Give a domain hosts of its own. They are used once `domains verify` finds their records."""
+    with services().database.write() as transaction:
+        domain = find_domain(transaction, find_account(transaction, account).id, name)
+        set_hosts(transaction, domain, {attribute: host for attribute, host in hosts.items() if host is not None})
+        (row,) = domain_rows(transaction, [domain])
+    print_domain(row, as_json)
+
+
 @group.command("verify")
 @click.argument("name")
 @account_option
@@ -96,6 +112,7 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
     with parts.database.write() as transaction:
         domain = find_domain(transaction, domain.account_id, name)
         note_findings(domain, findings)
+        note_hosts(domain, findings)
         take_up_published_keys(transaction, domain, findings)
         transaction.flush()
         (row,) = domain_rows(transaction, [domain])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.accounts.domain_hosts import HOSTS, set_hosts
 from app.accounts.domains import add_domain_without_keys
 from app.accounts.key_rotation import import_key
 from app.accounts.signing_keys import make_missing_keys
@@ -28,5 +29,7 @@ def _apply_domain(context: SeedContext, entry: Mapping[str, Any], path: str) -> 
         with located(f"{path}.keys[{index}]"):
             updated = import_key(transaction, domain, secret_key, key["selector"], key["private_key"]) or updated
     with located(path):
+        hosts = {name: entry[name] for name in HOSTS if name in entry}
+        updated = set_hosts(transaction, domain, hosts) or updated
         updated = make_missing_keys(transaction, domain, secret_key, entry.get("selector")) or updated
     context.report.count("domain", created=created, updated=updated)

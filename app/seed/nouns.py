@@ -21,7 +21,15 @@ MESSAGE = Record(
     ),
 )
 DKIM_KEY = Record({"selector": text, "private_key": text})
-DOMAIN = Record({"name": text}, {"selector": text, "keys": each(DKIM_KEY)})
+DOMAIN = Record(
+    {"name": text},
+    {
+        "selector": text,
+        "keys": each(DKIM_KEY),
+        "tracking_host": nullable(text),
+        "return_path_host": nullable(text),
+    },
+)
 SUBSCRIBED = Record({}, {"email": flag, "mobile": flag})
 
 

@@ -279,3 +279,58 @@ def test_a_key_that_does_not_sign_alone_can_be_removed(asking: Cli, domain: str)
         asking.text("domains", "remove-key", domain, selector)
     assert "is the only key" in asking.refused("domains", "remove-key", domain, "one")
     assert "has no key" in asking.refused("domains", "remove-key", domain, "two")
+
+
+# ---------------------------------------------------------------------------------------------- hosts
+
+SERVICE = {
+    "spf_include": "spf.service.example",
+    "bounce_domain": "back.service.example",
+    "public_url": "https://send.service.example:8443/mail",
+}
+
+
+def in_use(row: dict[str, Any]) -> tuple[str, str]:
+    """Where links and reports lead now."""
+    return row["links"], row["return_path"]
+
+
+def test_hosts_of_a_domain_are_used_while_their_records_are_right(
+    settings: Settings, names: NameServer, tenant: Tenant, domain: str
+) -> None:
+    click, back = f"click.{domain}", f"back.{domain}"
+    own = (f"https://{click}:8443/mail", f"bounces+…@{back}")
+    shared = ("https://send.service.example:8443/mail", "bounces+…@back.service.example")
+    with app_with(settings, dns_resolver=names.address, **SERVICE) as app:
+        asking = Cli(app, tenant.name)
+        asking.text("domains", "add", domain)
+        hosts = ("--tracking-host", click.upper(), "--return-path-host", back)
+        row = asking.json("domains", "update", domain, *hosts)
+        assert in_use(row) == shared
+        tracking, spf, mx = row["records"][-3:]
+        assert (tracking["name"], tracking["type"], tracking["value"]) == (click, "CNAME", "send.service.example.")
+        assert (spf["name"], mx["name"], mx["value"]) == (back, back, "10 send.service.example.")
+        names.aliases[click] = "Send.Service.example."
+        names.texts[back] = [spf["value"]]
+        assert in_use(asking.json("domains", "verify", domain)) == (own[0], shared[1]), "the MX is missing"
+        names.exchanges[back] = ["10 send.service.example."]
+        assert in_use(asking.json("domains", "verify", domain)) == own
+        names.texts[back] = FAILING
+        assert in_use(asking.json("domains", "verify", domain)) == own, "no answer changes nothing"
+        names.aliases[click] = "elsewhere.example."
+        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own[1])
+        assert in_use(asking.json("domains", "update", domain, "--return-path-host", "")) == shared
+
+
+def test_a_trusted_domain_uses_its_hosts_at_once(cli: Cli, domain: str) -> None:
+    cli.text("domains", "add", domain, "--trust")
+    row = cli.json("domains", "update", domain, "--return-path-host", f"back.{domain}")
+    assert row["return_path"] == f"bounces+…@back.{domain}"
+
+
+def test_a_host_that_cannot_be_one_is_refused(cli: Cli, domain: str) -> None:
+    cli.text("domains", "add", domain)
+    update = ("domains", "update", domain, "--tracking-host")
+    assert "is not a domain name" in cli.refused(*update, "click")
+    assert "must be a name of its own" in cli.refused(*update, domain.upper())
+    assert "is the return-path host, too" in cli.refused(*update, f"a.{domain}", "--return-path-host", f"a.{domain}")

@@ -65,7 +65,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "cli": (
         *("accounts", "automations", "contacts", "csv_files", "db", "events", "groups", "http", "inbound"),
         *("infrastructure", "lists", "maintenance", "messages", "query", "recipients", "routing", "runs"),
-        *("seed", "sends", "services"),
+        *("seed", "sends", "services", "tracking"),
     ),
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),

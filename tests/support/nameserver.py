@@ -17,12 +17,13 @@ FAILING = "SERVFAIL"
 
 
 class NameServer:
-    """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records; other names do
-    not exist."""
+    """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records,
+    and `aliases[name]` the name that it is an alias of; other names do not exist."""
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str] | str] = {}
         self.exchanges: dict[str, list[str]] = {}
+        self.aliases: dict[str, str] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve)
@@ -60,6 +61,8 @@ class NameServer:
         texts = self.texts.get(name)
         if asked.rdtype == dns.rdatatype.MX and name in self.exchanges:
             answer.answer.append(dns.rrset.from_text_list(asked.name, 60, "IN", "MX", self.exchanges[name]))
+        elif asked.rdtype == dns.rdatatype.CNAME and name in self.aliases:
+            answer.answer.append(dns.rrset.from_text_list(asked.name, 60, "IN", "CNAME", [self.aliases[name]]))
         elif texts is None:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         elif texts == FAILING:

@@ -75,6 +75,12 @@ class Domain(Base):
     """Null until the domain counts as configured."""
     trusted: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Configured by decision of the operator, whatever a lookup of its records finds."""
+    tracking_host: Mapped[str | None]
+    tracking_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Where links of its mails lead, and whether its records are right (docs/deliverability.md#hosts-of-a-domain)."""
+    return_path_host: Mapped[str | None]
+    return_path_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """The domain of the return path of its mails, likewise."""
     checked_time: Mapped[datetime | None]
     findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
     """Result of the last lookup: under `records`, the purpose, name, state and texts of each record."""

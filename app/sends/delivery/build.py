@@ -13,6 +13,7 @@ from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import internal_fault
 from app.settings import Settings
 from app.tracking.feedback_channels import FeedbackChannels, feedback_channels, receipt_url
+from app.tracking.sender_hosts import settings_for
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ class MessageBuilder:
         if recipient.quota:
             recipient.quota.check()
         compiled.check_attachments(recipient, self.limits.mail)
-        channels = feedback_channels(self._settings, recipient.id, compiled.send.from_address)
+        settings = settings_for(self._settings, compiled.domain.hosts)
+        channels = feedback_channels(settings, recipient.id, compiled.send.from_address)
         rendered = compiled.render(recipient, channels, self.limits.body)
         message = self._message(recipient, channels, rendered)
         size, copy = rendered.size, None
@@ -75,7 +77,7 @@ class MessageBuilder:
 
     def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
         compiled = recipient.compiled
-        return signed(email, compiled.keys, self._settings.secret_key, compiled.send.creation_time)
+        return signed(email, compiled.domain.keys, self._settings.secret_key, compiled.send.creation_time)
 
 
 def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:

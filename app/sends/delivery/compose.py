@@ -24,7 +24,7 @@ from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
 from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.sign import StoredKey
+from app.sends.delivery.sign import NO_DOMAIN, SendingDomain
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, RenderQuota
 from app.sends.delivery.unsendable import EmptyMessage
 from app.tracking.feedback_channels import FeedbackChannels
@@ -83,13 +83,13 @@ class CompiledMessage:
         self,
         send: SendContent,
         attachments: Sequence[mime.EncodedAttachment],
-        keys: Sequence[StoredKey] = (),
+        domain: SendingDomain = NO_DOMAIN,
         links: LinkIds = NO_LINKS,
     ) -> None:
         self.send = send
         self._links = links
-        self.keys = keys
-        """The DKIM keys that sign its mails."""
+        self.domain = domain
+        """The domain of its sender."""
         self._attachments = attachments
         self._zone = zone_of_account(send.time_zone)
         self.sizes = MessageSizes(

@@ -78,7 +78,7 @@ class Dispatcher:
         with self._lock:
             self._queue += added
             self._built.update(built)
-            threads = SIGNING_THREADS if any(recipient.compiled.keys for recipient in added) else 1
+            threads = SIGNING_THREADS if any(recipient.compiled.domain.keys for recipient in added) else 1
             for _ in range(threads - (self._running - self._blocked)):
                 self._start_thread()
 

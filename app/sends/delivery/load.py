@@ -12,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     String,
+    and_,
     bindparam,
     case,
     exists,
@@ -38,13 +39,14 @@ from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
 from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.sign import StoredKey
+from app.sends.delivery.sign import SendingDomain, StoredKey
 from app.sends.delivery.suppression import (
     Suppressions,
     delivery_address,
     skip_reason,
     suppression_key,
 )
+from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.tracking.stored_links import find_links
 from app.transports.email import mime
 
@@ -101,13 +103,20 @@ SENDS = PreparedStatement(
     .join(Account, Account.id == Send.account_id)
     .where(in_json(Send.id, _parameter("send_ids")))
 )
-KEYS = PreparedStatement(
-    select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
-    .join(Domain, Domain.id == DkimKey.domain_id)
+DOMAINS = PreparedStatement(
+    select(
+        Domain.account_id,
+        Domain.name,
+        case((or_(Domain.trusted, Domain.tracking_host_ready), Domain.tracking_host)),
+        case((or_(Domain.trusted, Domain.return_path_host_ready), Domain.return_path_host)),
+        DkimKey.id,
+        DkimKey.selector,
+        DkimKey.private_key,
+    )
+    .outerjoin(DkimKey, and_(DkimKey.domain_id == Domain.id, DkimKey.state == "active"))
     .where(
         in_json(Domain.account_id, _parameter("accounts")),
         in_json(Domain.name, _parameter("domains")),
-        DkimKey.state == "active",
     )
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
@@ -128,10 +137,10 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
     contacts = load_contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
     sends, with_attachments = _sends(session, claimed)
-    keys = _keys(session, claimed, sends)
+    domains = _domains(session, claimed, sends)
     links = find_links(session, [send.id for send in sends if send.track_clicks])
     shared, own = _attachments(session, claimed, with_attachments)
-    compiled = {send.id: CompiledMessage(send, shared[send.id], keys[send.id], links[send.id]) for send in sends}
+    compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
     return [_prepare(row, compiled[row.send_id], contacts.get(row.id), suppressions, own[row.id]) for row in claimed]
 
 
@@ -158,20 +167,27 @@ def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_attachments}
 
 
-def _keys(
+def _domains(
     session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
-) -> dict[int, Sequence[StoredKey]]:
-    """The DKIM keys of each send, RSA first, because every receiver can verify it; one select."""
+) -> dict[int, SendingDomain]:
+    """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
+    and its hosts; one select."""
     accounts = {row.send_id: row.account_id for row in claimed}
     senders = {send.id: (accounts[send.id], domain_of(send.from_address)) for send in sends}
     parameters = {
         "accounts": json_array(set(accounts.values())),
         "domains": json_array({name for _, name in senders.values()}),
     }
-    by_sender: dict[tuple[int, str], list[StoredKey]] = defaultdict(list)
-    for account_id, key_id, domain, selector, private_key in KEYS.rows(session, **parameters):
-        by_sender[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
-    return {send_id: by_sender.get(sender, ()) for send_id, sender in senders.items()}
+    keys: dict[tuple[int, str], list[StoredKey]] = defaultdict(list)
+    hosts: dict[tuple[int, str], SenderHosts] = {}
+    for account_id, domain, tracking, return_path, *key in DOMAINS.tuples(session, **parameters):
+        hosts[account_id, domain] = SenderHosts(tracking, return_path)
+        key_id, selector, private_key = key
+        if key_id is not None:
+            keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
+    return {
+        send_id: SendingDomain(keys.get(sender, ()), hosts.get(sender, NO_HOSTS)) for send_id, sender in senders.items()
+    }
 
 
 def _suppressions(

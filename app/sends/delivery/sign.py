@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from app.infrastructure.secrets import decrypt
+from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.base import OutboundEmail
 from app.transports.email import dkim
 
@@ -20,6 +22,16 @@ class StoredKey:
     domain: str
     selector: str
     private_key: str = field(repr=False)
+
+
+class SendingDomain(NamedTuple):
+    """What the domain of a sender has: its active DKIM keys, and its hosts."""
+
+    keys: Sequence[StoredKey] = ()
+    hosts: SenderHosts = NO_HOSTS
+
+
+NO_DOMAIN = SendingDomain()
 
 
 def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, moment: datetime) -> OutboundEmail:
