@@ -161,6 +161,7 @@ RESPONSES_LACK = {
     "RecipientLinks": {"automation", "contact", "list", "message", "transactional_group"},
     "RecipientTimelineLinks": {"automation", "contact", "list", "message", "next", "prev", "transactional_group"},
     "SentContactLinks": {"contact", "list"},
+    "TimelineStep": {"transport"},
 }
 """Properties that only some responses have."""
 REQUESTS = {
