@@ -10,7 +10,15 @@ import pytest
 from app.events import guarded_fetch
 from app.events.guarded_fetch import MAX_BYTES, FetchFailed, fetch
 from tests.support.certificates import Authority
+from tests.support.servers import PATIENCE
 from tests.support.webhook_receiver import Receiver, Reply
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine is no slow server."""
+    for limit in ("CONNECT_TIMEOUT", "READ_TIMEOUT", "TOTAL_TIMEOUT"):
+        monkeypatch.setattr(guarded_fetch, limit, PATIENCE)
 
 
 @pytest.fixture
