@@ -9,7 +9,7 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
+from app.accounts.find import all_accounts, find_account
 from app.addresses import MESSAGE_TYPES
 from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows
 from app.cli.transport_routes import routes_group
@@ -220,7 +220,8 @@ def _type_and_url(session: Session, name: str, to: str) -> tuple[str, str]:
 
 
 def _default_sender(session: Session, type_: str) -> str:
-    address = find_account(session, None).default_from_address if type_ == "email" else None
+    accounts = all_accounts(session)
+    address = accounts[0].default_from_address if type_ == "email" and len(accounts) == 1 else None
     if not address:
         raise ServiceError("required", field="from", detail="name the sender with --from")
     return address
