@@ -195,8 +195,9 @@ class _Way:
         due = self._end_of_wait(step, came)
         if due is None:
             return self._skip_wait(step, SkipReason.NO_DATE, EndReason.NO_DATE)
-        if has_waited or due > came:
-            # A pause may have moved it, also that of a run that was held before it came here.
+        if step.name == self._place.step and (has_waited or due > came):
+            # A pause may have moved it, also that of a run that was held before it came here. What the walk comes to
+            # later has nothing to do with when the run was due.
             due = max(due, self._place.due_time)
         if isinstance(step.until, UntilDate) and step.until.past == "next year" and is_missed(due, self._moment):
             due = self._end_of_wait(step, self._moment) or due

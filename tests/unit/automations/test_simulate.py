@@ -72,6 +72,17 @@ def test_a_simulation_assumes_that_nothing_becomes_of_messages_and_says_so() -> 
     assert (found.steps[4].detail, found.steps[5].detail) == ("unsubscribed", "no message")
 
 
+def test_a_wait_behind_a_branch_is_as_long_as_it_says_if_that_was_not_waited_for_to_the_end() -> None:
+    asked = {"name": "read it", "branch": {"step": "hello", "did": "opened", "within": "2 days"}}
+    steps = [STEPS[0], {**asked, "then": [{"name": "an hour", "wait": "1 hour"}]}]
+    found = simulate(definition(steps=steps), ContactFacts({}, refused={}), UTC, START, ["read it"])
+    assert lines(found) == [
+        ("22 10:00:00", "hello", "done", None),
+        ("22 10:00:00", "read it", "then", "hello was opened at once"),
+        ("22 11:00:00", "an hour", "done", None),
+    ]
+
+
 def test_what_is_said_to_happen_happens_as_soon_as_the_run_comes_there() -> None:
     found = simulated(happening=["read it", "read more"])
     assert lines(found) == [
