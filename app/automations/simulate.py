@@ -117,7 +117,6 @@ class _Simulator:
         elif waiting.step in self._happening and waiting.step not in self._assumptions:
             self._assumptions[waiting.step] = f"{outcome.step} was {outcome.did} at once"
             self._happen(outcome)
-            self._place = replace(self._place, due_time=self._moment)  # what happened ends the wait
         else:
             self._assumptions[waiting.step] = f"{outcome.step} was not {outcome.did} in time"
             self._moment = waiting.due_time

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -58,12 +59,14 @@ def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
 
 
 def blocks_read(services: Services, work: Callable[[], object]) -> int:
-    """The number of blocks that the statements of the work read when they are executed again and rolled back."""
+    """The number of blocks that the statements of the work read when they are executed again and rolled back. Their
+    plans are printed, for the report of a failure."""
     with StatementCounter(services.database.engine) as counter:
         work()
     with services.database.write() as transaction:
         plans = [_executed(transaction, one) for one in counter.sent if "send_queue" in one.statement]
         transaction.rollback()
+    print(*map(orjson.dumps, plans), sep="\n")
     return sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans)
 
 
@@ -123,9 +126,11 @@ def test_expired_leases_of_settled_entries_are_read_by_one_look(rows: Rows, work
 
 @pytest.fixture
 def backup(worker: Services) -> Iterator[None]:
-    """A snapshot that is held during the test."""
+    """A snapshot that is held during the test, in which the blocks of other tests are not read."""
     if not worker.database.is_postgresql:
         pytest.skip("SQLite removes entries at once")
+    with worker.database.write() as transaction:
+        transaction.execute(text("TRUNCATE send_queue, recipients CASCADE"))
     with worker.database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         connection.execute(text("SELECT 1"))
         yield
