@@ -15,17 +15,28 @@ from app.http.openapi_parameters import collection_parameters, paged_instance_pa
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
+from app.query.writes import parse_dry_run
 from app.recipients.collection import RECIPIENTS, check_filters, page_recipients
 from app.recipients.read import RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
-from app.sends.accept.accept import accept, read_request
+from app.sends.accept.accept import SendRequest, accept, read_request
 from app.sends.accept.number_texts import with_number_texts
 from app.sends.accept.write import AcceptedSend
+from app.sends.dry_run.dry_run import dry_run
+from schemas.dry_run import DryRunSchema
 from schemas.examples import SENDS
 from schemas.sends import RecipientCollectionSchema, RecipientTimelineSchema, SendAnswerSchema, SendSchema, load_send
 
 PATH = "/v1/transactional-sends"
 RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
+DRY_RUN_PARAMETERS = [
+    {
+        "in": "query",
+        "name": "dry_run",
+        "description": "true: the response tells what the send would do, and nothing is sent or stored.",
+        "schema": {"type": "boolean", "default": False},
+    }
+]
 
 blp = Blueprint("sends", __name__, url_prefix=PATH, description="Sending email and sms to people")
 
@@ -52,19 +63,27 @@ class Sends(MethodView):
         examples=SENDS,
         returns=SendAnswerSchema,
         status=202,
+        responses={200: DryRunSchema},
+        query=DRY_RUN_PARAMETERS,
         errors=(409, 422),
         is_idempotent=True,
     )
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the response."""
-        parse_write(query_pairs(), (), RESOURCE)
+        if parse_dry_run(parse_write(query_pairs(), ("dry_run",), RESOURCE).get("dry_run")):
+            found = dry_run(services(), _read_request())
+            return json_response({**found, "_links": {"self": {"href": PATH}}})
         return idempotent(_prepare)
 
 
 def _prepare() -> Work:
-    body = with_number_texts(json_object(), request.get_data(cache=True))
-    send_request = read_request(services(), principal(), body, load_send, request_id())
+    send_request = _read_request()
     return lambda transaction: _render(accept(transaction, services(), send_request))
+
+
+def _read_request() -> SendRequest:
+    body = with_number_texts(json_object(), request.get_data(cache=True))
+    return read_request(services(), principal(), body, load_send, request_id())
 
 
 @blp.route("/<uuid>")

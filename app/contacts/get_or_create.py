@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sqlalchemy import BigInteger, String, bindparam, select
+from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
 from app.contacts.events import record_contact_events
-from app.contacts.state import BLANK, ContactWrite, state_after
+from app.contacts.state import BLANK, ContactState, ContactWrite, state_after
 from app.contacts.subscriptions import ADDRESS_COLUMNS, find_unsubscriber_entries, lock_addresses
 from app.contacts.triggers import fire
 from app.db.bulk import draw_ids, insert_new_rows
@@ -44,14 +45,38 @@ def get_or_create_contacts(
     found = _find(transaction, contact_list, kind, texts) if known is None else dict(known)
     if len(found) == len(texts):
         return found
-    if contact_list.system:
-        detail = "list_id: this is a system list, so the recipients that are not in it cannot be created."
-        raise ServiceError("list_not_mutable", field="list_id", detail=detail)
+    check_mutable(contact_list)
     if not _is_unique(contact_list, kind):
         _lock_list(transaction, contact_list)
         found |= _find(transaction, contact_list, kind, texts.keys() - found.keys())
     missing = {key: text for key, text in texts.items() if key not in found}
     return found | _create(transaction, contact_list, kind, missing)
+
+
+def check_mutable(contact_list: ListSpec) -> None:
+    """Raises `list_not_mutable` for a system list, in which a send creates no contacts."""
+    if contact_list.system:
+        detail = "list_id: this is a system list, so the recipients that are not in it cannot be created."
+        raise ServiceError("list_not_mutable", field="list_id", detail=detail)
+
+
+def planned_contacts(
+    session: Session, contact_list: ListSpec, kind: AddressKind, addresses: Collection[str], known: Collection[str]
+) -> dict[str, ContactState]:
+    """Normalized address -> the contact that `get_or_create_contacts` would create, for every address that is not
+    `known`. Raises `list_not_mutable` as that does. One select, and none if all are known."""
+    texts = {normalize_address(kind, text).key: text for text in addresses}
+    missing = {key: NormalizedAddress(kind, key) for key in texts.keys() - set(known)}
+    if not missing:
+        return {}
+    check_mutable(contact_list)
+    moment = this_second()
+    entries = find_unsubscriber_entries(session, contact_list.account_id, contact_list.id, missing.values())
+    shared = shared_columns(contact_list, moment)
+    return {
+        key: {**shared, **state_after(contact_list, _creation(address, texts[key]), entries, {}, moment)}
+        for key, address in missing.items()
+    }
 
 
 def find_by_address(kind: AddressKind, addresses: Collection[str], *, account_id: int, list_id: int) -> Read:

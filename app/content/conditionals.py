@@ -38,14 +38,19 @@ _OPENING = (MarkerType.IF, MarkerType.UNKNOWN)
 
 def compile_steps(tokens: Iterable[Token]) -> list[Step]:
     """The steps to run for each recipient; consecutive texts are one step."""
-    return _link_branches(_merge_text(_drop_misplaced(_pair_markers(list(tokens)))))
+    return _link_branches(_merge_text(placed(list(tokens))))
+
+
+def placed(tokens: list[Token]) -> list[Token]:
+    """The tokens, one for one, with the markers that have no effect turned into text."""
+    return _drop_misplaced(_pair_markers(tokens))
 
 
 def unconditional_text(source: str) -> str:
     """The text of a source that every recipient gets: outside of conditionals, with the fallbacks of wildcards. Markers
     become spaces, because their values are unknown here."""
     depth, text = 0, list[str]()
-    for token in _drop_misplaced(_pair_markers(list(tokenize(source)))):
+    for token in placed(list(tokenize(source))):
         if isinstance(token, Marker):
             depth += (token.type is MarkerType.IF) - (token.type is MarkerType.END)
             text.append(" ")
@@ -97,25 +102,25 @@ def _close_last(key: str, open_markers: list[tuple[int, str]], keys: Counter[str
 def _drop_misplaced(tokens: list[Token]) -> list[Token]:
     """Turns misplaced ELSE and ELSEIF markers into text, and all markers of conditionals that cannot be parsed."""
     open_markers: list[Marker] = []  # the last marker of each open conditional
-    placed: list[Token] = []
+    kept: list[Token] = []
     for token in tokens:
         if not isinstance(token, Marker):
-            placed.append(token)
+            kept.append(token)
         elif token.type in _OPENING:
             open_markers.append(token)
-            placed.append(token if token.type is MarkerType.IF else token.source)
+            kept.append(token if token.type is MarkerType.IF else token.source)
         elif token.type is MarkerType.END:
-            placed.append(token.source if open_markers.pop().type is MarkerType.UNKNOWN else token)
+            kept.append(token.source if open_markers.pop().type is MarkerType.UNKNOWN else token)
         elif (
             open_markers
             and open_markers[-1].key == token.key
             and open_markers[-1].type in (MarkerType.IF, MarkerType.ELSEIF)
         ):
             open_markers[-1] = token
-            placed.append(token)
+            kept.append(token)
         else:
-            placed.append(token.source)
-    return placed
+            kept.append(token.source)
+    return kept
 
 
 def _merge_text(tokens: list[Token]) -> list[Token]:

@@ -69,6 +69,14 @@ class Template:
         rendered = self.text(values, attachments, max_bytes)
         return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
 
+    def unfilled(
+        self, values: WildcardValues, attachments: Mapping[str, str], *, html: bool, max_bytes: int = MAX_BYTES
+    ) -> tuple[Wildcard | AttachmentReference, ...]:
+        """What a rendering outputs that has no value: wildcards, and references to attachments that there are not."""
+        rendering = _Rendering(_HTML if html else _TEXT, values, attachments, max_bytes, self._zone)
+        rendering.run(self._steps)
+        return tuple(rendering.unfilled)
+
     def _render(
         self, format_: "_OutputFormat", values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
     ) -> Rendered:
@@ -165,6 +173,8 @@ class _Rendering:
         self._zone = zone
         self._rendered_values: dict[str, str] = {}
         self._inline: set[str] = set()
+        self.unfilled: dict[Wildcard | AttachmentReference, None] = {}
+        """Those without a value, each once."""
 
     def run(self, steps: list[Step]) -> Rendered:
         output: list[str] = []
@@ -186,19 +196,23 @@ class _Rendering:
         return _within(self._max_bytes, Rendered("".join(output), frozenset(self._inline)))
 
     def _render_placeholder(self, step: Wildcard | AttachmentReference) -> str:
-        return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step.name)
+        return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step)
 
     def _render_wildcard(self, wildcard: Wildcard) -> str:
         rendered = self._rendered_values.get(wildcard.key)
         if rendered is None:
             rendered = self._rendered_values[wildcard.key] = _value_of(wildcard, self._format, self._values)
-        return rendered or self._format.fallback(wildcard.fallback)
+        if rendered:
+            return rendered
+        self.unfilled[wildcard] = None
+        return self._format.fallback(wildcard.fallback)
 
-    def _attachment_reference(self, name: str) -> str:
-        if name not in self._attachments:
+    def _attachment_reference(self, reference: AttachmentReference) -> str:
+        if reference.name not in self._attachments:
+            self.unfilled[reference] = None
             return ""
-        self._inline.add(name)
-        return f"cid:{self._attachments[name]}"
+        self._inline.add(reference.name)
+        return f"cid:{self._attachments[reference.name]}"
 
     def _enter_branch(self, branch: Branch, inside: int) -> int:
         """The position to continue at: inside the branch, at the next one, or behind the conditional once the limit of

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import flask_smorest
@@ -49,6 +50,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         returns: type[Schema] | None = None,
         status: int = 200,
         empty: Sequence[int] = (),
+        responses: Mapping[int, type[Schema]] = MappingProxyType({}),
         body: type[Schema] | Mapping[str, Any] | None = None,
         examples: Mapping[str, Any] | None = None,
         query: Sequence[Mapping[str, Any]] = (),
@@ -56,12 +58,15 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         is_idempotent: bool = False,
     ) -> Callable[[View], View]:
         """Adds the OpenAPI description of a view: the id of the operation, its body with examples, its query
-        parameters, its response, the statuses of responses without a body, the errors that are not common to all
-        operations (`app.http.openapi` adds those), and whether it takes an idempotency key."""
+        parameters, its response, others that a parameter asks for, the statuses of responses without a body, the errors
+        that are not common to all operations (`app.http.openapi` adds those), and whether it takes an idempotency
+        key."""
         headers = {"Idempotent-Replayed": reference("headers", "IdempotentReplayed")} if is_idempotent else {}
         doc: dict[str, Any] = {"responses": {str(status): _response(status, returns, headers)}}
         if id_ is not None:
             doc["operationId"] = id_
+        for code, schema in responses.items():
+            doc["responses"][str(code)] = _response(code, schema, {})
         for code in empty:
             doc["responses"][str(code)] = _response(code, None, headers)
         for code in sorted(errors):

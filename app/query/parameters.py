@@ -12,7 +12,7 @@ from app.query.fields import Resource
 LINK_PARAMETERS = ("offset", "cursor")
 """Parameters that the links to other pages add to those of the request."""
 KNOWN_PARAMETERS = frozenset(
-    {"limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"}
+    {"limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers", "dry_run"}
 )
 """Parameters that exist on some endpoint: on others they are not available instead of unknown."""
 

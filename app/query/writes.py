@@ -52,6 +52,14 @@ def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
     raise parameter_error("invalid_query_syntax", "remove_unsubscribers", detail)
 
 
+def parse_dry_run(value: str | None) -> bool:
+    """The value of `dry_run` (docs/sending.md#dry-run), false without one. Raises `invalid_query_syntax`."""
+    if value not in (None, "true", "false"):
+        detail = f"dry_run: {printable(value)!r} is not one of true, false."
+        raise parameter_error("invalid_query_syntax", "dry_run", detail)
+    return value == "true"
+
+
 def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> list[int] | None:
     """The ids in the `id` and `id:in` parameters of a bulk `DELETE`; None without such a parameter.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from app.addresses import domain_of
 from app.settings import Settings
 from app.tracking.instrument import Instrumenter
 from app.tracking.return_path import return_path, unsubscribe_address
@@ -12,6 +13,8 @@ from app.tracking.unsubscribe import unsubscribe_link
 
 COPY = "copy"
 """Replaces the token in a blind copy. It is not signed, so it identifies no recipient."""
+DRY_RUN = "dry-run-00000000000"
+"""Replaces the token in a dry run, and is as long as one. It is not signed either."""
 
 
 class FeedbackChannels(NamedTuple):
@@ -27,6 +30,14 @@ class FeedbackChannels(NamedTuple):
     def of_copy(self) -> FeedbackChannels:
         """The channels of the blind copy: its unsubscribe link is invalid, and unsubscribes nobody."""
         return self._replace(unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY}", unsubscribe_address=None)
+
+    def of_dry_run(self) -> FeedbackChannels:
+        """The channels of a message that is only shown: like those of a blind copy, nobody can unsubscribe by them."""
+        address = self.unsubscribe_address
+        return self._replace(
+            unsubscribe_link=f"{self.instrumenter.public_url}/u/{DRY_RUN}",
+            unsubscribe_address=address and f"unsubscribe+{DRY_RUN}@{domain_of(address)}",
+        )
 
 
 def feedback_channels(settings: Settings, recipient_id: int, from_address: str) -> FeedbackChannels:

@@ -251,6 +251,19 @@ def test_real_answers_match_the_description(estate: Estate, path: str, query: st
     described[path]["GET"].validate_response(answer)
 
 
+def test_a_dry_run_matches_the_description(estate: Estate) -> None:
+    body = {
+        "type": "email",
+        "list_id": estate.ids["list_id"],
+        "message_id": estate.ids["message_id"],
+        "group_name": unique("group"),
+        "recipients": [{"email": new_email()}, {"contact_id": 1}],
+    }
+    answer = estate.tenant.api.post(f"{SENDS}?dry_run=true", body)
+    assert answer.status_code == 200, answer.text
+    estate.described[SENDS]["POST"].validate_response(answer)
+
+
 def test_errors_match_the_description(estate: Estate) -> None:
     described = estate.described["/v1/lists/{list_id}/contacts"]
     path = f"/v1/lists/{estate.ids['list_id']}/contacts"

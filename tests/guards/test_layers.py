@@ -81,6 +81,7 @@ ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {
     "outcomes": (),
     "delivery": ("outcomes",),
     "explain": ("outcomes",),
+    "dry_run": ("accept", "delivery"),
 }
 """The rooms inside `app.sends`: what follows from a delivery attempt does not import how it was made."""
 

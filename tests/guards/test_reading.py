@@ -29,7 +29,7 @@ PYTHON = """
     exception frozen functools future get info init items join logger logging lower mapping monotonic partial register
     self sequence sleep target thread threading typing
 """
-SQLALCHEMY = "alchemy bindparam c columns commit execute execution select sql sqlalchemy where"
+SQLALCHEMY = "alchemy bindparam c columns commit execute execution orm select sql sqlalchemy where"
 FLASK_AND_HTTP = """
     agent context extra flask header headers json openapi parameters prefix response responses schema user view
     views

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from app.accounts.auth import Principal
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
@@ -103,10 +105,10 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     return accepted
 
 
-def check_references(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
+def check_references(session: Session, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
     """The check of a send with what it refers to, and of its account."""
-    references = find_references(transaction, account_id, draft, content)
-    check = SendCheck(transaction, account_id, draft, content, references)
+    references = find_references(session, account_id, draft, content)
+    check = SendCheck(session, account_id, draft, content, references)
     if not references.account.owner_confirmed:
         check.errors.add("account_owner_unverified")  # (docs/sending.md#senders)
     return check

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import CursorResult, Executable
+from sqlalchemy.orm import Session
 
-from app.db.database import Transaction
 from app.errors import ErrorCollector
 from app.sends.accept.content import Content
 from app.sends.accept.draft import SendDraft
@@ -19,7 +19,7 @@ class SendCheck:
     """The state that the checks of a send share. All rules are checked before the send is refused
     (docs/requests.md#errors)."""
 
-    transaction: Transaction
+    session: Session
     account_id: int
     draft: SendDraft
     content: Content
@@ -28,4 +28,4 @@ class SendCheck:
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:
         """The result of a statement, without the ORM."""
-        return self.transaction.connection().execute(statement)
+        return self.session.connection().execute(statement)

@@ -28,11 +28,11 @@ class SendGroup:
     name: str
 
 
-def find_group(check: SendCheck, max_groups: int) -> SendGroup | None:
+def find_group(check: SendCheck, max_groups: int, *, only_reading: bool = False) -> SendGroup | None:
     """The existing group that the send names, or a new one to create; None if errors were collected.
 
     `max_groups` is the limit of the account. Names are compared exactly (docs/sending.md#groups). Raises `conflict` for
-    a group of the other type.
+    a group of the other type. If the group is not going to be created, `only_reading`, nothing is locked.
     """
     draft = check.draft
     if draft.group_id is None and draft.group_name is None:
@@ -41,8 +41,9 @@ def find_group(check: SendCheck, max_groups: int) -> SendGroup | None:
     row = check.references.group
     if row is None and draft.group_id is None:
         # Requests that create groups of an account take turns, so that the limit holds and each name is created once.
-        _lock_account(check)
-        row = _find(check)
+        if not only_reading:
+            _lock_account(check)
+            row = _find(check)
         if row is None:
             return _plan_group(check, max_groups)
     if row is None or draft.group_name not in (None, row.name.strip()):

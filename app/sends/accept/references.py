@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, select
+from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
-from app.db.database import Transaction
 from app.db.models import Account, Domain, Group, List
 from app.db.prepared import PreparedStatement, read_together
 from app.ids import BIGGEST
@@ -62,7 +62,7 @@ class SendReferences:
     contacts: NamedContacts
 
 
-def find_references(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
+def find_references(session: Session, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
     domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
     values = {
         "account_id": account_id,
@@ -73,7 +73,7 @@ def find_references(transaction: Transaction, account_id: int, draft: SendDraft,
     }
     statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
     reads = contact_reads(account_id, draft)
-    (row,), *found = read_together(transaction, (statement, values), *reads.values())
+    (row,), *found = read_together(session, (statement, values), *reads.values())
     configured = dict(zip(domains, (row.from_configured, row.bcc_configured), strict=True))
     return SendReferences(
         SendingAccount(*(getattr(row, name) for name in SendingAccount.__slots__)),

@@ -70,7 +70,7 @@ def write_send(
         ),
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
-    send = _send_row(account_id, request_id, valid, group_id, creation_time)
+    send = send_columns(account_id, request_id, valid, group_id, creation_time)
     if draft.attachments or has_own:
         send_id = insert_with_children(transaction, Send, send, families)
         attachments = _attachment_rows(account_id, send_id, draft, rows)
@@ -83,7 +83,7 @@ def write_send(
     return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
 
 
-def _send_row(
+def send_columns(
     account_id: int, request_id: str, valid: ValidSend, group_id: int, creation_time: datetime
 ) -> dict[str, Any]:
     """The send with a copy of its content: later changes of a saved message do not affect it."""

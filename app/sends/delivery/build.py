@@ -6,7 +6,8 @@ import logging
 from typing import NamedTuple
 
 from app.infrastructure import logs
-from app.sends.delivery.compose import PreparedRecipient, RenderedContent
+from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery.rendered_content import RenderedContent
 from app.sends.delivery.sign import signed
 from app.sends.delivery.size_limits import SizeLimits
 from app.sends.delivery.unsendable import Unsendable
@@ -26,6 +27,15 @@ class BuiltMessage(NamedTuple):
     recipient: PreparedRecipient
     message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
     rendered_bytes: int | None = None
+    copy: OutboundEmail | None = None
+
+
+class ComposedMessage(NamedTuple):
+    """The message of a recipient with what was rendered for it: the copy counts in `size`, too."""
+
+    message: OutboundEmail | OutboundSms
+    rendered: RenderedContent
+    size: int
     copy: OutboundEmail | None = None
 
 
@@ -49,23 +59,31 @@ class MessageBuilder:
             logs.request_id.reset(before)  # it may be built while another one is being sent
 
     def _build(self, recipient: PreparedRecipient) -> BuiltMessage:
-        """Raises `Unsendable` at the first limit that would be exceeded, and for an empty text message."""
+        composed = self.compose(recipient, self.channels(recipient))
+        return BuiltMessage(recipient, composed.message, composed.size, composed.copy)
+
+    def channels(self, recipient: PreparedRecipient) -> FeedbackChannels:
+        """The links and addresses by which the recipient answers, with the hosts of its sender's domain."""
+        settings = settings_for(self._settings, recipient.compiled.domain.hosts)
+        return feedback_channels(settings, recipient.id, recipient.compiled.send.from_address)
+
+    def compose(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> ComposedMessage:
+        """The message of a recipient with these links and addresses. Raises `Unsendable` at the first limit that would
+        be exceeded, and for an empty text message."""
         compiled = recipient.compiled
         if recipient.quota:
             recipient.quota.check()
         compiled.check_attachments(recipient, self.limits.mail)
-        settings = settings_for(self._settings, compiled.domain.hosts)
-        channels = feedback_channels(settings, recipient.id, compiled.send.from_address)
         rendered = compiled.render(recipient, channels, self.limits.body)
         message = self._message(recipient, channels, rendered)
         size, copy = rendered.size, None
         if compiled.send.type == "email" and compiled.send.bcc_address:
-            rendered = compiled.render(recipient, channels.of_copy(), self.limits.body)
-            copy = self._signed(recipient, compiled.build_copy(recipient, channels, rendered, self.limits.mail))
-            size += rendered.size
+            of_copy = compiled.render(recipient, channels.of_copy(), self.limits.body)
+            copy = self._signed(recipient, compiled.build_copy(recipient, channels, of_copy, self.limits.mail))
+            size += of_copy.size
         if recipient.quota:
             recipient.quota.consume(size)
-        return BuiltMessage(recipient, message, size, copy)
+        return ComposedMessage(message, rendered, size, copy)
 
     def _message(
         self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent

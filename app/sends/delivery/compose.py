@@ -6,22 +6,22 @@ rendered per recipient. Threads share it, and rendering changes nothing that ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import ContactValues
 from app.content.plain_text import plain_text
-from app.content.render import Rendered, RenderingTooLong, Template, size_of
+from app.content.render import Template, size_of
 from app.content.templates import cached_template
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
+from app.sends.delivery.rendered_content import RenderedContent, Unfilled, render_part
 from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import NO_DOMAIN, SendingDomain
@@ -32,21 +32,6 @@ from app.tracking.instrument import NO_LINKS, LinkIds
 from app.tracking.secret_links import exempt_none, has_secret
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
-
-Render = Callable[[WildcardValues, Mapping[str, str], int], Rendered]
-
-
-class RenderedContent(NamedTuple):
-    """Subject and bodies of one message, before tracking is added."""
-
-    subject: str
-    html: str | None
-    text: str | None
-
-    @property
-    def size(self) -> int:
-        """Bytes of subject and bodies."""
-        return sum(size_of(part) for part in self if part)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,16 +105,29 @@ class CompiledMessage:
 
         Raises `MessageTooLarge`.
         """
-        values = self._values(recipient, channels)
-        names = {file.name: file.content_id or "" for file in (*self._attachments, *recipient.attachments)}
-        subject = _render_part("subject", MAX_SUBJECT_BYTES, self._subject.header, values, names)
-        html = _render_part("body_html", limit, self._html.html, values, names) if self._html else None
-        text = _render_part("body_text", limit, self._text.text, values, names) if self._text else None
+        values, names = self._values(recipient, channels), self._attachment_names(recipient)
+        subject = render_part("subject", MAX_SUBJECT_BYTES, self._subject.header, values, names)
+        html = render_part("body_html", limit, self._html.html, values, names) if self._html else None
+        text = render_part("body_text", limit, self._text.text, values, names) if self._text else None
         if text is None and html is not None:
             text = self._text_of_html(html) or None
             if text is not None and size_of(text) > limit:
                 raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
         return RenderedContent(subject, html, text)
+
+    def unfilled(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> Unfilled:
+        """Attribute -> what has no value in it for this recipient, whose content was rendered within the limits."""
+        values, names = self._values(recipient, channels), self._attachment_names(recipient)
+        parts = {"subject": self._subject, "body_html": self._html, "body_text": self._text}
+        return {
+            part: template.unfilled(values, names, html=part == "body_html", max_bytes=max(limit, MAX_SUBJECT_BYTES))
+            for part, template in parts.items()
+            if template
+        }
+
+    def _attachment_names(self, recipient: PreparedRecipient) -> dict[str, str]:
+        """Name -> Content-ID of the attachments that the recipient gets."""
+        return {file.name: file.content_id or "" for file in (*self._attachments, *recipient.attachments)}
 
     def build_email(
         self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
@@ -237,13 +235,6 @@ class CompiledMessage:
         if recipient.contact is None:
             return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": self.send.list_id}
         return ContactValues(recipient.contact, self._zone, self.send.hidden_attributes)
-
-
-def _render_part(name: str, limit: int, render: Render, values: WildcardValues, names: Mapping[str, str]) -> str:
-    try:
-        return render(values, names, limit).text
-    except RenderingTooLong:
-        raise MessageTooLarge(f"{name} has more than {limit} bytes once it is filled in") from None
 
 
 def _mail_too_large(limit: int) -> MessageTooLarge:

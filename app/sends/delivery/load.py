@@ -135,9 +135,9 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
     """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
     and no recipient is a contact."""
     contacts = load_contacts(session, claimed)
-    suppressions = _suppressions(session, claimed, contacts)
+    suppressions = load_suppressions(session, claimed, contacts)
     sends, with_attachments = _sends(session, claimed)
-    domains = _domains(session, claimed, sends)
+    domains = load_domains(session, claimed, sends)
     links = find_links(session, [send.id for send in sends if send.track_clicks])
     shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
@@ -167,7 +167,7 @@ def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_attachments}
 
 
-def _domains(
+def load_domains(
     session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
 ) -> dict[int, SendingDomain]:
     """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
@@ -190,7 +190,7 @@ def _domains(
     }
 
 
-def _suppressions(
+def load_suppressions(
     session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, ContactRow]
 ) -> Suppressions:
     """The suppressions of the addresses of these recipients; one select."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from app.content.conditionals import unconditional_text
 from app.content.conditions import parse_conditions
 from app.content.encoding import decode, encode
+from app.content.invalid_markup import find_invalid_markup
 from app.content.markup import Tag, parse_html
 from app.content.operators import OPERATORS
 from app.content.plain_text import _text, _text_without_tags
@@ -116,6 +117,7 @@ def _mail(text: str) -> bytes:
 IN_SENDS = (
     Reader("a template", _template, MARKUP, MIB),
     Reader("the text that everybody gets", unconditional_text, MARKUP, BODY),
+    Reader("invalid markup", lambda text: list(find_invalid_markup(text)), (*MARKUP, "%%a b", "\n"), BODY),
     Reader("conditions", lambda text: parse_conditions(text, "a"), ("HAS", ":", ":OR:", "a", "EXACTLY:"), MIB),
     Reader("a value of a recipient", _filled, ("<", "&", "&lt;", "a", "\n", "%%", "é", "&#65;"), 10_000),
     *map(_compared, OPERATORS),

@@ -1,0 +1,154 @@
+"""The prepared recipients of a send that is not stored: as delivery would load them a moment after acceptance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, normalize_address
+from app.clock import this_second
+from app.contacts.get_or_create import planned_contacts
+from app.contacts.row import ContactRow
+from app.contacts.wildcard_values import hidden_by
+from app.content.attachments import new_content_id
+from app.db.models import Account
+from app.recipients.reasons import FailReason
+from app.sends.accept.check import SendCheck
+from app.sends.accept.draft import AttachmentDraft, RecipientDraft
+from app.sends.accept.named_contacts import addresses_of
+from app.sends.accept.write import ValidSend, send_columns
+from app.sends.delivery.claim import ClaimedRecipient
+from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
+from app.sends.delivery.contacts import load_contacts
+from app.sends.delivery.load import load_domains, load_suppressions
+from app.sends.delivery.send_content import SendContent
+from app.sends.delivery.suppression import Suppressions, delivery_address, skip_reason
+from app.tracking.instrument import LinkIds
+from app.transports.email import mime
+
+UUID = "00000000-0000-4000-8000-000000000000"
+STAND_IN_ID = 1 << 24
+"""Stands for the ids that links would contain, so that a mail is as long as the one that would be sent."""
+NEW_CONTACT_ID = 0
+"""Stands for the id of a contact that the send would create."""
+
+Planned = Mapping[str, ContactRow]
+"""Normalized address -> the contact that the send would create."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRecipient:
+    """A recipient of the request with its message's ingredients, and whether its contact would be created."""
+
+    prepared: PreparedRecipient
+    creates_contact: bool
+
+
+def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: str) -> list[PlannedRecipient]:
+    """The recipients in the order of the request; at most six selects, whatever their number.
+
+    Raises `list_not_mutable` if a system list lacks a contact.
+    """
+    planned = _planned(session, check, valid)
+    claimed = [_claimed(position, check, recipient) for position, recipient in enumerate(valid.draft.recipients)]
+    contacts = load_contacts(session, claimed) | {
+        row.id: new for row in claimed if (new := _new_contact(row, planned)) is not None
+    }
+    suppressions = load_suppressions(session, claimed, contacts)
+    compiled = _compiled(session, check, valid, claimed, request_id)
+    return [
+        PlannedRecipient(
+            _prepared(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments)),
+            row.contact_id is None and row.id in contacts,
+        )
+        for row, recipient in zip(claimed, valid.draft.recipients, strict=True)
+    ]
+
+
+def _planned(session: Session, check: SendCheck, valid: ValidSend) -> Planned:
+    """The contacts that the send would create."""
+    if valid.contact_list is None:
+        return {}
+    kind, known = ADDRESS_KIND_BY_TYPE[valid.draft.type], check.references.contacts.by_key
+    states = planned_contacts(session, valid.contact_list, kind, addresses_of(valid.draft), known)
+    found = {}
+    for key, state in states.items():
+        columns: dict[str, Any] = {"id": NEW_CONTACT_ID, "blocked_email": False, "blocked_mobile": False, **state}
+        found[key] = ContactRow(**{field.name: columns[field.name] for field in fields(ContactRow)})
+    return found
+
+
+def _claimed(position: int, check: SendCheck, recipient: RecipientDraft) -> ClaimedRecipient:
+    """The row of a recipient as a worker would claim it. Its id is its position, because there is none yet."""
+    draft, named = check.draft, check.references.contacts
+    contact_id, address = recipient.contact_id, recipient.email or recipient.mobile
+    is_invalid = contact_id is not None and contact_id not in named.ids
+    if address is not None:
+        contact_id = named.by_key.get(normalize_address(ADDRESS_KIND_BY_TYPE[draft.type], address).key)
+    return ClaimedRecipient(
+        id=position,
+        account_id=check.account_id,
+        uuid=UUID,
+        send_id=0,
+        list_id=draft.list_id,
+        contact_id=None if is_invalid else contact_id,
+        type=draft.type,
+        email=recipient.email,
+        mobile=recipient.mobile,
+        values=dict(recipient.values),
+        reason=FailReason.INVALID_CONTACT_ID if is_invalid else None,
+        attempts=1,
+    )
+
+
+def _new_contact(row: ClaimedRecipient, planned: Planned) -> ContactRow | None:
+    """The contact that would be created for the recipient, if any."""
+    address = row.email or row.mobile
+    if address is None or row.contact_id is not None:
+        return None
+    return planned.get(normalize_address(ADDRESS_KIND_BY_TYPE[row.type], address).key)
+
+
+def _compiled(
+    session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
+) -> CompiledMessage:
+    columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
+    zone = session.connection().execute(select(Account.time_zone).where(Account.id == check.account_id)).scalar_one()
+    hidden = hidden_by(valid.contact_list) if valid.contact_list else None
+    columns |= {"id": 0, "time_zone": zone, "hidden_attributes": hidden, "routing_version": None}
+    send = SendContent(**{field.name: columns[field.name] for field in fields(SendContent)})
+    domain = load_domains(session, claimed, [send])[send.id]
+    return CompiledMessage(send, _encoded(valid.draft.attachments), domain, _link_ids(valid))
+
+
+def _link_ids(valid: ValidSend) -> LinkIds:
+    rows = valid.tracking.link_rows(valid.content)
+    return {(row["link_type"], row["url"]): STAND_IN_ID + number for number, row in enumerate(rows)}
+
+
+def _encoded(attachments: Sequence[AttachmentDraft]) -> list[mime.EncodedAttachment]:
+    return [
+        mime.encode_attachment(mime.Attachment(one.name, one.mime_type, one.content, new_content_id()))
+        for one in attachments
+    ]
+
+
+def _prepared(
+    row: ClaimedRecipient,
+    compiled: CompiledMessage,
+    contact: ContactRow | None,
+    suppressions: Suppressions,
+    attachments: Sequence[mime.EncodedAttachment],
+) -> PreparedRecipient:
+    skip = skip_reason(row, contact, suppressions, include_unsubscribed=compiled.send.include_unsubscribed)
+    address = delivery_address(row, contact) or ""
+    if contact is not None and contact.id == NEW_CONTACT_ID and address:
+        is_blocked = AccountAddress.of(row.account_id, ADDRESS_KIND_BY_TYPE[row.type], address) in suppressions.blocked
+        is_email = row.type == "email"
+        contact = replace(contact, blocked_email=is_email and is_blocked, blocked_mobile=not is_email and is_blocked)
+    numbered = row._replace(id=STAND_IN_ID)
+    return PreparedRecipient(numbered, compiled, address, contact, attachments, skip, is_large=False)
