@@ -25,23 +25,28 @@ def _optional_id() -> Id:
     return Id(metadata=OPTIONAL)
 
 
-class ContactEventSchema(ResponseSchema):
+class EventSchema(ResponseSchema):
+    """What every event has."""
+
+    timestamp = Timestamp()
+    test = fields.Boolean(metadata={**OPTIONAL, "description": "Whether it is one of a test account; else absent."})
+
+
+class ContactEventSchema(EventSchema):
     """A contact was created, updated or deleted."""
 
     object = _object("contact")
     event = _event("created", "updated", "deleted")
     id = Id()
     list_id = Id()
-    timestamp = Timestamp()
 
 
-class RecipientEventSchema(ResponseSchema):
+class RecipientEventSchema(EventSchema):
     """An outcome of a recipient; properties that do not apply are absent."""
 
     object = _object("recipient")
     event = _event("sent", "opened", "clicked", "bounced", "failed", "acknowledged")
     id = Id()
-    timestamp = Timestamp()
     uuid = Uuid()
     report_id = Id()
     message_type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
@@ -68,12 +73,11 @@ class RecipientEventSchema(ResponseSchema):
     fail_reason = _optional_text("Of `failed`; open to additions.")
 
 
-class SmsEventSchema(ResponseSchema):
+class SmsEventSchema(EventSchema):
     """A reply was received; it has the properties of the message that it answers, if there is one."""
 
     object = _object("sms")
     event = _event("received")
-    timestamp = Timestamp()
     message_type = fields.String(validate=validate.OneOf(["sms"]))
     mobile = fields.String()
     body_text = fields.String()
@@ -89,7 +93,7 @@ class SmsEventSchema(ResponseSchema):
     contact_id = _optional_id()
 
 
-class AutomationEventSchema(ResponseSchema):
+class AutomationEventSchema(EventSchema):
     """A contact came to a step of an automation that calls this webhook."""
 
     object = _object("automation")
@@ -98,16 +102,14 @@ class AutomationEventSchema(ResponseSchema):
     step_id = Id()
     contact_id = Id()
     list_id = Id()
-    timestamp = Timestamp()
 
 
-class WebhookEventSchema(ResponseSchema):
+class WebhookEventSchema(EventSchema):
     """A test of this webhook, or news of another webhook of the account, which has failed for a day."""
 
     object = _object("webhook")
     event = _event("test", "failing")
     id = Id()
-    timestamp = Timestamp()
     url = _optional_text("Of `failing`.")
     failing_since = Timestamp(metadata=OPTIONAL)
 

@@ -19,7 +19,7 @@ def all_accounts(session: Session) -> list[Account]:
 
 
 def find_account(session: Session, wanted: str | None) -> Account:
-    """The account with that name, else with that id; for None the only account.
+    """The account with that name, else with that id; for None the only account that is no test account.
 
     Raises `ServiceError` (`invalid_id`) if it does not exist, or if there are several and none is named.
     """
@@ -34,7 +34,8 @@ def find_account(session: Session, wanted: str | None) -> Account:
 
 
 def _the_only_one(session: Session) -> Account:
-    found = session.scalars(select(Account).order_by(Account.name).limit(MOST_NAMED + 1)).all()
+    live = select(Account).where(Account.test_of.is_(None))
+    found = session.scalars(live.order_by(Account.name).limit(MOST_NAMED + 1)).all()
     if len(found) == 1:
         return found[0]
     if not found:

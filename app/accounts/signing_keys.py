@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.models import DkimKey, Domain
+from app.db.models import Account, DkimKey, Domain
 from app.errors import ServiceError
 from app.infrastructure.secrets import encrypt
 from app.transports.email.dkim import ALGORITHMS, NewKey, new_key, record_name
@@ -73,11 +73,13 @@ def check_selector(selector: str, domain: str) -> None:
 
 
 def _check_free(session: Session, domain: Domain, key: NewKey) -> None:
-    """One selector of a domain can have one record, whichever accounts the domain belongs to."""
+    """One selector of a domain can have one record, whichever accounts the domain belongs to; test accounts have copies
+    of the keys of others."""
     statement = (
         select(DkimKey.domain_id, DkimKey.public_key)
         .join(Domain, Domain.id == DkimKey.domain_id)
-        .where(Domain.name == domain.name, DkimKey.selector == key.selector)
+        .join(Account, Account.id == Domain.account_id)
+        .where(Domain.name == domain.name, DkimKey.selector == key.selector, Account.test_of.is_(None))
     )
     for domain_id, public_key in session.execute(statement):
         if domain_id == domain.id or public_key != key.public_key:

@@ -22,6 +22,7 @@ NOUNS = (
     "sends",
     "history",
     "inbound",
+    "inbox",
     "automations",
     "transports",
     "db",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from app.accounts.accounts import create_account, update_account
+from app.accounts.accounts import create_account, delete_account, update_account
 from app.accounts.find import all_accounts, find_account
 from app.cli.base import Group, Row, given_options, json_option, print_done, print_row, print_rows
 from app.db.models import Account
@@ -70,6 +70,7 @@ def _row(account: Account) -> Row:
         "sms_priority": account.sms_priority,
         "creation_time": account.creation_time,
         "last_modified_time": account.last_modified_time,
+        "test_of": account.test_of,
     }
 
 
@@ -129,5 +130,5 @@ def delete(account: str, as_json: bool) -> None:
     """Delete an account with everything in it."""
     with services().database.write() as transaction:
         found = find_account(transaction, account)
-        transaction.delete(found)
+        delete_account(transaction, found)
     print_done(f"deleted account {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)

@@ -7,6 +7,7 @@ import click
 from app.accounts.auth import SCOPES
 from app.accounts.find import find_account
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key
+from app.accounts.testing import refreshed_test_account
 from app.cli.base import (
     Group,
     Row,
@@ -61,13 +62,19 @@ def show(name: str, account: str | None, as_json: bool) -> None:
 @group.command("create")
 @click.argument("name")
 @click.option("--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="What the key may do.")
+@click.option("--test", is_flag=True, help="A test key: what it sends is captured and never leaves.")
 @account_option
 @json_option
-def create(name: str, access_level: str, account: str | None, as_json: bool) -> None:
+def create(name: str, access_level: str, test: bool, account: str | None, as_json: bool) -> None:
     """Issue a key and show its token, only this once."""
     with services().database.write() as transaction:
-        key, token = issue_key(transaction, find_account(transaction, account).id, name, access_level)
-    print_row({"id": key.id, "name": key.name, "access_level": key.access_level, "token": token}, as_json)
+        owner = find_account(transaction, account)
+        if test and owner.test_of is None:
+            owner = refreshed_test_account(transaction, owner)
+        key, token = issue_key(transaction, owner.id, name, access_level)
+        marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
+    row = {"id": key.id, "name": key.name, "access_level": key.access_level, **marks}
+    print_row({**row, "token": token}, as_json)
 
 
 @group.command("revoke")

@@ -16,9 +16,12 @@ from sqlalchemy import select
 from app.db.bulk import insert_rows
 from app.db.commit_order import mark_writer
 from app.db.database import Transaction
-from app.db.models import Event, EventRotation, Webhook
+from app.db.models import Account, Event, EventRotation, Webhook
 from app.events.choice import Choice
 from app.events.payloads import Payload
+
+TEST_MARK = {"test": True}
+"""What events of a test account carry besides (docs/testing.md#events)."""
 
 
 def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload]) -> None:
@@ -35,9 +38,10 @@ def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iter
     if not accounts:
         return
     rows: list[dict[str, Any]] = []
-    slot, webhooks = _mark_and_find_webhooks(transaction, accounts)
+    slot, webhooks, tests = _mark_and_find_webhooks(transaction, accounts)
     for account_id, choices in webhooks.items():
-        events = [(payload, orjson.dumps(payload).decode()) for payload in payloads_by_account[account_id]]
+        mark = TEST_MARK if account_id in tests else {}
+        events = [(payload, orjson.dumps({**payload, **mark}).decode()) for payload in payloads_by_account[account_id]]
         for webhook_id, choice in choices.items():
             rows += [
                 {"account_id": account_id, "webhook_id": webhook_id, "payload": text}
@@ -52,10 +56,11 @@ def record_for_webhooks(
 ) -> Collection[int]:
     """Writes events for single webhooks of an account, by their ids, whatever they chose; returns those that it
     has."""
-    slot, webhooks = _mark_and_find_webhooks(transaction, [account_id])
+    slot, webhooks, tests = _mark_and_find_webhooks(transaction, [account_id])
+    mark = TEST_MARK if account_id in tests else {}
     found = payloads.keys() & webhooks.get(account_id, {}).keys()
     rows = [
-        {"account_id": account_id, "webhook_id": webhook_id, "payload": orjson.dumps(payload).decode()}
+        {"account_id": account_id, "webhook_id": webhook_id, "payload": orjson.dumps({**payload, **mark}).decode()}
         for webhook_id in sorted(found)
         for payload in payloads[webhook_id]
     ]
@@ -65,17 +70,19 @@ def record_for_webhooks(
 
 def _mark_and_find_webhooks(
     transaction: Transaction, account_ids: Sequence[int]
-) -> tuple[int, dict[int, dict[int, Choice]]]:
-    """The slot that events are written to, and the webhooks of each account that has any, with what they chose.
+) -> tuple[int, dict[int, dict[int, Choice]], set[int]]:
+    """The slot that events are written to, the webhooks of each account that has any, with what they chose, and which
+    of these accounts are test accounts.
 
     Marks the transaction as one that writes events of these accounts, which must be done before ids are drawn for them
     (app/db/commit_order.py). A webhook may be deleted meanwhile: its events are not read then.
     """
     slot = select(EventRotation.slot).scalar_subquery()
     chosen = Webhook.chosen_events, Webhook.chosen_lists
-    statement = select(Webhook.account_id, Webhook.id, *chosen, slot, mark_writer(Webhook.account_id))
+    is_test = select(Account.test_of.is_not(None)).where(Account.id == Webhook.account_id).scalar_subquery()
+    statement = select(Webhook.account_id, Webhook.id, *chosen, slot, is_test, mark_writer(Webhook.account_id))
     found = transaction.execute(statement.where(Webhook.account_id.in_(account_ids)).order_by(Webhook.id)).all()
     webhooks: dict[int, dict[int, Choice]] = {}
-    for account_id, webhook_id, events, lists, _, _ in found:
+    for account_id, webhook_id, events, lists, *_ in found:
         webhooks.setdefault(account_id, {})[webhook_id] = Choice(events, lists)
-    return (found[0][4] if found else 0), webhooks
+    return (found[0][4] if found else 0), webhooks, {row[0] for row in found if row[5]}

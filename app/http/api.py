@@ -66,7 +66,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         if id_ is not None:
             doc["operationId"] = id_
         for code, schema in responses.items():
-            doc["responses"][str(code)] = _response(code, schema, {})
+            doc["responses"][str(code)] = _response(code, schema, headers)
         for code in empty:
             doc["responses"][str(code)] = _response(code, None, headers)
         for code in sorted(errors):

@@ -32,6 +32,7 @@ from app.db.in_json import in_json
 from app.db.models import (
     AutomationRun,
     Base,
+    CapturedMessage,
     ContactImport,
     DkimKey,
     DomainBackoff,
@@ -120,10 +121,10 @@ def replies_waiting(session: Session) -> bool:
 
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
-    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports and of
-    imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs past their
-    retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of events;
-    updates the planner's statistics."""
+    all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
+    reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs
+    past their retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables
+    of events; updates the planner's statistics."""
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
@@ -131,6 +132,7 @@ def clean(services: Services) -> None:
     retention = now() - timedelta(days=settings.retention_days)
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
+    _delete_older(services, CapturedMessage, CapturedMessage.captured_time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
     _delete_older(services, DomainReport, DomainReport.time, retention)

@@ -18,6 +18,7 @@ from app.accounts.auth import SCOPES
 from app.db.models import Base
 from app.http.api import scopes_of
 from tests.support.automations import runs_of
+from tests.support.captured import capture
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
 from tests.support.definitions import STANDARD, create
 from tests.support.statements import StatementCounter
@@ -87,6 +88,7 @@ class Estate:
     group_id: int
     automation_id: int
     run_id: int
+    captured_id: int
     uuid: str
 
     def path(self, rule: str) -> str:
@@ -97,6 +99,7 @@ class Estate:
             "<group_id>": self.group_id,
             "<automation_id>": self.automation_id,
             "<run_id>": self.run_id,
+            "<captured_id>": self.captured_id,
             "<uuid>": self.uuid,
         }
         if "<contact_id>" in rule:
@@ -136,7 +139,8 @@ def new_estate(tenant: Tenant) -> Estate:
     automation_id = create(tenant, {**STANDARD, "list": "People"})
     tenant.new_contact(list_id, email=new_email())
     (run,) = runs_of(tenant.services, automation_id)
-    estate = Estate(tenant, list_id, message_id, 0, automation_id, run.id, "")
+    captured_id = capture(tenant, new_email())
+    estate = Estate(tenant, list_id, message_id, 0, automation_id, run.id, captured_id, "")
     answer = tenant.api.post(SENDS, estate.send())
     assert answer.status_code == 202
     estate.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
@@ -166,6 +170,8 @@ SUCCESS = {
     ("GET", f"{SENDS}/<uuid>"): 200,
     ("GET", "/v1/transactional-groups"): 200,
     ("GET", "/v1/transactional-groups/<group_id>"): 200,
+    ("GET", "/v1/inbox"): 200,
+    ("GET", "/v1/inbox/<captured_id>"): 200,
     ("GET", "/v1/automations"): 200,
     ("GET", "/v1/automations/<automation_id>"): 200,
     ("GET", "/v1/automations/<automation_id>/runs"): 200,

@@ -31,6 +31,7 @@ from app.contacts.read import contact_shape
 from app.groups.read import GROUPS
 from app.groups.sent_contacts import SENT_CONTACTS
 from app.http.api import PUBLIC, scopes_of
+from app.inbox.shown import CAPTURED, INBOX
 from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
@@ -38,6 +39,7 @@ from app.recipients.read import RECIPIENT
 from app.runs.read import AUTOMATION, AUTOMATIONS, RUNS
 from app.settings import Settings
 from tests.support.automations import runs_of
+from tests.support.captured import capture
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
@@ -151,6 +153,8 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
         ("Automation", AUTOMATIONS.resource),
         ("AutomationWithDefinition", AUTOMATION.resource),
         ("Run", RUNS.resource),
+        ("CapturedMessage", INBOX.resource),
+        ("CapturedMessageWithContent", CAPTURED.resource),
     ],
 )
 def test_each_resource_is_described_with_exactly_its_properties(
@@ -199,6 +203,7 @@ def estate(app: Flask) -> Estate:
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
     ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
     ids["automation_id"], ids["run_id"] = automation, runs_of(tenant.services, automation)[0].id
+    ids["captured_id"] = capture(tenant, new_email())
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     described = schemathesis.openapi.from_wsgi("/docs/openapi.json", app)
     return Estate(tenant, described, schemathesis.openapi.from_dict(loosened(described.raw_schema)), ids)
@@ -236,6 +241,9 @@ READS = [
     ("/v1/transactional-sends/{uuid}", "fields=state,timeline"),
     ("/v1/transactional-groups", "fields=id,type"),
     ("/v1/transactional-groups/{group_id}", ""),
+    ("/v1/inbox", ""),
+    ("/v1/inbox/{captured_id}", "fields=content,captured_time&_tz=Asia/Tokyo"),
+    ("/v1/inbox/{captured_id}", ""),
     ("/v1/automations", ""),
     ("/v1/automations/{automation_id}", "_tz=Asia/Tokyo"),
     ("/v1/automations/{automation_id}/runs", ""),

@@ -24,6 +24,8 @@ from tests.support.tenants import Tenant
 OPERATIONS = {
     "automations.get": "GET /v1/automations/{automation_id}",
     "automations.list": "GET /v1/automations",
+    "inbox.list": "GET /v1/inbox",
+    "inbox.get": "GET /v1/inbox/{captured_id}",
     "automations.list_runs": "GET /v1/automations/{automation_id}/runs",
     "automations.get_run": "GET /v1/automations/{automation_id}/runs/{run_id}",
     "automations.pause": "POST /v1/automations/{automation_id}/pause",

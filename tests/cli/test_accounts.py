@@ -42,6 +42,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "machine_events": True,
         "email_priority": "normal",
         "sms_priority": "high",
+        "test_of": None,
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.json("accounts", "show", name) == made

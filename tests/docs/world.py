@@ -16,11 +16,12 @@ from typing import Any
 
 import yaml
 from flask import Flask
-from sqlalchemy import update
+from sqlalchemy import select, update
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from app import create_app
-from app.db.models import Recipient
+from app.clock import this_second
+from app.db.models import Account, CapturedMessage, Recipient
 from app.http.context import EXTENSION
 from app.launcher import demo as demos
 from app.launcher.prepare import migrate_database
@@ -85,6 +86,7 @@ def template(redis_url: str) -> Iterator[Path]:
                 _rename(services, answer.get_json()["_embedded"]["recipients"][0]["uuid"], known)
             load_demo(services)
             load_seed(services, MORE)
+            _capture(services)
             answer = client.post("/v1/lists/1/contacts", {"email": "kim@example.com", "plan": "gold"})
             assert answer.status_code == 201, answer.text
             advance_due(services)
@@ -96,6 +98,16 @@ def template(redis_url: str) -> Iterator[Path]:
 def _rename(services: Services, made: str, known: str) -> None:
     with services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.uuid == made).values(uuid=known))
+
+
+def _capture(services: Services) -> None:
+    """A message in the inbox, as a test key would have sent it."""
+    with services.database.write() as transaction:
+        account = transaction.scalars(select(Account)).one()
+        mail = b"Subject: Welcome\r\n\r\nHello"
+        columns = {"recipient_id": 1, "is_copy": False, "uuid": next(iter(KNOWN)), "type": "email", "content": mail}
+        to = {"sender": "bounces@acme.example", "address": "ann@example.com", "subject": "Welcome"}
+        transaction.add(CapturedMessage(account_id=account.id, captured_time=this_second(), **columns, **to))
 
 
 def _load_what_is_sent(services: Services) -> None:

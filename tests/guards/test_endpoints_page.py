@@ -14,6 +14,7 @@ from flask import Flask
 
 from app.http.api import scopes_of
 from tests.support.automations import runs_of
+from tests.support.captured import capture
 from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
@@ -101,6 +102,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "transactional-groups": group,
         "automations": automation,
         "runs": runs_of(tenant.services, automation)[0].id,
+        "inbox": capture(tenant, "ann@example.com"),
         "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
     }
 

@@ -38,6 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lists": ("accounts", "db", "query"),
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),
+    "inbox": ("db", "query"),
     "automations": ("content", "db"),
     "events": ("db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
@@ -63,7 +64,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("runs", "services"),
     ),
     "cli": (
-        *("accounts", "automations", "contacts", "csv_files", "db", "events", "groups", "http", "inbound"),
+        *("accounts", "automations", "contacts", "csv_files", "db", "events", "groups", "http", "inbound", "inbox"),
         *("infrastructure", "lists", "maintenance", "messages", "query", "recipients", "routing", "runs"),
         *("seed", "sends", "services", "tracking"),
     ),

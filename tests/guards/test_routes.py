@@ -42,6 +42,8 @@ ENDPOINTS = {
     ("GET", "/v1/transactional-sends/<>"): ("report.view",),
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),
+    ("GET", "/v1/inbox"): ("contact.view",),
+    ("GET", "/v1/inbox/<>"): ("contact.view",),
     ("GET", "/v1/automations"): ("report.view",),
     ("GET", "/v1/automations/<>"): ("report.view",),
     ("GET", "/v1/automations/<>/runs"): ("report.view",),

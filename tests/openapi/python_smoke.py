@@ -25,6 +25,7 @@ from tms_client.api.contacts import (
     contacts_update_many,
 )
 from tms_client.api.groups import groups_get, groups_list
+from tms_client.api.inbox import inbox_get, inbox_list
 from tms_client.api.lists import lists_get, lists_list
 from tms_client.api.messages import messages_get, messages_get_content, messages_list, messages_list_sent_contacts
 from tms_client.api.root import root_get
@@ -34,6 +35,7 @@ from tms_client.models import (
     AutomationDefinition,
     AutomationDefinitionKind,
     AutomationWithDefinition,
+    CapturedMessageWithContent,
     Contact,
     ContactCollection,
     ContactList,
@@ -44,9 +46,12 @@ from tms_client.models import (
     ContactsWrite,
     ContactUpdate,
     ContactWrite,
+    DryRun,
     Error,
+    ForecastOutcome,
     Group,
     GroupCollection,
+    Inbox,
     Message,
     MessageCollection,
     MessageContent,
@@ -79,6 +84,7 @@ class Estate:
     list_name: str
     message_id: int
     automation_id: int
+    captured_id: int
     from_address: str
 
 
@@ -154,6 +160,9 @@ class Smoke:
         )
         accepted = self.parsed("sends.create", sends_create.sync_detailed(client=client, body=body), SendAnswer, 202)
         (sent,) = accepted.field_embedded.recipients
+        forecast = sends_create.sync_detailed(client=client, body=body, dry_run=True)
+        (told,) = self.parsed("sends.create", forecast, DryRun).field_embedded.recipients
+        assert told.outcome == ForecastOutcome.SEND
         timeline = self.parsed("sends.get", sends_get.sync_detailed(sent.uuid, client=client), RecipientTimeline)
         assert (timeline.uuid, timeline.email) == (sent.uuid, "dora@example.com")
         assert timeline.creation_time.utcoffset() is not None
@@ -176,6 +185,13 @@ class Smoke:
         self.parsed("messages.get_content", messages_get_content.sync_detailed(id_, client=client), MessageContent)
         sent = messages_list_sent_contacts.sync_detailed(id_, client=client)
         self.parsed("messages.list_sent_contacts", sent, SentContactCollection)
+
+    def inbox(self) -> None:
+        client, id_ = self.client, self.estate.captured_id
+        page = self.parsed("inbox.list", inbox_list.sync_detailed(client=client, address="ann@example.com"), Inbox)
+        assert [message.id for message in page.field_embedded.messages] == [id_]
+        one = self.parsed("inbox.get", inbox_get.sync_detailed(id_, client=client), CapturedMessageWithContent)
+        assert one.content.endswith("Hello")
 
     def automations(self) -> None:
         client, id_ = self.client, self.estate.automation_id
@@ -208,6 +224,14 @@ class Smoke:
 def call_every_operation(client: AuthenticatedClient, estate: Estate) -> set[str]:
     """The ids of the operations that were called; fails where a response is not as described."""
     smoke = Smoke(client, estate)
-    for part in (smoke.lists, smoke.contacts, smoke.sends, smoke.messages, smoke.automations, smoke.errors):
+    for part in (
+        smoke.lists,
+        smoke.contacts,
+        smoke.sends,
+        smoke.messages,
+        smoke.inbox,
+        smoke.automations,
+        smoke.errors,
+    ):
         part()
     return smoke.called

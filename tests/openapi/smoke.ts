@@ -9,6 +9,7 @@ interface Estate {
   list_name: string;
   message_id: number;
   automation_id: number;
+  captured_id: number;
   from_address: string;
 }
 
@@ -79,12 +80,17 @@ const accepted = await client.POST("/v1/transactional-sends", {
     recipients: [{ email: "dora@example.com", code: "482913" }],
   },
 });
-const uuid = expect("sends.create", accepted, 202)._embedded.recipients[0]?.uuid ?? "";
+const first = expect("sends.create", accepted, 202)._embedded.recipients[0];
+const uuid = first && "uuid" in first ? first.uuid : "";
 const sent = await client.GET("/v1/transactional-sends/{uuid}", { params: { path: { uuid } } });
 same(expect("sends.get", sent, 200).email, "dora@example.com");
 const toDora = { params: { query: { email: "dora@example.com", filters: { "state:ne": "bounced" } } } };
 const recipients = expect("sends.list", await client.GET("/v1/transactional-sends", toDora), 200);
 same(recipients._embedded.recipients.map((recipient) => recipient.uuid), [uuid]);
+const captured_id = estate.captured_id;
+const inbox = expect("inbox.list", await client.GET("/v1/inbox", { params: { query: { type: "email" } } }), 200);
+same(inbox._embedded.messages.map((message) => message.id), [captured_id]);
+expect("inbox.get", await client.GET("/v1/inbox/{captured_id}", { params: { path: { captured_id } } }), 200);
 const groups = expect("groups.list", await client.GET("/v1/transactional-groups"), 200);
 const group_id = groups._embedded["transactional-groups"][0]?.id ?? 0;
 const group = await client.GET("/v1/transactional-groups/{group_id}", { params: { path: { group_id } } });

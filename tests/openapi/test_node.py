@@ -16,6 +16,7 @@ import pytest
 from flask import Flask
 from werkzeug.serving import make_server
 
+from tests.support.captured import capture
 from tests.support.definitions import STANDARD, create
 from tests.support.description import describe
 from tests.support.tenants import PLAIN_FIELDS, Tenant
@@ -93,6 +94,7 @@ def test_a_typescript_client_calls_every_operation(typescript: Path, tenant: Ten
             "list_name": "Customers",
             "message_id": message,
             "automation_id": create(tenant, STANDARD),
+            "captured_id": capture(tenant, "ann@example.com"),
             "from_address": f"hello@{tenant.domain}",
         }
         command: list[str | Path] = ["node", typescript / "smoke.js", orjson.dumps(estate).decode()]

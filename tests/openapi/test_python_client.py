@@ -13,6 +13,7 @@ import httpx
 import pytest
 from flask import Flask
 
+from tests.support.captured import capture
 from tests.support.definitions import STANDARD, create
 from tests.support.description import describe
 from tests.support.tenants import PLAIN_FIELDS, Tenant
@@ -56,7 +57,8 @@ def test_it_calls_every_operation(
         httpx_args={"transport": httpx.WSGITransport(app=app)},
     )
     list_id, message = tenant.add_list("Customers", PLAIN_FIELDS), tenant.add_message(name="Welcome")
-    estate = smoke.Estate(list_id, "Customers", message, create(tenant, STANDARD), f"hello@{tenant.domain}")
+    automation, captured = create(tenant, STANDARD), capture(tenant, "ann@example.com")
+    estate = smoke.Estate(list_id, "Customers", message, automation, captured, f"hello@{tenant.domain}")
     described = {
         operation["operationId"]
         for item in describe()["paths"].values()

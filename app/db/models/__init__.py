@@ -10,6 +10,7 @@ from app.db.models.automations import (
     TriggerFiring,
 )
 from app.db.models.base import Base, table_of
+from app.db.models.captured import CapturedMessage
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
 from app.db.models.counts import AutomationStepCount, ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
@@ -35,6 +36,7 @@ __all__ = [
     "AutomationVersion",
     "Base",
     "BlockedAddress",
+    "CapturedMessage",
     "Contact",
     "ContactCount",
     "ContactImport",

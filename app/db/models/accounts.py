@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, UniqueConstraint, false, true
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity, Timestamps
@@ -13,9 +13,14 @@ from app.db.types import BigId, Json
 
 
 class Account(Timestamps, Base):
-    """A tenant. Nothing of one account is visible to another."""
+    """A tenant. Nothing of one account is visible to another.
+
+    A test account belongs to the account `test_of`: its keys are test keys, and what it sends is captured
+    (docs/testing.md).
+    """
 
     __tablename__ = "accounts"
+    __table_args__: Any = (Index("ix_accounts_test_of", "test_of", unique=True), {"sqlite_autoincrement": True})
 
     id: Mapped[Identity]
     name: Mapped[str] = mapped_column(unique=True)
@@ -38,6 +43,8 @@ class Account(Timestamps, Base):
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""
+    test_of: Mapped[int | None] = mapped_column(BigId)
+    """No foreign key: SQLite would have to build the table anew. `delete_account` deletes the test account, too."""
 
 
 class ApiKey(Base):

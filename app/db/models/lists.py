@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -17,6 +17,13 @@ class List(Timestamps, Base):
     __tablename__ = "lists"
     __table_args__ = (
         Index("ix_lists_page", "account_id", "creation_time", "id"),
+        Index(
+            "ix_lists_copy_of",
+            *("account_id", "copy_of"),
+            unique=True,
+            postgresql_where=text("copy_of IS NOT NULL"),
+            sqlite_where=text("copy_of IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -28,6 +35,8 @@ class List(Timestamps, Base):
     stop_words: Mapped[list[Any]] = mapped_column(Json, default=list)
     has_automations: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether automations listen to its triggers: without one, a change of contacts costs nothing more."""
+    copy_of: Mapped[BigInt | None]
+    """In a test account: the list of the account that it is a copy of (docs/testing.md#copies)."""
 
 
 class ListField(Base):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Index
+from sqlalchemy import Index, text
 from sqlalchemy.orm import Mapped
 
-from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
 
 
 class Message(Timestamps, Base):
@@ -14,6 +14,13 @@ class Message(Timestamps, Base):
     __tablename__ = "messages"
     __table_args__ = (
         Index("ix_messages_page", "account_id", "creation_time", "id"),
+        Index(
+            "ix_messages_copy_of",
+            *("account_id", "copy_of"),
+            unique=True,
+            postgresql_where=text("copy_of IS NOT NULL"),
+            sqlite_where=text("copy_of IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -28,3 +35,5 @@ class Message(Timestamps, Base):
     thumbnail_url: Mapped[str | None]
     body_html: Mapped[str | None]
     body_text: Mapped[str | None]
+    copy_of: Mapped[BigInt | None]
+    """In a test account: the message of the account that it is a copy of (docs/testing.md#copies)."""

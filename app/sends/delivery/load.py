@@ -73,6 +73,7 @@ _HIDDEN_ATTRIBUTES = (
 )
 _LOOKED_UP = {
     "time_zone": Account.time_zone,
+    "is_test": Account.test_of.is_not(None),
     "hidden_attributes": _HIDDEN_ATTRIBUTES,
     "routing_version": VERSION.label("routing_version"),
 }

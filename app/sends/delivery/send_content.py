@@ -33,6 +33,8 @@ class SendContent:
     track_secrets: bool
     time_zone: str
     """The account's time zone (docs/personalisation.md#time-zone)."""
+    is_test: bool
+    """Whether its account is a test account: its messages are captured instead of sent."""
     hidden_attributes: int | None
     """Attributes of contacts that fields of the list hide: a sum of `wildcard_values.HIDEABLE`."""
     routing_version: str | None

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from app.clock import now
 from app.infrastructure import logs
 from app.infrastructure.liveness import new_process_name
@@ -17,6 +19,8 @@ from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT
 from app.sends.delivery.batch_size import AdaptiveBatchSize
 from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred_by_fault
+from app.sends.delivery.capture import Capture, capture_in, is_test
+from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.connection_slots import ConnectionSlot, id_at, send_copy, send_over
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.delivery.not_sent import not_sent
@@ -30,7 +34,7 @@ from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.journal import Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
-from app.transports.base import DeliveryResult, OutboundSms, Outcome, Transport
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outcome, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
@@ -46,11 +50,12 @@ def no_time() -> float:
 class SenderWorker:
     """One per process that sends; one drain at a time uses it."""
 
-    def __init__(self, settings: Settings, sms: Transport[OutboundSms]) -> None:
+    def __init__(self, settings: Settings, sms: Transport[OutboundSms], capture: Capture) -> None:
         email = email_transport(settings.email_transport_url)
         self.builder = MessageBuilder(settings)
         self._redaction = Redaction.of(settings)
         self.sms = sms
+        self.capture = capture
         self.connections = settings.send_connections
         self.pool = TransportPool(
             DEFAULT, lambda: ConnectionSlot(email.connect(), sms.connect()), settings.send_connections
@@ -85,15 +90,15 @@ class SenderWorker:
             return not_sent(recipient, built.message.reason, str(built.message))
         start, other = time.monotonic(), list[float]()
         try:
-            answer = send_over(slot, built, following, lambda: other.append(while_waiting()))
+            answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
             result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
             slot.close()  # it may have been left in the middle of a transaction
         if built.copy and result.outcome is Outcome.ACCEPTED:
-            with_copy = sanitize_result(result._replace(reply=result.reply + send_copy(slot, built.copy)))
-            result = redact_reply(with_copy, slot.redaction or self._redaction)
+            with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, built.copy))
+            result = redact_reply(sanitize_result(with_copy), slot.redaction or self._redaction)
         slot.seconds = time.monotonic() - start - sum(other)
         if recipient.route is not None:
             if result.untaken and recipient.route.upcoming:
@@ -110,6 +115,31 @@ class SenderWorker:
         )
         self._write_journal(attempt)
         return attempt
+
+    def _answer(
+        self,
+        slot: ConnectionSlot,
+        built: BuiltMessage,
+        following: BuiltMessage | None,
+        while_waiting: Callable[[], None],
+    ) -> DeliveryResult:
+        """The answer of the relay or gateway, or of the capture store for a test: no test message comes to a
+        connection, not even behind another one."""
+        if isinstance(built.message, OutboundEmail | OutboundSms) and is_test(built.recipient):
+            return self.capture(built.recipient, built.message, is_copy=False)
+        next_message = None if following is None or is_test(following.recipient) else following
+        return send_over(slot, built, next_message, while_waiting)
+
+    def _send_copy(self, slot: ConnectionSlot, recipient: PreparedRecipient, copy: OutboundEmail) -> str:
+        """Sends or captures the blind copy; returns a text to add to the reply, empty if it is accepted."""
+        if not is_test(recipient):
+            return send_copy(slot, copy)
+        try:
+            self.capture(recipient, copy, is_copy=True)
+        except SQLAlchemyError:
+            logger.exception("cannot capture the copy", extra={"uuid": copy.uuid})
+            return f"; no copy to {copy.to}: internal fault"
+        return ""
 
     def _write_journal(self, attempt: AttemptResult) -> None:
         """A full disk must not keep the result from the database."""
@@ -153,7 +183,8 @@ def sender_worker_of(services: Services, handler: IncomingHandler | None = None)
     over the connection that sends (receipts and replies); without one, nothing is received."""
     with _lock:
         if services not in _sender_workers:
-            sender_worker = SenderWorker(services.settings, sms_transport(services.settings.sms_transport_url))
+            sms = sms_transport(services.settings.sms_transport_url)
+            sender_worker = SenderWorker(services.settings, sms, capture_in(services.database))
             _sender_workers[services] = sender_worker
             if handler:
                 sender_worker.listen(handler)
@@ -172,7 +203,7 @@ def renew_sender_worker(services: Services) -> None:
             return
         try:
             old.close_except_bind()
-            new = SenderWorker(services.settings, old.sms)
+            new = SenderWorker(services.settings, old.sms, old.capture)
             new.router.take_over(old.router)
             _sender_workers[services] = new
         except BaseException:

@@ -119,7 +119,7 @@ def _compiled(
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
     zone = session.connection().execute(select(Account.time_zone).where(Account.id == check.account_id)).scalar_one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
-    columns |= {"id": 0, "time_zone": zone, "hidden_attributes": hidden, "routing_version": None}
+    columns |= {"id": 0, "time_zone": zone, "is_test": False, "hidden_attributes": hidden, "routing_version": None}
     send = SendContent(**{field.name: columns[field.name] for field in fields(SendContent)})
     domain = load_domains(session, claimed, [send])[send.id]
     return CompiledMessage(send, _encoded(valid.draft.attachments), domain, _link_ids(valid))

@@ -1,0 +1,47 @@
+"""Messages of test accounts, which are captured instead of sent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, LargeBinary, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, BigInt, Identity
+
+
+class CapturedMessage(Base):
+    """A mail or a text message as a relay or a gateway would have got it (docs/testing.md). `id` is the order of
+    arrival.
+
+    A message is captured once, however often its delivery is attempted.
+    """
+
+    __tablename__ = "captured_messages"
+    __table_args__ = (
+        UniqueConstraint("recipient_id", "is_copy"),
+        Index("ix_captured_messages_account", "account_id", "id"),
+        Index("ix_captured_messages_page", "account_id", "captured_time", "id"),
+        Index("ix_captured_messages_address", "account_id", "address", "id"),
+        Index("ix_captured_messages_time", "captured_time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    recipient_id: Mapped[BigInt]
+    """No foreign key: the history is dropped by months."""
+    is_copy: Mapped[bool]
+    """Whether it is the blind copy of the recipient's mail."""
+    uuid: Mapped[str]
+    """The recipient's."""
+    type: Mapped[str]
+    """`email` or `sms`."""
+    sender: Mapped[str]
+    """The envelope sender, or the number."""
+    address: Mapped[str]
+    """Where it was going to, normalised."""
+    subject: Mapped[str | None]
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    """The whole mail (RFC 5322), or the text in UTF-8."""
+    captured_time: Mapped[datetime]

@@ -1,0 +1,1 @@
+"""The inbox of a test account: the messages that were captured instead of sent (docs/testing.md#inbox)."""

@@ -1,0 +1,121 @@
+"""`flask keys create --test` and `flask inbox`: test keys, and what they have sent (docs/testing.md)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from app.accounts.find import find_account
+from app.db.models import Account, ApiKey
+from app.sends.delivery.drain import drain
+from tests.cli.conftest import Cli
+from tests.support.client import Client
+from tests.support.sends import SendsApi
+from tests.support.tenants import Tenant, new_email, unique
+
+
+@pytest.fixture
+def key(cli: Cli, tenant: Tenant) -> dict[str, Any]:
+    """A test key of an account with a list."""
+    assert tenant.add_list("Customers")
+    found: dict[str, Any] = cli.json("keys", "create", unique("key"), "--level", "standard", "--test")
+    return found
+
+
+def send(tenant: Tenant, key: dict[str, Any], *addresses: str, **changes: Any) -> list[str]:
+    """Sends with the test key, and delivers; returns the uuids."""
+    client = Client(tenant.app, key["token"])
+    (customers,) = client.get("/v1/lists").get_json()["_embedded"]["lists"]
+    recipients = [{"email": address} for address in addresses]
+    body = SendsApi(tenant).email(list_id=customers["id"], recipients=recipients, **changes)
+    answer = client.post("/v1/transactional-sends", body)
+    assert answer.status_code == 202, answer.text
+    drain(tenant.services)
+    return [one["uuid"] for one in answer.get_json()["_embedded"]["recipients"]]
+
+
+def test_a_test_key_belongs_to_the_test_account(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    assert key["token"].startswith("tms_")
+    assert (key["account"], key["test"]) == (f"{tenant.name} (test)", True)
+    (listed,) = bare.json("keys", "list", "--account", key["account"])
+    assert (listed["name"], listed["access_level"]) == (key["name"], "standard")
+    assert key["name"] not in {row["name"] for row in cli.json("keys", "list")}
+    assert bare.json("accounts", "show", key["account"])["test_of"] == tenant.id
+    further = bare.json("keys", "create", "further", "--level", "report", "--test", "--account", key["account"])
+    assert further["account"] == key["account"]
+    live = cli.json("keys", "create", "live", "--level", "report")
+    assert live.keys() == {"id", "name", "access_level", "token"}
+
+
+def test_deleting_the_test_account_deletes_what_test_keys_made(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
+    bare.text("accounts", "delete", key["account"], "--yes")
+    assert cli.refused("inbox", "list").endswith("flask keys create NAME --level LEVEL --test")
+
+
+def test_deleting_an_account_deletes_its_test_account(bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    bare.text("accounts", "delete", tenant.name, "--yes")
+    assert bare.refused("accounts", "show", key["account"]) == f"there is no account {key['account']!r}"
+    with tenant.services.database.read() as session:
+        assert session.get(ApiKey, key["id"]) is None
+
+
+def test_the_inbox_lists_what_test_keys_have_sent(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    ann, bob = new_email("Ann"), new_email("bob")
+    assert cli.json("inbox", "list") == []
+    uuids = [uuid for one in (ann, bob) for uuid in send(tenant, key, one, subject="Hello %%email%%")]
+    listed = cli.json("inbox", "list")
+    assert [row["uuid"] for row in listed] == uuids[::-1]
+    assert (listed[1]["address"], listed[1]["subject"], listed[1]["type"]) == (ann.lower(), f"Hello {ann}", "email")
+    assert cli.json("inbox", "list", "--to", ann) == listed[1:]
+    assert cli.json("inbox", "list", "--after", str(listed[1]["id"])) == listed[:1]
+    assert cli.json("inbox", "list", "--limit", "1") == listed[:1]
+    assert bare.json("inbox", "list", "--account", key["account"]) == listed
+
+
+def test_a_captured_message_is_shown_whole(cli: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    send(tenant, key, new_email(), body_text="A body to read")
+    (row,) = cli.json("inbox", "list")
+    shown = cli.json("inbox", "show", str(row["id"]))
+    assert {**shown, "content": None} == {**row, "content": None}
+    assert shown["content"].startswith("Message-ID: <")
+    assert "A body to read" in shown["content"]
+    assert "A body to read" in cli.text("inbox", "show", str(row["id"]))
+    missing = str(row["id"] + 10**6)
+    assert cli.refused("inbox", "show", missing) == f"id: the inbox has no message {missing}"
+
+
+def test_waiting_ends_with_the_first_message_that_matches(cli: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    ann = new_email("ann")
+    (first,) = send(tenant, key, ann)
+    assert cli.json("inbox", "wait", "--to", ann)["uuid"] == first
+    after, sent = str(cli.json("inbox", "list")[0]["id"]), list[str]()
+    sender = threading.Thread(target=lambda: sent.extend(send(tenant, key, new_email(), ann)))
+    sender.start()
+    waited = cli.json("inbox", "wait", "--to", ann, "--after", after, "--timeout", "60")
+    sender.join()
+    assert waited["uuid"] == sent[1]
+
+
+def test_waiting_in_vain_ends_with_one(cli: Cli, key: dict[str, Any]) -> None:
+    assert key["test"]
+    result = cli.run("inbox", "wait", "--to", "ann@example.com", "--timeout", "0")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: no message to ann@example.com within 0 seconds\n"
+
+
+def test_an_account_without_test_keys_has_no_inbox(cli: Cli) -> None:
+    for arguments in (["list"], ["show", "1"], ["wait"]):
+        assert "has no test keys yet" in cli.refused("inbox", *arguments)
+
+
+def test_the_test_account_is_never_taken_for_the_only_account(tenant: Tenant, key: dict[str, Any]) -> None:
+    assert key["test"]
+    with tenant.services.database.write() as transaction:
+        # As if the others were test accounts, too.
+        others = update(Account).where(Account.id != tenant.id, Account.test_of.is_(None))
+        transaction.execute(others.values(test_of=-Account.id))
+        assert find_account(transaction, None).id == tenant.id
+        transaction.rollback()

@@ -1,0 +1,230 @@
+"""Test keys (docs/testing.md): everything runs the whole way, but no message leaves and nothing live changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from email import message_from_bytes, policy
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import update
+
+from app.accounts.testing import refreshed_test_account
+from app.clock import now
+from app.db.models import (
+    Account,
+    CapturedMessage,
+    Contact,
+    Event,
+    Group,
+    List,
+    ListField,
+    Message,
+    QueueEntry,
+    Recipient,
+)
+from app.errors import ServiceError
+from app.inbox.read import InboxFilter, list_captured
+from app.maintenance import sweeps
+from app.sends.delivery.drain import drain
+from tests.support.client import SENDS, invalid
+from tests.support.contacts import add_webhook
+from tests.support.sends import SendsApi, file, rows_of
+from tests.support.tenants import Tenant, add_key, new_email, new_mobile, unique
+
+
+@pytest.fixture
+def sends(tenant: Tenant) -> SendsApi:
+    """The live account."""
+    return SendsApi(tenant)
+
+
+@pytest.fixture
+def test(sends: SendsApi) -> Tenant:
+    """The test account of the live one, whose list, message and sender it has copied."""
+    assert sends.list_id
+    assert sends.number
+    sends.tenant.add_message(name="Welcome")
+    return refreshed(sends.tenant)
+
+
+test.__test__ = False  # type: ignore[attr-defined]
+
+
+def refreshed(tenant: Tenant) -> Tenant:
+    with tenant.services.database.write() as transaction:
+        live = transaction.get_one(Account, tenant.id)
+        found = refreshed_test_account(transaction, live)
+        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
+    made.tokens["standard"] = add_key(made, "standard")
+    return made
+
+
+def copy_of(test: Tenant, model: type[List] | type[Message], original: int) -> int:
+    (row,) = rows_of(test, model, copy_of=original)
+    return int(row.id)
+
+
+def email(sends: SendsApi, test: Tenant, **changes: Any) -> dict[str, Any]:
+    return sends.email(list_id=copy_of(test, List, sends.list_id), **changes)
+
+
+def captured(test: Tenant) -> list[CapturedMessage]:
+    """The inbox, oldest first."""
+    with test.services.database.read() as session:
+        return list_captured(session, InboxFilter(test.id), 100)[::-1]
+
+
+def folders(test: Tenant) -> list[Path]:
+    settings = test.services.settings
+    urls = (settings.email_transport_url, settings.sms_transport_url)
+    return [path for url in urls if (path := Path(urlsplit(url).path)).exists()]
+
+
+def left(test: Tenant, uuids: Iterable[str]) -> set[str]:
+    """Those of the recipients whose messages the transports have written; others may send at the same time."""
+    names = [file.name for folder in folders(test) for file in folder.iterdir()]
+    return {uuid for uuid in uuids if any(uuid in name for name in names)}
+
+
+def test_a_mail_of_a_test_key_is_captured_whole_and_never_leaves(sends: SendsApi, test: Tenant) -> None:
+    address = new_email("Ann")
+    body = email(sends, test, subject="Grüße", attachments=[file("a.txt")], recipients=[{"email": address}])
+    accepted = SendsApi(test).send(body)
+    drain(test.services)
+    (message,) = captured(test)
+    assert left(test, accepted.uuids) == set()
+    assert (message.uuid, message.type, message.is_copy) == (accepted.uuids[0], "email", False)
+    assert (message.address, message.subject) == (address.lower(), "Grüße")
+    mail: Any = message_from_bytes(message.content, policy=policy.default)
+    assert (mail["To"], mail["Subject"]) == (address, "Grüße")
+    assert [one.get_filename() for one in mail.iter_attachments()] == ["a.txt"]
+    recipient = test.api.get(f"{SENDS}/{accepted.uuids[0]}").get_json()
+    assert (recipient["state"], [step["step"] for step in recipient["timeline"]]) == ("delivered", ["sent"])
+    assert (accepted.group.sent, accepted.group.delivered) == (1, 1)
+
+
+def test_a_blind_copy_is_captured_too(sends: SendsApi, test: Tenant) -> None:
+    copied = f"copy@{test.domain}"
+    accepted = SendsApi(test).send(email(sends, test, bcc_address=copied))
+    drain(test.services)
+    assert [(message.is_copy, message.address == copied) for message in captured(test)] == [
+        (False, False),
+        (True, True),
+    ]
+    assert left(test, accepted.uuids) == set()
+
+
+def test_a_text_message_is_captured_with_its_text(sends: SendsApi, test: Tenant) -> None:
+    mobile = new_mobile()
+    body = sends.sms(list_id=copy_of(test, List, sends.list_id), recipients=[{"mobile": mobile}])
+    accepted = SendsApi(test).send(body)
+    drain(test.services)
+    (message,) = captured(test)
+    assert left(test, accepted.uuids) == set()
+    assert (message.type, message.sender, message.address) == ("sms", sends.number, mobile)
+    assert (message.content.decode(), message.subject) == (body["body_text"], None)
+    assert (accepted.recipient.state, accepted.recipient.segments) == ("sent", 1)
+
+
+def test_live_and_test_messages_of_one_batch_go_their_own_ways(sends: SendsApi, test: Tenant) -> None:
+    live = [sends.send(sends.email()).uuids[0] for _ in range(3)]
+    tests = [SendsApi(test).send(email(sends, test)).uuids[0] for _ in range(3)]
+    drain(test.services)
+    assert left(test, [*live, *tests]) == set(live)
+    assert {message.uuid for message in captured(test)} == {*tests}
+
+
+def test_a_message_is_captured_once_however_often_it_is_sent(sends: SendsApi, test: Tenant) -> None:
+    accepted = SendsApi(test).send(email(sends, test))
+    drain(test.services)
+    row = accepted.recipient
+    with test.services.database.write() as transaction:
+        transaction.execute(update(Recipient).where(Recipient.id == row.id).values(state="queued", attempts=0))
+        transaction.add(
+            QueueEntry(
+                recipient_id=row.id,
+                account_id=test.id,
+                priority="normal",
+                state="queued",
+                due_time=now(),
+                ready_time=now(),
+                attempts=0,
+            )
+        )
+    drain(test.services)
+    assert accepted.recipient.state == "delivered"
+    assert [message.uuid for message in captured(test)] == accepted.uuids
+
+
+def test_nothing_of_a_test_is_in_the_live_account(sends: SendsApi, test: Tenant) -> None:
+    kept = (Contact, Group, Recipient, CapturedMessage)
+    SendsApi(test).send(email(sends, test))
+    drain(test.services)
+    assert [len(rows_of(sends.tenant, model)) for model in kept] == [0, 0, 0, 0]
+    assert [len(rows_of(test, model)) for model in kept] == [1, 1, 1, 1]
+    assert sends.tenant.api.get("/v1/transactional-groups?limit=0").get_json()["size"] == 0
+
+
+def test_events_of_a_test_are_marked_and_go_to_webhooks_of_the_test_account_only(sends: SendsApi, test: Tenant) -> None:
+    add_webhook(sends.tenant)
+    add_webhook(test)
+    SendsApi(test).send(email(sends, test))
+    sends.send(sends.email())
+    drain(test.services)
+    events = {one.id: [json.loads(row.payload) for row in rows_of(one, Event)] for one in (test, sends.tenant)}
+    assert [(one["event"], one["test"]) for one in events[test.id]] == [("created", True), ("sent", True)]
+    assert [(one["event"], "test" in one) for one in events[sends.tenant.id]] == [("created", False), ("sent", False)]
+
+
+def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, test: Tenant) -> None:
+    live = sends.tenant
+    (message,) = rows_of(live, Message)
+    copies = (copy_of(test, List, sends.list_id), copy_of(test, Message, message.id))
+    with live.services.database.write() as transaction:
+        transaction.execute(update(Message).where(Message.id == message.id).values(subject="Changed"))
+        transaction.execute(update(Account).where(Account.id == live.id).values(time_zone="Asia/Tokyo"))
+        (score,) = [row for row in rows_of(live, ListField) if row.key == "score"]
+        transaction.delete(transaction.get_one(ListField, score.id))
+    live.add(ListField, list_id=sends.list_id, position=50, name="New", key="new", type="Text Field", options=[])
+    again = refreshed(live)
+    assert again.id == test.id
+    assert (copy_of(test, List, sends.list_id), copy_of(test, Message, message.id)) == copies
+    (changed,) = rows_of(test, Message)
+    assert (changed.subject, rows_of(test, ListField, list_id=copies[0])[-1].key) == ("Changed", "new")
+    assert "score" not in {row.key for row in rows_of(test, ListField)}
+    with live.services.database.read() as session:
+        assert session.get_one(Account, test.id).time_zone == "Asia/Tokyo"
+
+
+def test_a_test_fails_where_life_would(sends: SendsApi, test: Tenant) -> None:
+    body = email(sends, test, from_address="ann@elsewhere.example")
+    invalid(test.api.post(SENDS, body), "invalid_from_address_domain", field="from_address")
+    invalid(test.api.post(SENDS, sends.email()), "invalid_id", field="list_id")
+
+
+def test_an_account_of_the_name_is_no_test_account(sends: SendsApi) -> None:
+    live = sends.tenant
+    with live.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == live.id).values(name=unique("other")))
+        moment = transaction.get_one(Account, live.id).creation_time
+        name = transaction.get_one(Account, live.id).name
+        transaction.add(Account(name=f"{name} (test)", creation_time=moment, last_modified_time=moment))
+    with pytest.raises(ServiceError, match="conflict"), live.services.database.write() as transaction:
+        refreshed_test_account(transaction, transaction.get_one(Account, live.id))
+
+
+def test_captured_messages_are_kept_for_the_retention(sends: SendsApi, test: Tenant) -> None:
+    SendsApi(test).send(email(sends, test))
+    drain(test.services)
+    services = test.services
+    sweeps.clean(services)
+    assert len(captured(test)) == 1
+    with services.database.write() as transaction:
+        old = captured(test)[0].captured_time.replace(year=2020)
+        transaction.execute(update(CapturedMessage).values(captured_time=old))
+    sweeps.clean(services)
+    assert captured(test) == []
