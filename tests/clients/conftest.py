@@ -92,6 +92,15 @@ class Service:
         """A client of the library."""
         return Client(token, self.launched.base)
 
+    def flask(self, *arguments: str) -> dict[str, Any]:
+        """What a command of the operator prints as JSON."""
+        command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.launched.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
     def environment(self, token: str) -> dict[str, str]:
         """The environment of a program that uses the service."""
         ours = {"TMS_URL": self.launched.base, "TMS_KEY": token, "PYTHONPATH": str(LIBRARY)}

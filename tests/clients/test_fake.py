@@ -82,6 +82,7 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "no group": lambda: client.sends.create(**own, subject="Hi", body_text="Hello", from_name="A"),
         "no subject": lambda: client.sends.create(**own, group_name=group, body_text="Hello", from_name="A"),
         "no message": lambda: client.sends.create(**{**mail, "message_id": 1 << 60}, recipients=[{"email": email}]),
+        "dry run": lambda: {**client.sends.dry_run(**mail, recipients=[{"email": email}])}.keys() - {"_links"},
         "unknown": lambda: client.sends.get(str(uuid.uuid4())),
         "delete": lambda: client.contacts.delete_many(list_id, [contact.id, 1 << 60]),
         "gone": lambda: client.contacts.get(list_id, contact.id),

@@ -18,6 +18,7 @@ from transactional_messaging import (
     InvalidRequest,
     NotFound,
     ValidationFailed,
+    WaitedTooLong,
     above,
     any_of,
     below,
@@ -165,6 +166,21 @@ def test_what_became_of_a_message_is_found_by_its_address_and_its_uuid(client: C
     assert (sent.report_id, sent.open_type) == (recipient.group_id, "not_opened")
 
 
+def test_a_dry_run_sends_nothing(client: Client, service: Service) -> None:
+    email = new_email()
+    planned = client.sends.dry_run(
+        type="email",
+        list_id=service.list_id,
+        message_id=service.message_id,
+        group_name="Never",
+        recipients=[{"email": email, "first_name": "Ann"}],
+    )
+    (forecast,) = planned.recipients
+    assert (forecast.outcome, forecast.subject, forecast.creates_contact) == ("send", "Hi Ann", True)
+    assert [one.name for one in forecast.wildcards_without_value] == ["title"]
+    assert client.groups.list(name="Never").count() == 0
+
+
 def test_a_text_message_is_sent_without_a_list(client: Client) -> None:
     send = client.sends.create(
         type="sms",
@@ -204,6 +220,32 @@ def test_automations_are_paused_resumed_and_checked(client: Client, service: Ser
     assert client.automations.validate(definition)["again"] == "always"
     with pytest.raises(ValidationFailed):
         client.automations.validate({**definition, "list": "Nobody"})
+
+
+def test_a_key_that_is_no_test_key_has_an_empty_inbox(client: Client) -> None:
+    assert list(client.inbox.list(address="ann@example.com")) == []
+    with pytest.raises(NotFound):
+        client.inbox.get(1)
+
+
+def test_what_a_test_key_sends_is_found_in_its_inbox(service: Service) -> None:
+    made = service.flask("keys", "create", "ci", "--level", "standard", "--test", "--account", "Library")
+    with service.client(made["token"]) as client:
+        (readers,) = client.lists.list(name="Readers")
+        email = new_email()
+        (uuid_,) = client.sends.create(
+            type="email",
+            list_id=readers.id,
+            group_name="Captured",
+            subject="Hi",
+            body_text="Hello",
+            recipients=[{"email": email}],
+        ).uuids
+        message = client.inbox.wait(email, timeout=180)
+        assert (message.uuid, message.subject, message.address) == (uuid_, "Hi", email)
+        assert "Hello" in message.content
+        with pytest.raises(WaitedTooLong):
+            client.inbox.wait(email, after=message.id, timeout=0)
 
 
 def test_requests_beyond_the_rate_limit_are_repeated_when_the_service_says(service: Service) -> None:

@@ -94,3 +94,5 @@ def test_waiting_ends() -> None:
     fake.settle(send.uuids[0], "queued")
     with pytest.raises(WaitedTooLong, match="outcome"):
         client.sends.wait(send.uuids[0], timeout=0)
+    with pytest.raises(WaitedTooLong, match=r"ann@example\.com"):
+        client.inbox.wait("ann@example.com", timeout=0)

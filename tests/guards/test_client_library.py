@@ -14,7 +14,9 @@ import transactional_messaging
 from transactional_messaging import (
     automations,
     contacts,
+    dry_run,
     groups,
+    inbox,
     lists,
     messages,
     recipients,
@@ -28,17 +30,21 @@ from transactional_messaging.testing import FakeService
 from tests.support.description import describe
 
 ROOT = Path(__file__).parents[2]
-OF_ONE_OPERATION = {"contacts.create_many": "contacts.create"}
+OF_ONE_OPERATION = {"contacts.create_many": "contacts.create", "sends.dry_run": "sends.create"}
 """Methods for the other form of an operation."""
-CONVENIENCES = {"sends.timeline", "sends.wait"}
+CONVENIENCES = {"inbox.wait", "sends.timeline", "sends.wait"}
 """Methods that make several requests."""
 PAGING = {"limit", "offset", "fields", "expand", "_tz", "filters", "cursor"}
 SHOWN: dict[str, type[Resource]] = {
     "Automation": automations.Automation,
     "AutomationStep": automations.AutomationStep,
     "AutomationWithDefinition": automations.AutomationWithDefinition,
+    "CapturedMessage": inbox.CapturedMessage,
+    "CapturedMessageWithContent": inbox.CapturedMessageWithContent,
     "Contact": contacts.Contact,
     "ContactList": lists.ContactList,
+    "DryRun": dry_run.DryRun,
+    "Forecast": dry_run.Forecast,
     "Group": groups.Group,
     "Message": messages.Message,
     "MessageContent": messages.MessageContent,
@@ -56,6 +62,7 @@ FILTERS = {
     "automations.list": automations.AutomationQuery,
     "automations.list_runs": automations.RunQuery,
     "groups.list": groups.GroupQuery,
+    "inbox.list": inbox.InboxQuery,
     "lists.list": lists.ListQuery,
     "messages.list": messages.MessageQuery,
     "messages.list_sent_contacts": messages.SentContactQuery,

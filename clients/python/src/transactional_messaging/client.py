@@ -10,6 +10,7 @@ from transactional_messaging.automations import Automations
 from transactional_messaging.caller import PREFIX, Caller
 from transactional_messaging.contacts import Contacts
 from transactional_messaging.groups import Groups
+from transactional_messaging.inbox import Inbox
 from transactional_messaging.lists import Lists
 from transactional_messaging.messages import Messages
 from transactional_messaging.retries import Retries
@@ -51,6 +52,7 @@ class Client:
         self.sends = Sends(caller)
         self.groups = Groups(caller)
         self.automations = Automations(caller)
+        self.inbox = Inbox(caller)
 
     def close(self) -> None:
         """Closes the connections; another request opens new ones."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 from transactional_messaging.attachments import AttachmentSource, attachment_json
+from transactional_messaging.dry_run import DryRun
 from transactional_messaging.filters import Filter, PageQuery, pairs
 from transactional_messaging.messages import MessageType
 from transactional_messaging.pages import Collection, items_of
@@ -92,6 +93,11 @@ class Sends(Part):
         within 24 hours the same key with the same send does nothing twice.
         """
         return AcceptedSend(self._caller.post("/transactional-sends", send_json(send), (), idempotency_key))
+
+    def dry_run(self, **send: Unpack[SendBody]) -> DryRun:
+        """What `create` would do with the same arguments: nothing is sent or stored."""
+        query = pairs({"dry_run": True})
+        return DryRun(self._caller.post("/transactional-sends", send_json(send), query))
 
     def list(
         self, *, filters: Mapping[str, Filter] | None = None, **query: Unpack[RecipientQuery]

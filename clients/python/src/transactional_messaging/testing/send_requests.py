@@ -31,7 +31,7 @@ class SendRequests:
         if method == "GET":
             rows = [message.json(number) for number, message in enumerate(self.sent, 1)]
             return json_answer(envelope(PATH, "recipients", rows, query))
-        return self._send(body)
+        return self._send(body, is_dry=dict(query).get("dry_run") == "true")
 
     def settle(self, uuid: str, state: str, reason: str | None) -> None:
         """Changes the state of a recipient."""
@@ -40,13 +40,15 @@ class SendRequests:
         message.state, message.reason = state, reason
         self._count(message, 1)
 
-    def _send(self, body: Json) -> Answer:
+    def _send(self, body: Json, *, is_dry: bool) -> Answer:
         stored = self._stored(body)
         type_ = stored.get("type") or body.get("type") or "email"
         found = [*problems(body, type_, stored)]
         found = found or [*self._unknown_ids(body)]
         if found:
             raise Refusal(422, found)
+        if is_dry:
+            return json_answer(self._forecasts(body, type_, stored))
         group = self._store.group(body, type_)
         new = [self._message(recipient, body, type_, stored, group) for recipient in body["recipients"]]
         for message in new:
@@ -110,6 +112,27 @@ class SendRequests:
         name = {"delivered": "delivered", "sent": "delivered", "bounced": "bounced", "failed": "failed_contacts"}
         if message.state in name:
             self._store.groups[message.group_id][name[message.state]] += change
+
+    def _forecasts(self, body: Json, type_: str, stored: Mapping[str, Any]) -> Json:
+        texts = {name: body.get(name) or stored.get(name) for name in TEXTS}
+        nothing = dict.fromkeys(("reason", "detail", "contact_id", "email", "mobile", "size", "encoding", "segments"))
+        rest = {"outcome": "send", "creates_contact": False, "headers": [], "wildcards_without_value": []}
+        own = [{name: recipient.get(name) for name in DESTINATIONS} for recipient in body["recipients"]]
+        recipients = [{**nothing, **rest, **texts, **destination} for destination in own]
+        given = {name: value for name, value in body.items() if name not in ("recipients", "attachments", *TEXTS)}
+        names = (
+            "list_id",
+            "message_id",
+            "group_id",
+            "group_name",
+            "from_name",
+            "from_address",
+            "reply_to",
+            "bcc_address",
+        )
+        defaults = {"priority": "normal", "include_unsubscribed": False, "track_opens": True, "track_clicks": True}
+        whole = {**dict.fromkeys(names), **defaults, **given, "type": type_, "invalid_markup": []}
+        return {**whole, "_embedded": {"recipients": recipients}, "_links": {"self": {"href": PATH}}}
 
     def _found(self, uuid: str) -> SentMessage:
         for message in self.sent:

@@ -24,7 +24,7 @@ SCOPES = (
 CONTACTS = re.compile(r"/v1/lists/(\d+)/contacts(?:/(\d+))?")
 SENDS = re.compile(r"/v1/transactional-sends(?:/([\w-]+))?")
 ITEM = re.compile(r"(/v1/[\w-]+)/(\d+)(/content)?")
-EMPTY = {"/v1/automations": "automations"}
+EMPTY = {"/v1/automations": "automations", "/v1/inbox": "messages"}
 
 
 class FakeService:
