@@ -41,7 +41,7 @@ def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iter
     slot, webhooks, tests = _mark_and_find_webhooks(transaction, accounts)
     for account_id, choices in webhooks.items():
         mark = TEST_MARK if account_id in tests else {}
-        events = [(payload, orjson.dumps({**payload, **mark}).decode()) for payload in payloads_by_account[account_id]]
+        events = [(payload, _text(payload, mark)) for payload in payloads_by_account[account_id]]
         for webhook_id, choice in choices.items():
             rows += [
                 {"account_id": account_id, "webhook_id": webhook_id, "payload": text}
@@ -60,12 +60,16 @@ def record_for_webhooks(
     mark = TEST_MARK if account_id in tests else {}
     found = payloads.keys() & webhooks.get(account_id, {}).keys()
     rows = [
-        {"account_id": account_id, "webhook_id": webhook_id, "payload": orjson.dumps({**payload, **mark}).decode()}
+        {"account_id": account_id, "webhook_id": webhook_id, "payload": _text(payload, mark)}
         for webhook_id in sorted(found)
         for payload in payloads[webhook_id]
     ]
     insert_rows(transaction, Event, rows, {"slot": slot})
     return found
+
+
+def _text(payload: Payload, mark: Payload) -> str:
+    return orjson.dumps({**payload, **mark} if mark else payload).decode()
 
 
 def _mark_and_find_webhooks(
