@@ -19,6 +19,7 @@ from redis import Redis
 
 from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
+from tests.support.blocks import blocks
 from tests.support.launched import PATIENT, ROOT, SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 from tests.support.yardstick import slowness
@@ -166,10 +167,7 @@ def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
 
 
 def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(demo: Launched) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    (command,) = [
-        one for one in re.findall(r"^    (curl .+?[^\\])$", readme, re.MULTILINE | re.DOTALL) if "gold" in one
-    ]
+    (command,) = [block.text for block in blocks(ROOT / "README.md") if "gold" in block.text]
     url, _, authorization, _, content_type, _, body = shlex.split(command.replace("\\\n", ""))[1:]
     headers = dict(header.split(": ", 1) for header in (authorization, content_type))
     before = demo.mails()
