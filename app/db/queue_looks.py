@@ -10,22 +10,19 @@ since the last look, by their `ready_time`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
     CTE,
-    JSON,
     ColumnElement,
     FromClause,
     ScalarSelect,
     String,
     and_,
     bindparam,
-    cast,
-    column,
     func,
     literal_column,
     or_,
@@ -35,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from app.db.dialect import is_postgresql
+from app.db.given_rows import given_rows, stored_time
 from app.db.models import QueueEntry
 from app.db.prepared import PreparedStatement
 
@@ -162,8 +160,7 @@ def as_json(accounts: Mapping[int, Positions]) -> str:
 def _given(account_id: int, positions: Positions) -> dict[str, int | str]:
     given: dict[str, int | str] = {"account_id": account_id}
     for priority, position in positions.items():
-        # As SQLite stores times. PostgreSQL reads them in the zone of the session, which is always UTC.
-        given[f"{priority}_due"] = position.due_time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        given[f"{priority}_due"] = stored_time(position.due_time)
         given[f"{priority}_id"] = position.recipient_id
     return given
 
@@ -174,12 +171,4 @@ def given_accounts(*, on_postgresql: bool) -> FromClause:
     types: dict[str, Any] = {"account_id": entry.account_id.type}
     for priority in PRIORITIES:
         types |= {f"{priority}_due": entry.due_time.type, f"{priority}_id": entry.recipient_id.type}
-    accounts = bindparam("accounts", type_=String)
-    if on_postgresql:
-        rows = func.json_to_recordset(cast(accounts, JSON))
-        columns = [column(name, type_) for name, type_ in types.items()]
-        return rows.table_valued(*columns, name="given").render_derived(with_types=True)
-    each = func.json_each(accounts).table_valued("value", name="each")
-    return select(
-        *(func.json_extract(each.c.value, f"$.{name}", type_=type_).label(name) for name, type_ in types.items())
-    ).subquery("given")
+    return given_rows("accounts", types, on_postgresql=on_postgresql)

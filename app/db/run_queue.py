@@ -11,22 +11,18 @@ What is locked stays as it is until its transaction ends; others skip it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     FromClause,
     Integer,
     Select,
-    String,
     and_,
     bindparam,
-    cast,
-    column,
     func,
     literal_column,
     select,
@@ -36,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from app.db.dialect import is_postgresql
+from app.db.given_rows import given_rows, stored_time
 from app.db.models import AutomationRun
 from app.db.prepared import PreparedStatement
 
@@ -50,9 +47,6 @@ CHUNK = 500
 """Runs of one transaction."""
 CHUNK_ON_SQLITE = 100
 """The same where nobody else can write meanwhile."""
-
-
-STORED = "%Y-%m-%d %H:%M:%S.%f"
 
 
 class Position(NamedTuple):
@@ -161,11 +155,10 @@ def _oldest(given: FromClause, run: Any) -> Select[int]:
 
 
 def _as_json(positions: Positions) -> str:
-    """The value of the parameter `given`. Times are written as SQLite stores them; PostgreSQL reads them in the zone of
-    the session, which is always UTC."""
+    """The value of the parameter `given`."""
     return orjson.dumps(
         [
-            {"account_id": account_id, "due_time": due_time.astimezone(UTC).strftime(STORED), "run_id": run_id}
+            {"account_id": account_id, "due_time": stored_time(due_time), "run_id": run_id}
             for account_id, (due_time, run_id) in positions.items()
         ]
     ).decode()
@@ -173,13 +166,6 @@ def _as_json(positions: Positions) -> str:
 
 def _given(*, on_postgresql: bool) -> FromClause:
     """The positions of the parameter `given`, as a table."""
-    run, given = AutomationRun, bindparam("given", type_=String)
+    run = AutomationRun
     types = {"account_id": run.account_id.type, "due_time": run.due_time.type, "run_id": run.id.type}
-    if on_postgresql:
-        rows = func.json_to_recordset(cast(given, JSON))
-        columns = [column(name, type_) for name, type_ in types.items()]
-        return rows.table_valued(*columns, name="given").render_derived(with_types=True)
-    each = func.json_each(given).table_valued("value", name="each")
-    return select(
-        *(func.json_extract(each.c.value, f"$.{name}", type_=type_).label(name) for name, type_ in types.items())
-    ).subquery("given")
+    return given_rows("given", types, on_postgresql=on_postgresql)

@@ -37,6 +37,7 @@ from app.transports.email import mime
 @dataclass(slots=True, eq=False)
 class PreparedRecipient:
     """A claimed recipient with everything that its message is composed from. One with a `skip` reason is not sent to.
+
     Not frozen, because there is one per message: a frozen dataclass of as many fields takes four times as long to make.
     """
 
@@ -46,6 +47,7 @@ class PreparedRecipient:
     """The address of the request or of the contact; empty if there is neither."""
     contact: ContactRow | None
     attachments: Sequence[mime.EncodedAttachment]
+    """The recipient's own attachments."""
     skip: FailReason | None
     is_large: bool
     """Whether building the message takes long."""
