@@ -39,6 +39,12 @@ class Automation(Timestamps, Base):
         UniqueConstraint("account_id", "name"),
         Index("ix_automations_page", "account_id", "creation_time", "id"),
         Index("ix_automations_list", "list_id"),
+        Index(
+            "ix_automations_release",
+            "id",
+            postgresql_where=text("release IS NOT NULL"),
+            sqlite_where=text("release IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
