@@ -6,10 +6,32 @@ import base64
 import binascii
 import hmac
 from collections.abc import Iterator
+from typing import ClassVar, Self
 
 from app.inbound.hooks.base import HookRefused, HookRequest
+from app.settings import Settings
 
 MAX_HEADER_LENGTH = 1000
+
+
+class SecretHook:
+    """A hook that knows requests by such a secret."""
+
+    setting: ClassVar[str]
+    """The attribute of the settings that has it."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """None without the setting."""
+        secret: str = getattr(settings, cls.setting)
+        return cls(secret) if secret else None
+
+    def check(self, request: HookRequest) -> None:
+        """Raises `HookRefused` for a request without the secret."""
+        check_secret(request, self._secret)
 
 
 def check_secret(request: HookRequest, expected: str) -> None:

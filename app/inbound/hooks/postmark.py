@@ -9,7 +9,7 @@ from __future__ import annotations
 from app.inbound.email.delivery_status import status_in
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.credentials import SecretHook
 from app.inbound.hooks.values import (
     METADATA,
     NOT_ATTEMPTED,
@@ -24,7 +24,6 @@ from app.inbound.hooks.values import (
     text_of,
     uuid_in,
 )
-from app.settings import Settings
 
 HARD = frozenset({"HardBounce", "BadEmailAddress"})
 SOFT = frozenset(
@@ -41,22 +40,15 @@ OPT_OUTS = frozenset({"Unsubscribe"})
 COMPLAINT = "spam complaint at Postmark"
 
 
-class PostmarkHook:
+class PostmarkHook(SecretHook):
     """The hook of Postmark's webhooks for bounces, complaints, deliveries and changes of subscriptions."""
 
     success = 200
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
-
-    @classmethod
-    def of(cls, settings: Settings) -> PostmarkHook | None:
-        """None without POSTMARK_WEBHOOK_SECRET."""
-        return cls(settings.postmark_webhook_secret) if settings.postmark_webhook_secret else None
+    setting = "postmark_webhook_secret"
 
     def read(self, request: HookRequest) -> list[RelayEvent]:
         """The event of the request."""
-        check_secret(request, self._secret)
+        self.check(request)
         (event, *_) = objects_of([request.document()]) or [{}]
         report = report_of(event)
         uuid = _uuid(event)

@@ -10,7 +10,7 @@ from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import one_line
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.credentials import SecretHook
 from app.inbound.hooks.values import (
     NOT_ATTEMPTED,
     Fields,
@@ -20,7 +20,6 @@ from app.inbound.hooks.values import (
     text_of,
     uuid_in,
 )
-from app.settings import Settings
 
 KINDS = {
     "bounce": ReportKind.FAILED,
@@ -37,22 +36,15 @@ BLOCKED = "blocked"
 address."""
 
 
-class SendgridHook:
+class SendgridHook(SecretHook):
     """The hook of SendGrid's event webhook."""
 
     success = 204
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
-
-    @classmethod
-    def of(cls, settings: Settings) -> SendgridHook | None:
-        """None without SENDGRID_WEBHOOK_SECRET."""
-        return cls(settings.sendgrid_webhook_secret) if settings.sendgrid_webhook_secret else None
+    setting = "sendgrid_webhook_secret"
 
     def read(self, request: HookRequest) -> list[RelayEvent]:
         """The events of a batch."""
-        check_secret(request, self._secret)
+        self.check(request)
         return [parsed for event in objects_of(request.document()) if (parsed := parse_event(event))]
 
 

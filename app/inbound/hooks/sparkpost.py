@@ -11,7 +11,7 @@ from app.inbound.email.delivery_status import status_in
 from app.inbound.email.fields import one_line
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.credentials import SecretHook
 from app.inbound.hooks.values import (
     METADATA,
     NOT_ATTEMPTED,
@@ -25,7 +25,6 @@ from app.inbound.hooks.values import (
     text_of,
     uuid_in,
 )
-from app.settings import Settings
 
 CLASSES = ("message_event", "unsubscribe_event", "gen_event")
 """Members of `msys` with the events that are read."""
@@ -39,22 +38,15 @@ NO_FAILURES = frozenset({"60", "80", "100"})
 UNATTEMPTED = frozenset({"policy_rejection", "generation_failure", "generation_rejection"})
 
 
-class SparkpostHook:
+class SparkpostHook(SecretHook):
     """The hook of SparkPost's event webhooks."""
 
     success = 200
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
-
-    @classmethod
-    def of(cls, settings: Settings) -> SparkpostHook | None:
-        """None without SPARKPOST_WEBHOOK_SECRET."""
-        return cls(settings.sparkpost_webhook_secret) if settings.sparkpost_webhook_secret else None
+    setting = "sparkpost_webhook_secret"
 
     def read(self, request: HookRequest) -> list[RelayEvent]:
         """The events of a batch; the test batch of a new webhook has none."""
-        check_secret(request, self._secret)
+        self.check(request)
         batches = [fields_of(one, "msys") for one in objects_of(request.document())]
         events = [fields_of(one, name) for one in batches for name in CLASSES if name in one]
         return [parsed for event in events if (parsed := _parse_event(event))]
