@@ -28,7 +28,7 @@ NOUNS = (
     "db",
 )
 """Modules with a `group` of commands."""
-COMMANDS = ("seed", "status")
+COMMANDS = ("init", "seed", "status")
 """Modules with a single `command`."""
 
 

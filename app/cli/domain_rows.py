@@ -83,12 +83,17 @@ def print_domain(row: Row, as_json: bool) -> None:
         return
     print_row({name: row[name] for name in SHOWN}, as_json)
     echo("records to publish:")
-    for one in row["records"]:
-        state = f"  ; {one['state']}" if one["state"] else ""
-        echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
-        for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
-            echo(f"    found: {text}")
+    print_records(row["records"])
     echo("keys:")
     for key in row["keys"]:
         since = f" since {key['retired_time']:%Y-%m-%d}" if key["retired_time"] else ""
         echo(f"  {key['selector']}  {key['algorithm']}  {key['state']}{since}")
+
+
+def print_records(records: Sequence[Row]) -> None:
+    """Prints records as lines of a zone file, each with its state, and what was found in place of a wrong one."""
+    for one in records:
+        state = f"  ; {one['state']}" if one["state"] else ""
+        echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
+        for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
+            echo(f"    found: {text}")

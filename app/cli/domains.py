@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import click
 
-from app.accounts.domain_hosts import note_hosts, set_hosts
-from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains, note_findings
+from app.accounts.domain_hosts import set_hosts
+from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains
 from app.accounts.find import find_account
-from app.accounts.key_rotation import take_up_published_keys
-from app.accounts.signing_keys import keys_of_domains
-from app.accounts.verify import find, look_up_with
 from app.cli import domain_keys, domain_reports
 from app.cli.base import (
     Group,
@@ -22,7 +19,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.domain_rows import SHOWN, domain_rows, print_domain, records_of
+from app.cli.domain_lookup import verify_domain
+from app.cli.domain_rows import SHOWN, domain_rows, print_domain
 from app.http.context import services
 
 group = Group("domains", help="Sending domains: mail may only come from a verified one.")
@@ -103,19 +101,9 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
 
     Pending keys whose records are correct take the place of the former ones.
     """
-    parts = services()
-    with parts.database.read() as session:
-        domain = find_domain(session, find_account(session, account).id, name)
-        keys = keys_of_domains(session, [domain.id])[domain.id]
-    look_up = look_up_with(parts.settings)
-    findings = [find(record, look_up) for record in records_of(domain, keys)]
-    with parts.database.write() as transaction:
-        domain = find_domain(transaction, domain.account_id, name)
-        note_findings(domain, findings)
-        note_hosts(domain, findings)
-        take_up_published_keys(transaction, domain, findings)
-        transaction.flush()
-        (row,) = domain_rows(transaction, [domain])
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+    row = verify_domain(account_id, name)
     print_domain(row, as_json)
     if not row["verified"]:
         echo(UNVERIFIED, err=True)

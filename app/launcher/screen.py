@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Iterator
 
 from sqlalchemy import select
 
 from app.accounts.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
+from app.first_setup.first_send import curl
 from app.infrastructure.startup_report import email_destination
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
-from app.settings import Settings
 from app.transports.urls import display_url
 
 RESET = "Password reset"
@@ -40,7 +38,7 @@ def screen(services: Services, demo: Demo | None) -> str:
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
     for title, body in _examples(services, demo) if demo else ():
-        lines += ["", f"  {title}:", "", _curl(settings, demo.token if demo else "", body)]
+        lines += ["", f"  {title}:", "", curl(settings.public_url, demo.token if demo else "", body)]
     if settings.require_https and settings.public_url.startswith("http://"):
         lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
         lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off to try it out."]
@@ -79,14 +77,3 @@ def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, o
 def _body(list_id: int, message_id: int, group: str, person: dict[str, str]) -> dict[str, object]:
     named = {"type": "email", "list_id": list_id, "message_id": message_id, "group_name": group}
     return {**named, "recipients": [person]}
-
-
-def _curl(settings: Settings, token: str, body: dict[str, object]) -> str:
-    return " \\\n".join(
-        [
-            f"  curl {settings.public_url}/v1/transactional-sends",
-            f"    -H 'Authorization: Bearer {token}'",
-            "    -H 'Content-Type: application/json'",
-            f"    -d {shlex.quote(json.dumps(body))}",
-        ]
-    )

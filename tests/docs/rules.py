@@ -32,6 +32,7 @@ from tests.docs.shown import differences, documents, same_text, schema_of
 from tests.docs.world import World
 from tests.support.blocks import Block
 
+RELAY = "smtp://relay.example"
 ADDRESSES = ("http://127.0.0.1:8000", "https://tms.example.com")
 TOKEN = re.compile(r"\btms_\.\.\.")
 """The address of the service and a key in the examples."""
@@ -86,8 +87,8 @@ class Page:
         (self.world.folder / block.title).write_text(block.text, "utf-8")
 
     def local(self, block: Block) -> str:
-        """The block with the address of this service and a key."""
-        text = TOKEN.sub(self.world.token, block.text)
+        """The block with the addresses of this service and its relay, and a key."""
+        text = TOKEN.sub(self.world.token, block.text).replace(RELAY, self.world.relay)
         for address in ADDRESSES:
             text = text.replace(address, self.world.base)
         return text

@@ -37,6 +37,7 @@ from tests.support.client import SENDS, Client
 from tests.support.demo import load_demo
 from tests.support.nameserver import NameServer
 from tests.support.servers import short_folder
+from tests.unit.transports.mailserver import MailServer
 
 MORE = Path(__file__).parent / "world.yaml"
 TOKEN = read_file(demos.SEED, {})["accounts"][0]["keys"][0]["token"]
@@ -62,6 +63,8 @@ class World:
     app: Flask
     folder: Path
     base: str
+    relay: str
+    """The URL of a mail relay that keeps what it gets."""
     token: str = TOKEN
 
     @property
@@ -142,8 +145,9 @@ def world(data: Path, redis_url: str) -> Iterator[World]:
         settings = test_settings(folder / "var", REDIS_URL=redis_url, PORT=str(port), DNS_RESOLVER=names.address)
         app = stack.enter_context(_application(settings))
         stack.enter_context(_served(app, listener))
+        relay = stack.enter_context(MailServer())
         stack.enter_context(_sending(settings))
-        yield World(app, folder, f"http://127.0.0.1:{port}")
+        yield World(app, folder, f"http://127.0.0.1:{port}", f"smtp://127.0.0.1:{relay.port}")
 
 
 class _Quiet(WSGIRequestHandler):

@@ -1,0 +1,143 @@
+"""`flask init`: what a new installation needs for its first mail (docs/operations.md#the-first-account)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from flask.cli import with_appcontext
+
+from app.accounts.domain_names import domain_key
+from app.cli.base import Command, WrongValue, given_options, json_option, print_json
+from app.cli.domain_lookup import verify_domain
+from app.cli.domain_rows import domain_rows
+from app.cli.init_report import print_report, report
+from app.cli.wake import wake_after
+from app.db import migrate
+from app.db.schema import schema_of
+from app.first_setup.answers import check_relays
+from app.first_setup.reach import TRANSPORTS, Wanted, present_account, reach
+from app.http.context import services
+from app.routing.transports import transport_named
+from app.services import Services
+
+Given = Mapping[str, str | None]
+
+
+@click.command("init", cls=Command)
+@click.option("--domain", metavar="DOMAIN", help="The domain that mail is sent from.")
+@click.option("--owner", metavar="EMAIL", help="Who answers for the account, and gets the first mail.")
+@click.option("--relay", metavar="URL|-", help="The mail relay, as EMAIL_TRANSPORT_URL; `-` reads it from stdin.")
+@click.option("--sms-gateway", metavar="URL|-", help="The sms gateway, as SMS_TRANSPORT_URL; `-` likewise.")
+@click.option("--account", metavar="NAME", help="The account; by default it has the name of the domain.")
+@click.option("--from", "from_address", metavar="EMAIL", help="The default sender; by default hello@ the domain.")
+@click.option("--from-name", metavar="NAME", help="The name of the default sender.")
+@click.option("--list", "list_name", metavar="NAME", default="Customers", show_default=True, help="The first list.")
+@click.option("--key", "key_name", metavar="NAME", default="backend", show_default=True, help="The first API key.")
+@click.option("--trust", is_flag=True, help="Take the domain as verified, whatever its DNS records say.")
+@click.option("--unchecked", is_flag=True, help="Store the relay without asking whether it takes mail.")
+@json_option
+@with_appcontext
+def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_json: bool, **given: str | None) -> None:
+    """Make all that a first mail needs: database, account, key, list, domain, and the way to a relay.
+
+    Asks for what was not given, if it can. Nothing that exists is changed unless an option names it, so it may be run
+    again: once the DNS records are published, it finds the domain verified.
+    """
+    parts = services()
+    _create_database(parts)
+    asks = sys.stdin.isatty() and not as_json
+    domain = _domain(given["domain"] or _asked(asks, "Domain that mail is sent from", "--domain"))
+    wanted = Wanted(
+        account=given["account"] or domain,
+        domain=domain,
+        list_name=list_name,
+        key_name=key_name,
+        trusted=trust,
+        attributes=_attributes(parts, asks, given["account"] or domain, domain, given),
+        transports=_transports(parts, asks, given),
+    )
+    if "email" in wanted.transports and not unchecked:
+        check_relays(wanted.transports["email"])
+    with parts.database.write() as transaction:
+        reached = reach(transaction, parts.settings.secret_key, wanted)
+        if wanted.transports:
+            wake_after(transaction)
+        (row,) = domain_rows(transaction, [reached.domain])
+    found = row if trust else verify_domain(reached.domain.account_id, domain)
+    with parts.database.read() as session:
+        facts = report(session, parts.settings, reached, found)
+    if as_json:
+        print_json(facts)
+    else:
+        print_report(facts)
+
+
+def _create_database(parts: Services) -> None:
+    """Creates the tables of an empty database. An old one is left for `db upgrade`, which may take long."""
+    with parts.database.read() as session:
+        state = schema_of(session.connection()).state
+    if state == "missing":
+        migrate.upgrade(parts.settings.database_url)
+
+
+def _asked(asks: bool, question: str, option: str) -> str:
+    if not asks:
+        raise WrongValue(f"{option} is needed: there is no terminal to ask for it")
+    return str(click.prompt(question, err=True)).strip()
+
+
+def _domain(text: str) -> str:
+    try:
+        return domain_key(text)
+    except ValueError as error:
+        raise WrongValue(f"--domain: {error}") from None
+
+
+def _attributes(parts: Services, asks: bool, account: str, domain: str, given: Given) -> dict[str, Any]:
+    """The attributes of the account: all that a new one needs, and of an existing one those that were given."""
+    attributes = given_options(
+        owner_email=given["owner"],
+        default_from_address=given["from_address"],
+        default_from_name=given["from_name"],
+    )
+    with parts.database.read() as session:
+        present = present_account(session, account)
+    if present is None:
+        attributes.setdefault("default_from_address", f"hello@{domain}")
+        if "owner_email" not in attributes:
+            attributes["owner_email"] = _asked(asks, "Email address of the owner of the account", "--owner")
+    return attributes
+
+
+def _transports(parts: Services, asks: bool, given: Given) -> dict[str, str]:
+    """Type of message -> the URL that leads out of this machine; types whose way was not named are left out."""
+    if given["relay"] == given["sms_gateway"] == "-":
+        raise WrongValue("only one of --relay and --sms-gateway can be read from standard input")
+    settings = parts.settings
+    email = _may_ask(parts, asks, "email", settings.email_transport_url)
+    sms = _may_ask(parts, asks, "sms", settings.sms_transport_url)
+    urls = {
+        "email": _url(given["relay"], "URL of the mail relay" if email else None),
+        "sms": _url(given["sms_gateway"], "URL of the sms gateway" if sms else None),
+    }
+    return {type_: url for type_, url in urls.items() if url}
+
+
+def _may_ask(parts: Services, asks: bool, type_: str, default: str) -> bool:
+    """Whether to ask for a way: nobody has named one before, neither here nor in the settings."""
+    if not asks or not default.startswith("file:"):
+        return False
+    with parts.database.read() as session:
+        return transport_named(session, TRANSPORTS[type_][0]) is None
+
+
+def _url(given: str | None, question: str | None) -> str | None:
+    if given == "-":
+        return sys.stdin.readline().strip()
+    if given is not None or question is None:
+        return given
+    prompt = f"{question} (Enter: none yet, messages go to a folder)"
+    return str(click.prompt(prompt, default="", show_default=False, err=True)).strip()
