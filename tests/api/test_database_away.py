@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from flask import Flask
@@ -134,11 +134,9 @@ def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: Sends
     """The first commit waits for a standby that is absent: neither timeouts nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
     def without_standby(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
-        own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
-        wait_until(lambda: "nobody" in own_postgres.run("SHOW synchronous_standby_names"), "it waits for a standby")
+        standby.enter_context(own_postgres.without_standby())
 
         def hurried(transaction: Transaction) -> TestResponse:
             answer = work(transaction)
@@ -148,15 +146,13 @@ def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: Sends
 
         return transact(database, hurried)
 
-    try:
+    with ExitStack() as standby:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Database, "transact", without_standby)
             assert "may have been made" in check_away(own_sends.post(body, headers=headers))
-        wait_until(lambda: int(own_postgres.run(waiting).split()[2]) == 1, "the server waits on")
+        wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
         with hasty():
             check_away(own_sends.post(body, headers=headers))
-    finally:
-        own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
     answers: list[TestResponse] = []
 
     def is_answered() -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import psycopg
 from sqlalchemy import make_url
 
 from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import scratch_database, short_folder
+from tests.support.servers import scratch_database, short_folder, wait_until
 
 
 class OwnPostgres:
@@ -35,9 +38,42 @@ class OwnPostgres:
         finally:
             self.run(f"ALTER DATABASE {self.name} WITH ALLOW_CONNECTIONS true;")
 
+    @contextmanager
+    def without_standby(self) -> Iterator[None]:
+        """Inside the block each commit waits for a standby that does not exist. One does so already: a commit waits
+        only once the server's checkpointer has read the setting, which a session shows before that."""
+        ended = threading.Event()
+
+        def commit_until_the_end() -> None:
+            with self._connected() as connection:
+                while not ended.is_set():
+                    connection.execute("SELECT pg_logical_emit_message(true, 'test', 'a commit')")
+
+        with ThreadPoolExecutor(1) as pool:
+            self.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
+            committing = pool.submit(commit_until_the_end)
+            try:
+                wait_until(lambda: committing.done() or self.waiting_commits() == 1, "a commit waits for a standby")
+                yield
+            finally:
+                ended.set()
+                self.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
+        committing.result()
+
+    def waiting_commits(self) -> int:
+        """How many commits wait for a standby."""
+        with self._connected() as connection:
+            found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()
+        return int(found[0]) if found else 0
+
     def run(self, command: str) -> str:
         """The output of `psql` for a statement."""
         return self.process.server.psql(command)
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        with psycopg.connect(self.process.server.get_uri(), autocommit=True) as connection:
+            yield connection
 
 
 @contextmanager

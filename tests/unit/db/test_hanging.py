@@ -137,16 +137,11 @@ def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     database: Database, own_postgres: OwnPostgres
 ) -> None:
     """No timeout of the server ends this wait; a cancelled commit would stand without the standby."""
-    own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
-    wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
-    try:
+    with own_postgres.without_standby():
         with pytest.raises(OutcomeUnknown):
             write_and_hurry(database, "CREATE TABLE waiting (id integer)")
         wait_budget.end_request()
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        wait_until(lambda: ask(database, waiting) == 1, "the server waits on")
-    finally:
-        own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
+        wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
     wait_until(lambda: ask(database, "SELECT to_regclass('waiting')") is not None, "the commit has ended")
 
 
