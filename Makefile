@@ -6,7 +6,7 @@ VENV := .venv
 # Another interpreter for an environment of its own: make test INTERPRETER=python3.13 VENV=.venv-3.13
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
-CODE := app bench blueprints clients examples schemas jobs docs/conf.py tests wsgi.py gunicorn.conf.py
+CODE := app bench blueprints clients examples schemas jobs docs/conf.py tests tools wsgi.py gunicorn.conf.py
 # For two cores: a third test process runs while the others wait for services that they have started.
 TEST_PROCESSES := 3
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
@@ -17,8 +17,7 @@ COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --univers
 define install
 	@cmp -s $(1) $(VENV)/.installed-$(1) || { set -e; $(find-python); \
 		$(PYTHON) -m pip --version >/dev/null 2>&1 || { echo "making $(VENV) with $$python"; $$python -m venv $(VENV); }; \
-		echo "installing $(1)"; \
-		$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); \
+		$(PYTHON) -m tools.install $(1); \
 		cp $(1) $(VENV)/.installed-$(1); }
 endef
 
@@ -44,7 +43,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -106,6 +105,28 @@ client-interpreters:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
 	fi
 
+# The wheel is packed without fetching a build backend: the locked one is there.
+.PHONY: package
+package: setup-dev ## build the wheel, the source distribution and the SBOM into dist/
+	@rm -rf dist
+	@$(PYTHON) -m hatchling build -d dist
+	@cp requirements.lock dist
+	@$(MAKE) --no-print-directory sbom
+
+# The description is the same whenever it is written: without a time and a random serial number.
+.PHONY: sbom
+sbom: setup-dev ## write the SBOM of the locked dependencies (CycloneDX) into dist/
+	$(call install,requirements-package.lock)
+	@set -e; mkdir -p dist; version=$$($(PYTHON) -c 'from app.distribution import VERSION; print(VERSION)'); \
+	folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > $$folder/pyproject.toml; \
+	$(VENV)/bin/cyclonedx-py requirements requirements.lock --pyproject $$folder/pyproject.toml --mc-type application \
+		--output-format JSON --output-reproducible -o dist/transactional_messaging_service-$$version.cdx.json
+
+.PHONY: installed
+installed: setup-dev ## test the wheel: built twice, installed into an empty environment, run outside of the checkout
+	@INSTALLED=1 $(PYTHON) -m pytest tests/installed $(ARGS)
+
 .PHONY: newcomer
 newcomer: setup-dev ## time the way from pip install of the library to the first delivered message
 	@$(PYTHON) -W 'ignore:XDG_RUNTIME_DIR is not set' -m bench.newcomer
@@ -155,11 +176,12 @@ migration: setup-dev ## write a migration for changed models: make migration m="
 .PHONY: upgrade
 upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) -o requirements.lock
-	@$(COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
-	@$(COMPILE) --extra dev --extra bench -c requirements-dev.lock -o requirements-bench.lock
-	@$(COMPILE) --extra interop -c requirements-dev.lock -o requirements-interop.lock
-	@$(COMPILE) --extra dev --extra site -c requirements-dev.lock -o requirements-site.lock
-	@$(COMPILE) --extra openapi -c requirements-dev.lock -o requirements-openapi.lock
+	@$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
+	@$(COMPILE) --group interop -c requirements-dev.lock -o requirements-interop.lock
+	@$(COMPILE) --group dev --group site -c requirements-dev.lock -o requirements-site.lock
+	@$(COMPILE) --group openapi -c requirements-dev.lock -o requirements-openapi.lock
+	@$(COMPILE) --group package -c requirements-dev.lock -o requirements-package.lock
 
 .PHONY: setup
 setup:

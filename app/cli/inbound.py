@@ -1,4 +1,5 @@
-"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests (docs/cli.md#inbound)."""
+"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests (docs/cli.md#inbound); without a
+subcommand the listener process for inbound mail."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import click
 from app.addresses import is_valid_mobile
 from app.cli import inbound_email
 from app.cli.base import Group, echo, json_option, print_row
+from app.cli.processes import become
+from app.distribution import python_command
 from app.errors import ServiceError
 from app.http.context import services
 from app.inbound.effect import Effect
@@ -17,7 +20,16 @@ from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
 from app.recipients.read import find_recipient
 
-group = Group("inbound", help="Reports, receipts and replies from mail servers and gateways.")
+
+@click.group("inbound", cls=Group, invoke_without_command=True)
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Reports, receipts and replies from mail servers and gateways. Without a command: run the listener at
+    INBOUND_LISTEN."""
+    if ctx.invoked_subcommand is None:
+        become(python_command("jobs.inbound"))
+
+
 group.add_command(inbound_email.command)
 
 PATIENCE = 5.0

@@ -27,6 +27,7 @@ from app.cli.base import (
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 
 MOST_SHOWN = 20
@@ -162,10 +163,10 @@ def _remaining_entries(address: str, account: str | None, left: Sequence[Row]) -
         else:
             command = ["resubscribe", address, "--list", str(entry["list"])]
             what = f"unsubscribed in {entry['list']}"
-        yield f"still {what}: flask --app wsgi suppressions {shlex.join([*command, *named])}"
+        yield f"still {what}: {COMMAND_LINE} suppressions {shlex.join([*command, *named])}"
     if len(left) > MOST_SHOWN:
         show = shlex.join(["show", address, *named])
-        yield f"and {len(left) - MOST_SHOWN} more: flask --app wsgi suppressions {show}"
+        yield f"and {len(left) - MOST_SHOWN} more: {COMMAND_LINE} suppressions {show}"
 
 
 def _where(list_: str | None) -> str:

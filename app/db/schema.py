@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, inspect, text
 
 from app.db.database import Database
+from app.distribution import COMMAND_LINE
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 TABLE = "alembic_version"
@@ -70,6 +71,4 @@ def check_schema(database: Database) -> None:
     if schema.state == "foreign":
         raise SchemaError(f"the database is at revision {schema.revision}, which this service does not have")
     has = f"at revision {schema.revision}" if schema.revision else "not migrated yet"
-    raise SchemaError(
-        f"the database is {has}, this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
-    )
+    raise SchemaError(f"the database is {has}, this version needs {newest_revision()}: run `{COMMAND_LINE} db upgrade`")

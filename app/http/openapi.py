@@ -16,6 +16,7 @@ from flask_smorest import Api
 from flask_smorest.spec.plugins import FlaskPlugin
 from marshmallow import Schema
 
+from app.distribution import VERSION
 from app.http.api import PUBLIC, reference, scopes_of
 from app.http.context import EXTENSION
 from app.http.openapi_components import COMMON_HEADERS, COMPONENTS, ID, UUID
@@ -23,9 +24,6 @@ from app.http.openapi_names import name_bodies, name_nullable_choices
 from app.http.openapi_webhooks import EVENT_BATCH, TAG, WEBHOOKS
 from app.services import Services
 from app.settings import Settings
-
-VERSION = "1.0.2"
-"""The only version number: that of the API, of this description and of the package."""
 
 COMMON_ERRORS = (400, 401, 403, 404, 405, 429, 503)
 """Errors of every operation; a route declares the others."""

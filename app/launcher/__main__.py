@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.distribution import gunicorn_command, python_command
 from app.infrastructure import logs
 from app.infrastructure.startup_report import log_startup
 from app.launcher import demo as demos
@@ -47,7 +48,7 @@ class Start:
 
     def python(self, name: str, *module: str) -> Child:
         """A process that runs a module with this Python."""
-        return Child(name, [sys.executable, "-m", *module], self.environment)
+        return Child(name, python_command(*module), self.environment)
 
 
 def main() -> int:
@@ -143,7 +144,7 @@ def _close(services: Services) -> None:
 
 def _start_api(start: Start) -> None:
     """Starts the API and waits until it answers, so that the workers' start does not delay the first answer."""
-    api = start.python("api", "gunicorn", "wsgi:application")
+    api = Child("api", gunicorn_command(), start.environment)
     api.essential = True
     start.supervisor.start(api)
     while not (start.supervisor.stop_requested or _answers(start.settings)):

@@ -8,12 +8,14 @@ from sqlalchemy import select
 
 from app.accounts.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
+from app.distribution import COMMAND_LINE, INSTALLED
 from app.first_setup.first_send import curl
 from app.infrastructure.startup_report import email_destination
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.transports.urls import display_url
 
+COMMANDS = COMMAND_LINE if INSTALLED else f".venv/bin/{COMMAND_LINE}"
 RESET = "Password reset"
 """The message of the demo that must arrive."""
 
@@ -25,7 +27,7 @@ def screen(services: Services, demo: Demo | None) -> str:
         ("API", f"{settings.public_url}/v1/"),
         (
             "API key",
-            demo.token if demo else "one from your seed file, or: .venv/bin/flask --app wsgi keys create --help",
+            demo.token if demo else f"one from your seed file, or: {COMMANDS} keys create --help",
         ),
         ("Mail goes to", email_destination(settings)),
         ("Texts go to", display_url(settings.sms_transport_url)),

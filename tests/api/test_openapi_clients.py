@@ -14,6 +14,7 @@ import jsonschema_rs
 import pytest
 from flask import Flask
 
+from app import distribution
 from app.events.payloads import called_event, contact_event, recipient_event, reply_event
 from app.settings import Settings
 from tests.support.apps import app_with
@@ -100,8 +101,11 @@ def test_query_parameters_can_be_names_of_variables(document: dict[str, Any]) ->
 
 
 def test_there_is_one_version_number(document: dict[str, Any]) -> None:
+    """That of the package is read from the same constant when the package is built."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    assert document["info"]["version"] == project["project"]["version"]
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["hatch"]["version"] == {"path": "app/distribution.py"}
+    assert document["info"]["version"] == distribution.VERSION
 
 
 # ---------------------------------------------------------------------------------------------- filters

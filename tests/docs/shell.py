@@ -1,5 +1,5 @@
-"""A shell for the blocks of one page. It is the machine's bash, and curl is the machine's; `flask` and `make` are
-stand-ins that ask this process, because starting the command line would take a second each time.
+"""A shell for the blocks of one page. It is the machine's bash, and curl is the machine's; `flask`, `tms` and `make`
+are stand-ins that ask this process, because starting the command line would take a second each time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from contextlib import chdir, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from click import ClickException
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from flask.cli import ScriptInfo
 
+from app.cli.processes import PROCESSES
+from app.tms import tms
 from tests.docs.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +123,7 @@ class Shell:
         line.settimeout(None)
         with closing(line), line.makefile("rwb") as file:
             arguments, given, folder = json.loads(file.readline())
-            answer = _flask if arguments[0].endswith("/flask") else _make
+            answer = {"flask": _flask, "tms": _tms, "make": _make}[Path(arguments[0]).name]
             with chdir(folder):
                 file.write(json.dumps(answer(self._world, arguments[1:], given.encode("latin-1"))).encode() + b"\n")
 
@@ -129,7 +134,7 @@ def shell(world: World) -> Iterator[Shell]:
     scratch, environment = world.folder / ".shell", world.folder / ".venv" / "bin"
     scratch.mkdir()
     environment.mkdir(parents=True)
-    for program in (scratch / "flask", scratch / "make", environment / "flask"):
+    for program in (scratch / "flask", scratch / "tms", scratch / "make", environment / "flask"):
         program.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
         program.chmod(0o700)
     (scratch / ".curlrc").write_text(CURLRC)
@@ -148,6 +153,22 @@ def _flask(world: World, arguments: list[str], given: bytes) -> Answer:
     if arguments[:2] != ["--app", "wsgi"]:
         return "", f"flask {shlex.join(arguments)}: --app wsgi is missing\n", 2
     result = world.app.test_cli_runner().invoke(args=arguments[2:], input=given)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout, result.stderr, result.exit_code
+
+
+def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
+    """The same. Of a command that would become a process only the arguments are checked."""
+    name, *rest = arguments or ["--help"]
+    try:
+        if name in PROCESSES:
+            PROCESSES[name].make_context(name, rest)
+            return "", "", 0
+    except ClickException as error:
+        return "", f"Error: {error.format_message()}\n", error.exit_code
+    script = ScriptInfo(create_app=lambda: world.app, set_debug_flag=False)
+    result = CliRunner().invoke(tms, arguments, input=given, obj=script)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.stdout, result.stderr, result.exit_code

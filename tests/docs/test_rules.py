@@ -18,6 +18,8 @@ WRONG = {
     "a command that fails": "```sh\ncat gone\ntrue\n```",
     "a command that does not exist": "```sh\nflask --app wsgi lists paint\n```",
     "a command of no application": "```sh\nflask lists list\n```",
+    "a process with a wrong option": "```sh\ntms scheduler --fast\n```",
+    "a command that tms does not have": "```sh\ntms paint\n```",
     "a target that does not exist": "```sh\nmake nothing-at-all\n```",
     "an option that a program lacks": '```sh\nmake chaos ARGS="--gently"\n```',
     "a setting with a wrong value": "```sh\nPUBLIC_URL=ftp://api.example.com\n```",

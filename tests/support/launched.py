@@ -60,6 +60,7 @@ class Launched:
 
     def __init__(self, folder: Path, command: Sequence[str] = ("make", "run"), **settings: str) -> None:
         self.folder = folder
+        self.working_folder = ROOT
         self.command = command
         self.data = folder / "data"
         self.log = folder / "log"
@@ -90,7 +91,7 @@ class Launched:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,
-                cwd=ROOT,
+                cwd=self.working_folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

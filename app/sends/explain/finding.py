@@ -9,7 +9,7 @@ from datetime import datetime
 from app.clock import timestamp
 
 Command = tuple[str, ...]
-"""The words behind `flask --app wsgi`."""
+"""The words behind `flask --app wsgi` or `tms`."""
 
 
 @dataclass(frozen=True, slots=True)

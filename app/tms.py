@@ -1,0 +1,56 @@
+"""`tms`, the command of the installed package: the command line of `flask --app wsgi`, and the processes of the service
+(docs/cli.md)."""
+
+from __future__ import annotations
+
+import click
+from flask import Flask
+from flask.cli import ScriptInfo
+
+from app import create_app
+from app.cli import LazyCommands
+from app.cli.processes import PROCESSES, WrongArgument
+from app.distribution import VERSION
+from app.settings import SettingsError
+
+
+class Tms(LazyCommands):
+    """Imports a command when it is used, and loads the application when the command needs it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in alphabetical order."""
+        return sorted((*super().list_commands(ctx), *PROCESSES))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command or group of that name, or None."""
+        return PROCESSES.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+@click.group("tms", cls=Tms)
+@click.version_option(VERSION, message="%(prog)s %(version)s")
+def tms() -> None:
+    """The transactional messaging service: its processes, and the commands of its operator.
+
+    Settings are environment variables; all processes and commands need the same ones.
+    """
+
+
+def main() -> None:
+    """The entry point."""
+    tms(prog_name="tms", obj=script_info())
+
+
+def script_info() -> ScriptInfo:
+    """What the commands of Flask take the application from, once they need it."""
+    return ScriptInfo(create_app=_application, set_debug_flag=False)
+
+
+def _application() -> Flask:
+    try:
+        return create_app()
+    except SettingsError as error:
+        raise WrongArgument(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

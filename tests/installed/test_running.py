@@ -1,0 +1,102 @@
+"""The installed service, run outside of the checkout (docs/operations.md#install)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import requests
+
+from app.distribution import VERSION
+from tests.support.installed import Installed, run
+from tests.support.launched import Launched
+from tests.support.servers import PATIENCE, redis_server, short_folder, wait_until
+
+
+def paste(screen: str) -> requests.Response:
+    """The answer to the first curl line of the screen."""
+    line = re.findall(r"^  curl (.+?[^\\])$", screen, re.MULTILINE | re.DOTALL)[0]
+    url, *parts = shlex.split(line.replace("\\\n", ""))
+    headers = dict(part.split(": ", 1) for option, part in zip(parts[::2], parts[1::2], strict=True) if option == "-H")
+    return requests.post(url, data=parts[-1].encode(), headers=headers, timeout=PATIENCE)
+
+
+def test_the_command_says_its_version_wherever_it_is_typed(installed: Installed, elsewhere: Path) -> None:
+    assert installed.tms(elsewhere, "--version") == f"tms {VERSION}\n"
+
+
+def test_the_data_folder_does_not_depend_on_the_current_one(installed: Installed, elsewhere: Path) -> None:
+    """Of root it is where the distribution has such data, of others in their home."""
+    ask = (installed.program("python"), "-P", "-c", "from app.settings import Settings; print(Settings().data_dir)")
+    home = {"HOME": "/home/ann", "XDG_DATA_HOME": ""}
+    expected = "/var/lib/tms" if os.getuid() == 0 else "/home/ann/.local/share/tms"
+    assert run(ask, elsewhere, **home).stdout == f"{expected}\n"
+
+
+def test_one_command_runs_the_whole_service_which_sends_a_first_mail(installed: Installed, elsewhere: Path) -> None:
+    """The screen names the commands as they are typed here."""
+    service = installed.service(elsewhere, "run", SEED="")
+    try:
+        service.start()
+        wait_until(lambda: "curl " in service.output(), "the screen is printed")
+        response = paste(service.output())
+        assert response.status_code == 202, response.text
+        wait_until(lambda: service.mails() == 1, "the mail is there")
+        assert requests.get(f"{service.base}/docs", timeout=PATIENCE).status_code == 200
+        where = {"DATA_DIR": str(service.data)}
+        assert "Acme" in installed.tms(elsewhere, "accounts", "list", **where)
+        assert '"due": 0' in installed.tms(elsewhere, "status", "--json", **where)
+        for process in (r"gunicorn", r"jobs\.worker sends", r"jobs\.schedule", r"app\.launcher\s*$"):
+            assert service.pids(process), process
+        service.stop()
+    finally:
+        service.clear()
+
+
+@pytest.fixture
+def migrated(installed: Installed, elsewhere: Path) -> dict[str, str]:
+    """The settings of processes that are started one by one."""
+    where = {"DATA_DIR": str(elsewhere / "data")}
+    installed.tms(elsewhere, "db", "upgrade", **where)
+    return where
+
+
+def test_each_process_is_started_by_a_command_of_its_own(
+    installed: Installed, elsewhere: Path, migrated: dict[str, str]
+) -> None:
+    """They have the command lines of the others, and end by themselves when they are asked to."""
+    wanted = {
+        ("web", "--", "--workers", "1"): r"gunicorn .*--workers 1 wsgi:application",
+        ("worker", "sends"): r"-m jobs\.worker sends\s*$",
+        ("scheduler",): r"-m jobs\.schedule\s*$",
+        ("inbound",): r"-m jobs\.inbound\s*$",
+    }
+    started: dict[str, Launched] = {}
+    with redis_server() as redis:
+        try:
+            for arguments, pattern in wanted.items():
+                service = installed.service(elsewhere, *arguments, REDIS_URL=redis, **migrated)
+                service.begin()
+                started[pattern] = service
+            web = started[wanted["web", "--", "--workers", "1"]]
+            wait_until(web.is_ready, "the API is ready")
+            for pattern, service in started.items():
+                wait_until(lambda one=service, line=pattern: one.process.pid in one.pids(line), pattern)
+            wait_until(lambda: "worker started" in started[wanted["worker", "sends"]].output(), "the worker runs")
+            wait_until(lambda: "scheduler started" in started[wanted["scheduler",]].output(), "the scheduler runs")
+            wait_until(lambda: "nothing to do" in started[wanted["inbound",]].output(), "the listener runs")
+            for service in started.values():
+                service.stop()
+                assert service.process.returncode == 0
+        finally:
+            for service in started.values():
+                service.clear()
+
+
+def test_an_old_schema_names_the_command_as_it_is_typed_here(installed: Installed) -> None:
+    with short_folder() as folder:
+        output = installed.service(folder, "scheduler").refused()
+    assert "run `tms db upgrade`" in output

@@ -1,0 +1,43 @@
+"""`make sbom` (docs/operations.md#install)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from app.distribution import NAME, VERSION
+from tests.support.installed import ROOT, run
+
+PINNED = re.compile(r"^([\w.-]+)(?:\[.*?\])?==([\w.]+)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    run(["make", "sbom"], ROOT)
+    return (ROOT / "dist" / f"transactional_messaging_service-{VERSION}.cdx.json").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def sbom(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_it_is_valid(text: str, sbom: dict[str, Any]) -> None:
+    assert sbom["bomFormat"] == "CycloneDX"
+    assert JsonStrictValidator(SchemaVersion.from_version(sbom["specVersion"])).validate_str(text) is None
+
+
+def test_it_names_the_package_and_every_locked_dependency_with_its_hashes(sbom: dict[str, Any]) -> None:
+    assert (sbom["metadata"]["component"]["name"], sbom["metadata"]["component"]["version"]) == (NAME, VERSION)
+    locked = {*PINNED.findall((ROOT / "requirements.lock").read_text("utf-8"))}
+    assert len(locked) > 40
+    assert {(one["name"], one["version"]) for one in sbom["components"]} == locked
+    for one in sbom["components"]:
+        assert one["purl"].startswith("pkg:pypi/"), one["name"]
+        assert any(reference.get("hashes") for reference in one["externalReferences"]), one["name"]

@@ -1,0 +1,77 @@
+"""The package as those have it who install it: packed from this checkout, in an empty environment outside of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.launched import SURROUNDINGS, Launched
+
+ROOT = Path(__file__).parents[2]
+INSTALL_SECONDS = 1200.0
+"""For what comes from the package registry."""
+
+
+def run(command: Sequence[str | Path], folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A command outside of the checkout, without its settings and modules; it must succeed."""
+    clean = {name: value for name, value in os.environ.items() if name not in {*SURROUNDINGS, "PYTHONPATH"}}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**clean, **environ},
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def build(folder: Path, kind: str, source: Path = ROOT) -> Path:
+    """Packs `source` as a `wheel` or as an `sdist` into the folder, as `make package` does."""
+    run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder], source)
+    (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return built
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the package in it."""
+
+    folder: Path
+
+    def program(self, name: str) -> Path:
+        """A program of the environment."""
+        return self.folder / "bin" / name
+
+    def install(self, *what: str | Path) -> None:
+        """Installs with the environment's own pip."""
+        run([self.program("python"), "-m", "pip", "install", "--quiet", *what], self.folder)
+
+    def uninstall(self, name: str) -> None:
+        """Takes a package away again."""
+        run([self.program("python"), "-m", "pip", "uninstall", "--quiet", "--yes", name], self.folder)
+
+    def tms(self, folder: Path, *arguments: str, **environ: str) -> str:
+        """The output of `tms …`, typed in that folder."""
+        return run([self.program("tms"), *arguments], folder, **environ).stdout
+
+    def service(self, folder: Path, *arguments: str, **settings: str) -> Launched:
+        """A process of the service, started in that folder; it is not yet running."""
+        service = Launched(folder, [str(self.program("tms")), *arguments], PYTHONPATH="", **settings)
+        service.working_folder = folder
+        return service
+
+
+def new_environment(folder: Path, wheel: Path) -> Installed:
+    """An empty environment with the wheel and the locked versions of what it needs."""
+    run([sys.executable, "-m", "venv", folder], ROOT)
+    installed = Installed(folder)
+    installed.install("--require-hashes", "-r", ROOT / "requirements.lock")
+    installed.install("--no-deps", wheel)
+    return installed
