@@ -70,6 +70,11 @@ class DueRuns:
                 return True
         return False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left of what was found."""
+        return not self._positions
+
     def next_accounts(self, after: int, count: int) -> dict[int, Position]:
         """At most that many accounts with due runs: those after the account `after`, then from the first one on."""
         in_turn = sorted(self._positions, key=lambda account_id: (account_id <= after, account_id))[:count]

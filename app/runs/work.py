@@ -52,6 +52,8 @@ def advance_due(services: Services, due: DueRuns | None = None) -> int:
             due.clear()
             raise
         last, total = list(positions)[-1], total + advanced.runs
+        if not advanced.runs and due.is_empty:
+            break  # others have locked all that was found: looking again at once would find the same
     return total
 
 

@@ -16,6 +16,7 @@ from app.runs.advance import advance
 from app.runs.work import advance_due
 from tests.jobs.automations.conftest import ADVANCED, Story
 from tests.support.races import meanwhile
+from tests.support.servers import PATIENCE
 
 STEPS = [
     {"name": "hello", "send": "Hello"},
@@ -69,8 +70,9 @@ def test_a_contact_that_is_deleted_while_its_run_is_advanced_ends_the_run(story:
     assert story.mails() == []
 
 
-def test_two_workers_share_what_is_due(story: Story, automation_id: int) -> None:
-    """The second passes over what the first has locked."""
+def test_two_workers_share_what_is_due(story: Story, automation_id: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second passes over what the first has locked, and ends at once when nothing else is due."""
+    monkeypatch.setattr("app.runs.work.TIME_SLICE", 2 * PATIENCE)
     for _ in range(5):
         story.contact()
     with while_advancing(story, partial(advance_due, story.worker)):

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy import make_url
 
-from app.db.bounded_connection import BoundedConnection
+from app.db.bounded_connection import MIN_CONNECT_SECONDS, BoundedConnection
 from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.database import Database
 from app.infrastructure.redis_client import connect_redis
@@ -122,7 +122,10 @@ def test_redis_behind_a_network_that_drops_packets_is_a_timeout(black_hole: int)
         connect_redis(f"redis://127.0.0.1:{black_hole}/0?socket_connect_timeout=0.05").ping()
 
 
-def test_postgresql_behind_a_network_that_drops_packets_opens_the_circuit_breaker(black_hole: int) -> None:
+def test_postgresql_behind_a_network_that_drops_packets_opens_the_circuit_breaker(
+    black_hole: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.bounded_connection.CONNECT_SECONDS", MIN_CONNECT_SECONDS)
     circuit_breaker = DatabaseCircuitBreaker()
     options = {"host": "127.0.0.1", "port": black_hole, "dbname": "x", "user": "x"}
     with pytest.raises(psycopg.errors.ConnectionTimeout):
