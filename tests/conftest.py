@@ -18,7 +18,6 @@ from sqlalchemy import event
 from sqlalchemy.pool import ConnectionPoolEntry, Pool
 
 from app import create_app
-from app.db.migrate import upgrade
 from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings, from_environment
@@ -26,7 +25,8 @@ from tests.support.client import Client
 from tests.support.handing_out import handed_out
 from tests.support.own_postgres import OwnPostgres
 from tests.support.own_postgres import own_postgres as started_postgres
-from tests.support.servers import PATIENCE, postgres_server, redis_server, scratch_database, short_folder
+from tests.support.prepared import migrated_file, shared_folder
+from tests.support.servers import PATIENCE, migrated_database, postgres_server, redis_server, short_folder
 from tests.support.signals import expect_the_usual_of_signals
 from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
@@ -54,6 +54,13 @@ def _wait_for_no_disk(connection: object, record: ConnectionPoolEntry, _proxy: o
     if isinstance(connection, sqlite3.Connection) and "waits_for_no_disk" not in record.info:
         connection.execute("PRAGMA synchronous=OFF")
         record.info["waits_for_no_disk"] = True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The processes of a test run share the databases that they prepare."""
+    stack = ExitStack()
+    stack.enter_context(shared_folder())
+    config.add_cleanup(stack.close)
 
 
 @pytest.hookimpl(trylast=True)
@@ -109,8 +116,7 @@ def postgres() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def own_postgres() -> Iterator[OwnPostgres]:
     """A PostgreSQL that a test may freeze, with a migrated database."""
-    with started_postgres() as server:
-        upgrade(server.url)
+    with started_postgres(migrated=True) as server:
         yield server
 
 
@@ -126,12 +132,11 @@ def settings(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Setting
     """Settings of a data folder and a migrated database of their own, once per backend."""
     with ExitStack() as stack:
         folder = stack.enter_context(short_folder())
-        database = f"sqlite:///{folder}/tms.sqlite3"
         if request.param == "postgresql":
-            database = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
-        made = test_settings(folder, DATABASE_URL=database, REDIS_URL=redis_url)
-        upgrade(made.database_url)
-        yield made
+            database = stack.enter_context(migrated_database(request.getfixturevalue("postgres")))
+        else:
+            database = migrated_file(folder / "tms.sqlite3")
+        yield test_settings(folder, DATABASE_URL=database, REDIS_URL=redis_url)
 
 
 def test_settings(folder: Path, **environ: str) -> Settings:

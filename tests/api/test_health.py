@@ -21,6 +21,7 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, not_found
 from tests.support.own_postgres import OwnPostgres
+from tests.support.prepared import migrated_file
 from tests.support.servers import PATIENCE, scratch_database
 from tests.support.tenants import Tenant
 
@@ -119,7 +120,7 @@ def test_a_server_that_refuses_writes_is_not_ready(settings: Settings, own_postg
 def test_a_locked_sqlite_file_is_not_ready(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)  # for the lock alone
     path = tmp_path / "locked.sqlite3"
-    upgrade(f"sqlite:///{path}")
+    migrated_file(path)
     other_connection = sqlite3.connect(path, isolation_level=None)
     other_connection.execute("BEGIN IMMEDIATE")
     assert state_of_database(settings, f"sqlite:///{path}") == (503, "takes no write")

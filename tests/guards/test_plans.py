@@ -19,7 +19,6 @@ from sqlalchemy import select
 
 from app import create_app
 from app.db.field_indexes import FieldIndex, create_index
-from app.db.migrate import upgrade
 from app.db.models import AutomationPassedStep, AutomationRun
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
@@ -45,8 +44,9 @@ from tests.support.client import SENDS, Client
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.plans import StatementRecorder, reads_index_alone, scanned
+from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
-from tests.support.servers import scratch_database, short_folder
+from tests.support.servers import migrated_database, short_folder
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
 
 ROWS = 100_000
@@ -91,13 +91,13 @@ class Full:
 def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
     with ExitStack() as stack:
         folder = stack.enter_context(short_folder())
-        database = f"sqlite:///{folder}/tms.sqlite3"
         if request.param == "postgresql":
-            database = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+            database = stack.enter_context(migrated_database(request.getfixturevalue("postgres")))
+        else:
+            database = migrated_file(folder / "tms.sqlite3")
         mails = {"EMAIL_TRANSPORT_URL": f"file://{folder}/mails", "SMS_TRANSPORT_URL": f"file://{folder}/sms"}
         urls = {"DATABASE_URL": database, "REDIS_URL": redis_url, "SENDGRID_WEBHOOK_SECRET": SENDGRID_SECRET}
         settings = test_settings(folder, **urls, **mails)
-        upgrade(settings.database_url)
         app = create_app(settings)
         tenant = new_tenant(app)
         new_tenant(app)

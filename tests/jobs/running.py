@@ -12,14 +12,14 @@ from sqlalchemy import insert
 
 from app import create_app
 from app.clock import now
-from app.db.migrate import upgrade
 from app.db.models import Event, QueueEntry, Recipient, Send, Webhook
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings
+from tests.support.prepared import migrated_file
 from tests.support.redis_process import RedisProcess
 from tests.support.rows import UNSETTLED
-from tests.support.servers import scratch_database, short_folder
+from tests.support.servers import migrated_database, short_folder
 from tests.support.tenants import Tenant, new_tenant, unique
 
 
@@ -90,8 +90,9 @@ def alone(postgres: str | None) -> Iterator[Alone]:
         redis = RedisProcess(folder)
         redis.start()
         stack.callback(redis.stop)
-        database = stack.enter_context(scratch_database(postgres)) if postgres else f"sqlite:///{folder}/tms.sqlite3"
-        upgrade(database)
+        database = (
+            stack.enter_context(migrated_database(postgres)) if postgres else migrated_file(folder / "tms.sqlite3")
+        )
         app = create_app(test_settings(folder, DATABASE_URL=database, REDIS_URL=redis.url))
         services: Services = app.extensions[EXTENSION]
         stack.callback(services.redis.close)

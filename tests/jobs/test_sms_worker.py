@@ -12,10 +12,10 @@ from contextlib import ExitStack
 import pytest
 
 from app.clock import this_second
-from app.db.migrate import upgrade
 from app.db.models import Account, SmsSender
 from app.services import Services, make_services
 from app.settings import from_environment
+from tests.support.prepared import migrated_file
 from tests.support.redis_process import RedisProcess
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, short_folder, wait_until
@@ -33,7 +33,7 @@ def environment() -> Iterator[dict[str, str]]:
         redis.start()
         stack.callback(redis.stop)
         variables = {"DATA_DIR": str(folder), "REDIS_URL": redis.url, "LOG_FORMAT": "json"}
-        upgrade(from_environment(variables).database_url)
+        migrated_file(from_environment(variables).data_dir / "tms.sqlite3")
         yield variables
 
 

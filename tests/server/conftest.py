@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.db.migrate import upgrade
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.server import doors
 from tests.support import plugins
+from tests.support.prepared import migrated_file
 from tests.support.servers import short_folder
 from tests.support.web import Web, web_server
 
@@ -21,9 +21,7 @@ from tests.support.web import Web, web_server
 def settings(redis_url: str) -> Iterator[Settings]:
     """Settings with a SQLite file: these tests do not depend on the database."""
     with short_folder() as folder:
-        made = test_settings(folder, DATABASE_URL=f"sqlite:///{folder}/tms.sqlite3", REDIS_URL=redis_url)
-        upgrade(made.database_url)
-        yield made
+        yield test_settings(folder, DATABASE_URL=migrated_file(folder / "tms.sqlite3"), REDIS_URL=redis_url)
 
 
 @pytest.fixture(scope="package")

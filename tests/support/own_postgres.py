@@ -11,7 +11,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import scratch_database, short_folder, wait_until
+from tests.support.servers import migrated_database, scratch_database, short_folder, wait_until
 
 
 class OwnPostgres:
@@ -77,12 +77,12 @@ class OwnPostgres:
 
 
 @contextmanager
-def own_postgres() -> Iterator[OwnPostgres]:
-    """Runs a server inside the block; the database is empty."""
+def own_postgres(*, migrated: bool = False) -> Iterator[OwnPostgres]:
+    """Runs a server inside the block; the database is empty, or has the newest schema."""
     with short_folder() as folder:
         process = PostgresProcess(folder / "pg")
         try:
-            with scratch_database(process.url) as url:
+            with (migrated_database if migrated else scratch_database)(process.url) as url:
                 yield OwnPostgres(process, url)
         finally:
             process.stop()

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import NullPool, create_engine, make_url, text
+from sqlalchemy import Connection, NullPool, create_engine, make_url, text
 
+from app.db.migrate import upgrade
 from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 from tests.support.postgres_start import start_postgres
+from tests.support.prepared import TEMPLATE
 
 PATIENCE = 180.0
 """Seconds after which a test gives up waiting; far longer than any wait that succeeds."""
@@ -45,28 +47,43 @@ def postgres_server() -> Iterator[str]:
     with short_folder() as folder:
         server = start_postgres(folder / "pg")
         try:
-            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                server.psql(f"ALTER SYSTEM SET {setting} = off;")
-            server.psql("SELECT pg_reload_conf();")
+            lax = (f"ALTER SYSTEM SET {name} = off;" for name in ("fsync", "synchronous_commit", "full_page_writes"))
+            server.psql("\n".join((*lax, "SELECT pg_reload_conf();")))
             yield parse_database_url(server.get_uri())
         finally:
             server.cleanup()
 
 
 @contextmanager
-def scratch_database(server_url: str) -> Iterator[str]:
-    """The URL of a new, empty database on the server, dropped afterwards."""
+def scratch_database(server_url: str, template: str = "template0") -> Iterator[str]:
+    """The URL of a new database on the server, dropped afterwards; empty unless it is a copy of another one."""
     name = f"tms_test_{uuid.uuid4().hex[:12]}"
     # A connection for each of the two steps: tests in between may end all that there are.
+    with _connected(server_url) as connection:
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'"))
+    yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
+    with _connected(server_url) as connection:
+        connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+
+@contextmanager
+def migrated_database(server_url: str) -> Iterator[str]:
+    """The same for one with the newest schema."""
+    with _connected(server_url) as connection:
+        found = connection.execute(text("SELECT true FROM pg_database WHERE datname = :name"), {"name": TEMPLATE})
+        is_prepared = bool(found.scalar())
+    with scratch_database(server_url, TEMPLATE if is_prepared else "template0") as url:
+        if not is_prepared:
+            upgrade(url)
+        yield url
+
+
+@contextmanager
+def _connected(server_url: str) -> Iterator[Connection]:
+    """A connection in no transaction."""
     engine = create_engine(server_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    try:
-        with engine.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'"))
-        yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
-        with engine.connect() as connection:
-            connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
-    finally:
-        engine.dispose()
+    with engine.connect() as connection:
+        yield connection
 
 
 @contextmanager
