@@ -158,6 +158,8 @@ format: setup-dev ## format the code
 docs: setup ## write the pages that are generated from the code
 	@for page in settings errors; do \
 		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
+	@$(PYTHON) -m app.generated_docs.environment > deploy/environment.example.new
+	@mv deploy/environment.example.new deploy/environment.example
 
 .PHONY: site
 site: setup-dev ## build the documentation as a searchable site into build/site, and check its links

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
-from app.http.server import balanced_worker
+from app.http.server import balanced_worker, master
 from app.http.server.limits import MAX_REQUEST_LINE
 from app.infrastructure import logs, metrics
 from app.infrastructure.startup_report import log_startup
@@ -68,6 +68,7 @@ worker_class = "app.http.server.balanced_worker.BalancedWorker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = balanced_worker.child_exit
+on_starting = master.on_starting
 # Loaded once, before the processes are forked: they start faster and share its memory. It opens no connection.
 preload_app = True
 # Seconds for requests in progress at a stop; the launcher waits for 7 seconds.

@@ -205,9 +205,9 @@ def parse_embedded_redis(text: str) -> str:
 
 
 def parse_log_format(text: str) -> str:
-    """`json` or `console`."""
-    if text not in ("json", "console"):
-        raise ValueError("must be json or console")
+    """`json`, `console` or `journal`."""
+    if text not in ("json", "console", "journal"):
+        raise ValueError("must be json, console or journal")
     return text
 
 
@@ -499,7 +499,11 @@ class Settings:
         "METRICS_LOCAL_ONLY", False, "serve /metrics to the loopback address only", parse_switch
     )
     log_format: str = _setting(
-        "LOG_FORMAT", "json", "`json` or `console`", parse_log_format, "`console` on a terminal, else `json`"
+        "LOG_FORMAT",
+        "json",
+        "`json`, `console`, or `journal` for systemd's: with priorities, without times",
+        parse_log_format,
+        "`console` on a terminal, else `json`",
     )
 
     @property
@@ -523,7 +527,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
     explicit: dict[str, Any] = {}
     for one in fields(Settings):
-        text = environ.get(one.metadata["variable"], "").strip()
+        text = _text_of(one.metadata, environ)
         if not text:
             continue
         try:
@@ -531,6 +535,30 @@ def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
         except ValueError as error:
             raise SettingsError(f"{_named(one.metadata, text)}: {error}") from None
     return explicit
+
+
+def _text_of(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """The value as it is written in the variable, or in the file that the variable with `_FILE` names."""
+    variable = setting["variable"]
+    text = environ.get(variable, "").strip()
+    file = environ.get(in_file(variable), "").strip() if setting["secret"] else ""
+    if not file:
+        return text
+    if text:
+        raise SettingsError(f"{in_file(variable)}: {variable} is set as well; set one of the two")
+    try:
+        text = Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SettingsError(f"{in_file(variable)}={file}: cannot be read: {reason}") from None
+    if not text:
+        raise SettingsError(f"{in_file(variable)}={file}: is empty")
+    return text
+
+
+def in_file(variable: str) -> str:
+    """The variable that names a file with the value of a secret setting."""
+    return f"{variable}_FILE"
 
 
 def _named(setting: Mapping[str, Any], text: str) -> str:

@@ -6,10 +6,12 @@ Without that setting it only waits to be stopped, so that a process manager need
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 
 from app.inbound.email.listener import listen
+from app.infrastructure import signs_of_life
 from app.services import Services
 from jobs.runtime import process_services
 
@@ -24,14 +26,22 @@ async def run(services: Services) -> None:
         loop.add_signal_handler(number, stop.set)
     if services.settings.inbound_listen is None:
         logger.info("INBOUND_LISTEN is not set, nothing to do")
-        await stop.wait()
+        await _report_until(stop)
         return
     host, port = services.settings.inbound_listen
     server = await listen(services, host, port)
     logger.info("listening for bounces and complaints", extra={"host": host, "port": port})
-    await stop.wait()
+    await _report_until(stop)
     services.stopping.set()
     server.close()
+
+
+async def _report_until(stop: asyncio.Event) -> None:
+    signs_of_life.ready()
+    while not stop.is_set():
+        signs_of_life.report()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), signs_of_life.seconds)
 
 
 def main() -> None:

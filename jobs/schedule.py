@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
+from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.sends.queue_begin import publish_begin
@@ -87,6 +88,7 @@ def run(services: Services) -> None:
     """Sweeps until the process is asked to stop."""
     table, queue, runs = periodic_jobs(), sweeps.SendQueueSweep(), sweeps.RunSweep()
     while not services.stopping.wait(TICK):
+        signs_of_life.report()
         tick(services, table, queue, runs)
 
 
@@ -95,6 +97,7 @@ def main() -> None:
     services = process_services()
     Stop(services.stopping).catch_signals()
     logger.info("scheduler started")
+    signs_of_life.ready()
     run(services)
     services.database.close()
     logger.info("scheduler stopped")

@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from redis import Redis
+from redis.client import Pipeline
 from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
 from rq.exceptions import DeserializationError, StopRequested
@@ -34,6 +35,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
+from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import JOBS, SENDS
 from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
@@ -82,6 +84,11 @@ class Worker(SimpleWorker):
         with self._stop.may_interrupt():
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
 
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
+        """RQ calls it at each turn of its loop."""
+        signs_of_life.report()
+        super().heartbeat(timeout, pipeline)
+
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Runs the job. Its work and results are in the tables: RQ's own records of a job would cost fifty commands for
         each wake-up, half of them before the first message is sent.
@@ -129,6 +136,7 @@ def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
     connection = connect_redis(services.settings.redis_url)
     delay, last_logged = 0.1, -LOG_INTERVAL
     while not stop.requested:
+        signs_of_life.report()
         start = time.monotonic()
         try:
             _work(services, queues, connection, stop)
@@ -180,6 +188,7 @@ def main(arguments: Sequence[str]) -> None:
     if SENDS in queues:
         _open_sender_worker(services)
     logger.info("worker started", extra={"queues": queues})
+    signs_of_life.ready()
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)

@@ -24,6 +24,7 @@ from app.events.endpoint import PostResult
 from app.events.http_client import WebhookClient
 from app.events.lease_recovery import recover_leases, release_unknown_leases
 from app.events.signing import signature_header
+from app.infrastructure import signs_of_life
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.services import Services
 
@@ -82,6 +83,7 @@ class WebhookDispatcher:
         self._recover_leases(services)
         # No wake-up comes for a webhook that is leased to this process without its knowledge.
         while not services.stopping.is_set() and (time.monotonic() < end or self._may_have_unknown_leases):
+            signs_of_life.report()
             self._request_ended.clear()
             # Read before the query: a request that ends during it may have made its webhook due again.
             idle = not self._in_flight

@@ -21,6 +21,7 @@ from app.db.database import Transaction
 from app.db.event_slots import delete_piece, end_of_piece, lock_slot
 from app.db.models import Event, EventRotation, Webhook
 from app.events.batch_contents import oldest_waiting
+from app.infrastructure import signs_of_life
 from app.services import Services
 
 PERIOD = timedelta(days=1)
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 def rotate_events(services: Services) -> None:
     """Rotates the tables if it is time and nobody uses them; otherwise the next call tries again."""
     while not services.stopping.is_set():
+        signs_of_life.report()
         with services.database.write() as transaction:
             if not _delete_piece(transaction):
                 return

@@ -16,6 +16,10 @@ An empty variable counts as not set; an invalid value is reported in one line, w
 the start of each process and by each command, with the setting that is nearest to it; each process also logs which
 database and transports it uses, without users, passwords and options.
 
+A setting that may contain a secret, marked with †, can stand in a file instead, which the variable with `_FILE` at its
+end names: `SECRET_KEY_FILE=/run/secrets/secret_key`. `deploy/environment.example` is this table
+as a file to fill in.
+
 This page is generated from `app/settings.py` by `make docs`.
 
 | variable | default | meaning |
@@ -34,9 +38,9 @@ def page() -> str:
 
 
 def _row(one: Field[Any]) -> str:
-    return (
-        f"| `{one.metadata['variable']}` | {_default(one)} | {one.metadata['meaning'].replace('|', chr(92) + '|')} |\n"
-    )
+    mark = " †" if one.metadata["secret"] else ""
+    meaning = one.metadata["meaning"].replace("|", r"\|")
+    return f"| `{one.metadata['variable']}`{mark} | {_default(one)} | {meaning} |\n"
 
 
 def _default(one: Field[Any]) -> str:

@@ -40,7 +40,7 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 def configure(settings: Settings) -> None:
     """Sends all records of this process to standard error in the form of `LOG_FORMAT`. Can be called repeatedly."""
     handler = LineHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else ConsoleFormatter())
+    handler.setFormatter(FORMATTERS[settings.log_format]())
     handler.addFilter(_add_request_id)
     root = logging.getLogger()
     root.handlers = [handler]
@@ -175,13 +175,34 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Times are local."""
-        parts = [
-            moment(record).astimezone().strftime("%H:%M:%S"),
-            f"{record.levelname.lower():7}",
-            f"{record.name}:",
-            record.getMessage(),
-        ]
+        return f"{moment(record).astimezone().strftime('%H:%M:%S')} {record.levelname.lower():7} {self.text(record)}"
+
+    def text(self, record: logging.LogRecord) -> str:
+        """The line without time and level."""
+        parts = [f"{record.name}:", record.getMessage()]
         fields = {"request_id": getattr(record, "request_id", None), **extra_fields(record)}
         parts += [f"{name}={value}" for name, value in fields.items() if value is not None]
         line = " ".join(parts)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6), (logging.NOTSET, 7))
+"""Level -> the priority of syslog(3), of which the journal takes the names."""
+
+
+class JournalFormatter(ConsoleFormatter):
+    """Lines for systemd's journal, which knows the time and takes the priority from `<N>` at the start of each line
+    (sd-daemon(3)): `journalctl -p warning` shows what is wrong."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A traceback is several entries of one priority. A NUL would end a line."""
+        mark = next(f"<{priority}>" for level, priority in PRIORITIES if record.levelno >= level)
+        return "\n".join(mark + line for line in self.text(record).replace("\0", " ").split("\n"))
+
+
+FORMATTERS: dict[str, type[logging.Formatter]] = {
+    "json": JsonFormatter,
+    "console": ConsoleFormatter,
+    "journal": JournalFormatter,
+}
+"""By LOG_FORMAT."""

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 
-from app.settings import Settings
+from app.settings import Settings, in_file
 
 NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET")
 """Read by the launcher and the demo's receiver."""
 KNOWN = frozenset(one.metadata["variable"] for one in fields(Settings)).union(NOT_OF_SETTINGS)
+FILES = frozenset(in_file(one.metadata["variable"]) for one in fields(Settings) if one.metadata["secret"])
+"""They name a file with the value of a setting."""
 
 FIRST_WORDS = {
     "TMS": "",
@@ -41,7 +43,9 @@ MAX_LENGTH = 60
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     """Variable -> the most similar setting, for variables that look like misspelt settings. Empty ones do not count."""
     candidates = (
-        name for name, value in environ.items() if name not in KNOWN and value.strip() and len(name) < MAX_LENGTH
+        name
+        for name, value in environ.items()
+        if name not in KNOWN and name not in FILES and value.strip() and len(name) < MAX_LENGTH
     )
     return {name: intended for name in sorted(candidates) if (intended := _intended(name))}
 

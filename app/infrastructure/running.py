@@ -8,6 +8,7 @@ import contextlib
 import logging
 
 from app.db.url import without_credentials
+from app.infrastructure import signs_of_life
 from app.infrastructure.liveness import SUFFIX, create_locked, dead_processes, live_processes, new_process_name
 from app.settings import Settings
 
@@ -15,10 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 def register(settings: Settings) -> None:
-    """Registers this process until it ends. A failure costs only that warning."""
+    """Registers this process until it ends, by the file of its signs of life. A failure costs only that warning."""
     folder = settings.data_dir / "processes"
     try:
-        create_locked(folder / f"{new_process_name()}{SUFFIX}", without_credentials(settings.database_url).encode())
+        name = f"{new_process_name()}{SUFFIX}"
+        signs_of_life.keep(create_locked(folder / name, without_credentials(settings.database_url).encode()))
         with dead_processes(folder):
             pass  # removes the files of dead processes
     except OSError as error:

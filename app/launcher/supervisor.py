@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 
+from app.infrastructure import signs_of_life
 from app.launcher.children import Child
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,9 @@ class Supervisor:
 
     def watch(self) -> int:
         """Restarts processes until the service must end; returns its exit status, 0 if it was asked to stop."""
+        signs_of_life.ready()
         while not self.stop_requested:
+            signs_of_life.report()
             for child in (*self.first, *self.others):
                 if not child.alive and not self._restart(child):
                     return 1
@@ -80,7 +83,8 @@ class Supervisor:
 
     def _seconds_to_restart(self) -> float:
         planned = [child.restart_time for child in (*self.first, *self.others) if child.restart_time is not None]
-        return max(0.0, min(planned) - time.monotonic()) if planned else 60.0
+        until_restart = max(0.0, min(planned) - time.monotonic()) if planned else signs_of_life.seconds
+        return min(until_restart, signs_of_life.seconds)
 
     def stop(self) -> None:
         """Ends all processes: first all others at once, then those that they use."""

@@ -50,6 +50,7 @@ from app.db.models import (
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly
+from app.infrastructure import signs_of_life
 from app.maintenance import history
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
@@ -158,6 +159,7 @@ def _delete_older(
 ) -> None:
     total = 0
     while not services.stopping.is_set():
+        signs_of_life.report()
         deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))
         total += deleted
         if deleted < CHUNK:

@@ -17,6 +17,7 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
 from app.db.outage import is_unavailable
 from app.db.run_queue import LockedRun, Positions, chunk_size, lock_due_runs
+from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
@@ -40,6 +41,7 @@ def advance_due(services: Services, due: DueRuns | None = None) -> int:
     if release_held(services):
         due.clear()
     while not services.stopping.is_set():
+        signs_of_life.report()
         if time.monotonic() > end:
             services.wake_ups.wake(AUTOMATIONS)
             break

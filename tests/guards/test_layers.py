@@ -56,7 +56,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("automations", "contacts", "db", "events", "recipients", "routing", "sends", "services", "tracking"),
         "transports",
     ),
-    "maintenance": ("accounts", "automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
+    "maintenance": (
+        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "runs", "sends"),
+        "services",
+    ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": ("accounts", "db", "infrastructure", "query", "services"),

@@ -1,10 +1,14 @@
-"""The documented table of settings is the one in the code."""
+"""The documented table of settings is the one in the code, and so is the file of it to fill in."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
+from app.generated_docs.environment import example
 from app.generated_docs.settings import page
+from app.settings import Settings, from_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,3 +16,19 @@ ROOT = Path(__file__).parents[2]
 def test_the_page_is_up_to_date() -> None:
     """Otherwise: `make docs`."""
     assert (ROOT / "docs" / "settings.md").read_text("utf-8") == page()
+
+
+def test_the_file_to_fill_in_is_up_to_date() -> None:
+    """Otherwise: `make docs`."""
+    assert (ROOT / "deploy" / "environment.example").read_text("utf-8") == example()
+
+
+def test_every_value_of_the_file_to_fill_in_is_valid(tmp_path: Path) -> None:
+    """Each default and each example; a file for GEOIP_DATABASE is not there."""
+    found = re.findall(r"^#([A-Z][A-Z0-9_]*)=(.+)$", example(), re.MULTILINE)
+    assert [name for name, _ in found] == [one.metadata["variable"] for one in fields(Settings)]
+    values = {name: value for name, value in found if name != "GEOIP_DATABASE"}
+    settings = from_environment({**values, "DATA_DIR": str(tmp_path)})
+    for one in fields(Settings):
+        if not one.metadata["shown"] and one.name != "data_dir":
+            assert getattr(settings, one.name) == one.default, one.name

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from app.settings import Settings
-from tests.support.servers import wait_until
+from jobs import healthcheck
+from tests.support.servers import short_folder, wait_until
+from tests.support.service_manager import ServiceManager, service_manager
 from tests.support.web import Web, web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -38,19 +43,51 @@ def wrong_answers(web: Web, number: int) -> int:
     return wrong
 
 
-def test_a_process_that_has_answered_its_last_request_is_replaced(
-    settings: Settings, doors_path: str, tmp_path: Path
+@pytest.fixture(scope="module")
+def manager() -> Iterator[ServiceManager]:
+    with short_folder() as folder, service_manager(folder) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def brief(
+    settings: Settings, manager: ServiceManager, doors_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Web]:
+    """A server under a service manager whose processes answer five requests each."""
+    environ = {"PYTHONPATH": doors_path, "GUNICORN_CMD_ARGS": "--max-requests 5", **manager.environ}
+    with web_server(settings, tmp_path_factory.mktemp("brief"), **environ) as server:
+        yield server
+
+
+def test_the_master_process_is_ready_and_shows_life_again_and_again(
+    brief: Web,
+    manager: ServiceManager,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with web_server(settings, tmp_path, PYTHONPATH=doors_path, GUNICORN_CMD_ARGS="--max-requests 5") as web:
-        first = web.workers()
-        with web.connect() as line:
-            while line.ask(HEALTH).headers["connection"] == "keep-alive":
-                pass
-            assert line.is_ended()
-        wait_until(lambda: bool(web.workers()) and web.workers() != first, "another process takes its place")
-        with web.connect() as line:
-            assert line.ask(HEALTH).status == 200
-        assert "this process ends after its last request" in web.output()
+    """As those of the other processes: tests/jobs/test_signs_of_life.py."""
+    assert manager.told()[0] == "READY=1"
+    for _ in range(2):
+        manager.wait_for("WATCHDOG=1")
+    monkeypatch.setenv("DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("PORT", str(brief.port))
+    assert (healthcheck.main(["--api"]), capsys.readouterr().out) == (0, "healthy\n")
+    monkeypatch.setenv("PORT", "1")
+    assert healthcheck.main(["--api"]) == 1
+    assert capsys.readouterr().out.startswith("the API does not answer: ")
+
+
+def test_a_process_that_has_answered_its_last_request_is_replaced(brief: Web) -> None:
+    first = brief.workers()
+    with brief.connect() as line:
+        while line.ask(HEALTH).headers["connection"] == "keep-alive":
+            pass
+        assert line.is_ended()
+    wait_until(lambda: bool(brief.workers()) and brief.workers() != first, "another process takes its place")
+    with brief.connect() as line:
+        assert line.ask(HEALTH).status == 200
+    assert "this process ends after its last request" in brief.output()
 
 
 def test_a_process_without_a_heartbeat_is_replaced(settings: Settings, doors_path: str, tmp_path: Path) -> None:

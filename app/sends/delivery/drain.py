@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
+from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, is_full, release_unknown_claims
@@ -105,10 +106,8 @@ class Drain:
             self._pause(error)
 
     def run(self) -> None:
-        """Runs until everything is sent and written.
-
-        Ends early, and leaves results to the journal, only when the process stops while the database fails.
-        """
+        """Runs until everything is sent and written. Ends early, and leaves results to the journal, only when the
+        process stops while the database fails."""
         self._next_claim = 0.0  # rows recovered since the first claim are due, too
         while self._step():
             if (self._dispatcher or self._may_have_unknown_claims) and time.monotonic() > self._end + MAX_WAIT:
@@ -118,6 +117,7 @@ class Drain:
 
     def _step(self) -> bool:
         """Collects, writes and claims once; returns whether there is more to do."""
+        signs_of_life.report()
         self._collect()
         self._withdraw()
         if self._must_write():

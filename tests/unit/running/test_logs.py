@@ -125,3 +125,22 @@ def test_a_wake_up_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     configure("json")
     logging.getLogger("rq.worker").info("sends: jobs.sends.drain")
     assert capsys.readouterr().err == ""
+
+
+def test_lines_for_the_journal_have_its_priority_and_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("journal")
+    logger.info("accepted", extra={"account_id": 7})
+    logger.warning("a text with\n<0>a priority of its own\0 and a NUL")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        logger.exception("failed")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "<6>tests.logs: accepted account_id=7",
+        "<4>tests.logs: a text with",
+        "<4><0>a priority of its own  and a NUL",
+    ]
+    assert lines[3] == "<3>tests.logs: failed"
+    assert lines[-1] == "<3>ValueError: why"
+    assert all(line.startswith("<3>") for line in lines[3:])

@@ -65,7 +65,8 @@ def test_variables_of_other_programs_are_ignored() -> None:
 
 def test_settings_are_not_misspellings() -> None:
     names = [one.metadata["variable"] for one in fields(Settings)]
-    assert misspelt(dict.fromkeys([*names, "RECEIVER_PORT"], "x")) == {}
+    files = [f"{one.metadata['variable']}_FILE" for one in fields(Settings) if one.metadata["secret"]]
+    assert misspelt(dict.fromkeys([*names, *files, "RECEIVER_PORT"], "x")) == {}
 
 
 def test_an_empty_variable_is_ignored() -> None:

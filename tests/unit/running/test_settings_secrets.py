@@ -88,3 +88,34 @@ def test_the_texts_of_settings_and_services_contain_no_secret(tmp_path: Path) ->
     for text in (repr(settings), str(settings), repr(services), repr(services.database.engine)):
         assert "hunter" not in text
     assert f"port={settings.port}" in repr(settings)
+
+
+def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+    """As containers and systemd hand it over."""
+    file = tmp_path / "secret"
+    file.write_text("a secret key of a file, long enough\n")
+    settings = from_environment({"DATA_DIR": str(tmp_path), "SECRET_KEY_FILE": str(file), "PORT_FILE": "ignored"})
+    assert settings.secret_key == "a secret key of a file, long enough"
+
+
+def test_a_file_that_gives_no_secret_is_refused_and_its_content_is_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(" \n")
+    assert startup_error(tmp_path, {"SECRET_KEY_FILE": str(file)}) == f"SECRET_KEY_FILE={file}: is empty"
+    file.write_bytes(b"hunter2\xff")
+    assert (
+        startup_error(tmp_path, {"SECRET_KEY_FILE": str(file)})
+        == f"SECRET_KEY_FILE={file}: cannot be read: it is no text"
+    )
+    file.write_text("redis://user:hunter2@host:port")
+    assert startup_error(tmp_path, {"REDIS_URL_FILE": str(file)}).startswith("REDIS_URL: has no valid host and port")
+    file.unlink()
+    assert (
+        startup_error(tmp_path, {"SECRET_KEY_FILE": str(file)})
+        == f"SECRET_KEY_FILE={file}: cannot be read: No such file or directory"
+    )
+
+
+def test_a_secret_has_one_place(tmp_path: Path) -> None:
+    both = {"SECRET_KEY": "hunter2", "SECRET_KEY_FILE": str(tmp_path / "secret")}
+    assert startup_error(tmp_path, both) == "SECRET_KEY_FILE: SECRET_KEY is set as well; set one of the two"

@@ -1,0 +1,79 @@
+"""Writes deploy/environment.example from the settings: `python -m app.generated_docs.environment`, called by
+`make docs`."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import Field, fields
+from typing import Any
+
+from app.settings import Settings
+
+HEAD = """\
+# The settings of the service, for /etc/tms/environment (systemd's EnvironmentFile=) or an env_file of containers:
+# VARIABLE=value, one to a line, no quotes needed, nothing behind the value.
+#
+# Each is shown with its default, or as an example where the default is described in words. The process units and the
+# compose file set DATA_DIR, HOST and LOG_FORMAT themselves. Set before the first start: DATABASE_URL, REDIS_URL,
+# PUBLIC_URL, EMAIL_TRANSPORT_URL, and TRUSTED_PROXIES=1 behind a proxy.
+#
+# A setting with a secret, marked (*), can stand in a file instead: SECRET_KEY_FILE=/run/secrets/secret_key
+#
+# Generated from app/settings.py by `make docs`; docs/settings.md is the same as a page.
+"""
+EXAMPLES = {
+    "SEED": "/etc/tms/seed.yaml",
+    "DATABASE_URL": "postgresql://tms:password@127.0.0.1/tms",
+    "REDIS_URL": "redis://127.0.0.1:6379/0",
+    "EMBEDDED_REDIS": "path",
+    "EMAIL_TRANSPORT_URL": "smtp://user:password@relay.example.com:587",
+    "SMS_TRANSPORT_URL": "smpp://user:password@gateway.example.com:2775",
+    "PUBLIC_URL": "https://api.example.com",
+    "BOUNCE_DOMAIN": "bounces.example.com",
+    "INBOUND_LISTEN": "127.0.0.1:8024",
+    "SENDGRID_WEBHOOK_SECRET": "0123456789abcdef0123456789abcdef",
+    "POSTMARK_WEBHOOK_SECRET": "0123456789abcdef0123456789abcdef",
+    "MAILGUN_SIGNING_KEY": "0123456789abcdef0123456789abcdef",
+    "SPARKPOST_WEBHOOK_SECRET": "0123456789abcdef0123456789abcdef",
+    "SES_TOPICS": "arn:aws:sns:eu-west-1:123456789012:mail",
+    "REQUIRE_HTTPS": "on",
+    "SECRET_KEY": "at-least-32-characters-the-same-for-all-processes",
+    "SPF_INCLUDE": "spf.example.com",
+    "DNS_RESOLVER": "127.0.0.1:53",
+    "GEOIP_DATABASE": "/var/lib/GeoIP/GeoLite2-Country.mmdb",
+    "LOG_FORMAT": "json",
+}
+"""For settings whose default is computed."""
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+WIDTH = 118
+
+
+def example() -> str:
+    """The whole file."""
+    return HEAD + "".join(_entry(one) for one in fields(Settings))
+
+
+def _entry(one: Field[Any]) -> str:
+    meaning = LINK.sub(r"\1", one.metadata["meaning"]).replace("`", "")
+    if one.metadata["shown"] and one.metadata["shown"].strip("`") != value(one):
+        meaning += f"; default: {LINK.sub(r'[1]', one.metadata['shown']).replace('`', '')}"
+    if one.metadata["secret"]:
+        meaning += " (*)"
+    text = textwrap.fill(meaning, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n" + textwrap.indent(text, "# ") + f"\n#{one.metadata['variable']}={value(one)}\n"
+
+
+def value(one: Field[Any]) -> str:
+    """The default as it is written into the variable, or an example."""
+    if one.metadata["variable"] in EXAMPLES:
+        return EXAMPLES[one.metadata["variable"]]
+    if isinstance(one.default, bool):
+        return "on" if one.default else "off"
+    if one.metadata["shown"]:
+        return str(one.metadata["shown"]).strip("`")
+    return f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+
+
+if __name__ == "__main__":
+    print(example(), end="")
