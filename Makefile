@@ -125,6 +125,7 @@ sbom: setup-dev ## write the SBOM of the locked dependencies (CycloneDX) into di
 
 .PHONY: installed
 installed: setup-dev ## test the wheel: built twice, installed into an empty environment, run outside of the checkout
+	$(call install,requirements-package.lock)
 	@INSTALLED=1 $(PYTHON) -m pytest tests/installed $(ARGS)
 
 .PHONY: newcomer

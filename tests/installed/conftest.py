@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import Installed, build, new_environment
+from tests.support.installed import ROOT, Installed, build, new_environment, run
 from tests.support.servers import short_folder
 
 
@@ -15,6 +15,13 @@ from tests.support.servers import short_folder
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Packed from the checkout."""
     return build(tmp_path_factory.mktemp("wheel"), "wheel")
+
+
+@pytest.fixture(scope="session")
+def dist() -> dict[str, bytes]:
+    """What `make package` writes, by name."""
+    run(["make", "package"], ROOT)
+    return {path.name: path.read_bytes() for path in (ROOT / "dist").iterdir()}
 
 
 @pytest.fixture(scope="session")

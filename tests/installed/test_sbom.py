@@ -16,16 +16,23 @@ from tests.support.installed import ROOT, run
 PINNED = re.compile(r"^([\w.-]+)(?:\[.*?\])?==([\w.]+)", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    run(["make", "sbom"], ROOT)
-    return (ROOT / "dist" / f"transactional_messaging_service-{VERSION}.cdx.json").read_text("utf-8")
+NAME_OF_FILE = f"transactional_messaging_service-{VERSION}.cdx.json"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def text(dist: dict[str, bytes]) -> str:
+    return dist[NAME_OF_FILE].decode()
+
+
+@pytest.fixture
 def sbom(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     return found
+
+
+def test_it_is_the_same_whenever_it_is_written(text: str) -> None:
+    run(["make", "sbom"], ROOT)
+    assert (ROOT / "dist" / NAME_OF_FILE).read_text("utf-8") == text
 
 
 def test_it_is_valid(text: str, sbom: dict[str, Any]) -> None:

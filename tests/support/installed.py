@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.launched import SURROUNDINGS, Launched
+from tests.support.launched import PATIENT, SURROUNDINGS, Launched
 
 ROOT = Path(__file__).parents[2]
 INSTALL_SECONDS = 1200.0
 """For what comes from the package registry."""
+PATIENT_ONLY = PATIENT["PYTHONPATH"].split(os.pathsep)[0]
+"""What makes the launcher patient, without the modules of the checkout."""
 
 
 def run(command: Sequence[str | Path], folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +65,7 @@ class Installed:
 
     def service(self, folder: Path, *arguments: str, **settings: str) -> Launched:
         """A process of the service, started in that folder; it is not yet running."""
-        service = Launched(folder, [str(self.program("tms")), *arguments], PYTHONPATH="", **settings)
+        service = Launched(folder, [str(self.program("tms")), *arguments], PYTHONPATH=PATIENT_ONLY, **settings)
         service.working_folder = folder
         return service
 
@@ -72,6 +74,6 @@ def new_environment(folder: Path, wheel: Path) -> Installed:
     """An empty environment with the wheel and the locked versions of what it needs."""
     run([sys.executable, "-m", "venv", folder], ROOT)
     installed = Installed(folder)
-    installed.install("--require-hashes", "-r", ROOT / "requirements.lock")
+    installed.install("--no-deps", "--require-hashes", "-r", ROOT / "requirements.lock")
     installed.install("--no-deps", wheel)
     return installed
