@@ -21,6 +21,7 @@ NOUNS = (
     "suppressions",
     "sends",
     "history",
+    "holds",
     "inbound",
     "inbox",
     "automations",
@@ -28,7 +29,7 @@ NOUNS = (
     "db",
 )
 """Modules with a `group` of commands."""
-COMMANDS = ("init", "seed", "status")
+COMMANDS = ("init", "seed", "status", "backup", "restore")
 """Modules with a single `command`."""
 
 

@@ -68,6 +68,8 @@ def one_line_errors() -> Iterator[None]:
 class Command(click.Command):
     """A command that reports errors in one line."""
 
+    warns_of_setup = True
+
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         """Parses the arguments."""
         with one_line_errors():
@@ -77,7 +79,8 @@ class Command(click.Command):
         """Prints the warnings about the setup, then runs the command. It may wait longer for the database than a
         request, because the operator can interrupt it."""
         with one_line_errors(), limit_waits(COMMAND):
-            for line in setup_warnings(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
+            own = ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]
+            for line in setup_warnings(own) if self.warns_of_setup else ():
                 echo(line, err=True)
             return super().invoke(ctx)
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, column, quoted_name, text
+from sqlalchemy import Connection, column, quoted_name, select, text
 from sqlalchemy.types import TypeEngine
 
 from app.db.engine import WRITE, make_engine
 from app.db.json_fields import json_date, json_number
-from app.db.models import Contact, table_of
+from app.db.models import Contact, ListField, table_of
 from app.db.wait_budget import limit_waits
 
 FieldKind = Literal["number", "date"]
@@ -57,13 +57,13 @@ class TooManyIndexes(Exception):
 def index_names(database_url: str) -> list[str]:
     """The names of all field indexes that the database has, in order."""
     with _connected(database_url) as connection:
-        return _names(connection)
+        return names_of_indexes(connection)
 
 
 def create_index(database_url: str, index: FieldIndex) -> bool:
     """Creates the index; returns False if it exists already. Raises `TooManyIndexes`."""
     with _connected(database_url) as connection:
-        present = _names(connection)
+        present = names_of_indexes(connection)
         if index.name in present:
             return False
         if len(present) >= MOST_INDEXES:
@@ -76,10 +76,22 @@ def create_index(database_url: str, index: FieldIndex) -> bool:
     return True
 
 
+def create_indexes(database_url: str, names: Collection[str]) -> None:
+    """Creates the indexes with these names, for keys that fields of lists have."""
+    if not names:
+        return
+    with _connected(database_url) as connection:
+        keys = connection.execute(select(ListField.key).distinct()).scalars().all()
+    for key in keys:
+        for kind in get_args(FieldKind):
+            if (index := FieldIndex(key, kind)).name in names:
+                create_index(database_url, index)
+
+
 def drop_index(database_url: str, name: str) -> bool:
     """Drops the index of that name; returns whether there was one."""
     with _connected(database_url) as connection:
-        if name not in _names(connection):
+        if name not in names_of_indexes(connection):
             return False
         connection.execute(text(f"DROP INDEX {_concurrently(connection)}{name}"))
     return True
@@ -100,7 +112,7 @@ def _connected(database_url: str) -> Iterator[Connection]:
         engine.dispose()
 
 
-def _names(connection: Connection) -> list[str]:
+def names_of_indexes(connection: Connection) -> list[str]:
     rows = connection.execute(text(NAMES[connection.dialect.name])).scalars()
     return sorted(name for name in rows if name.startswith(PREFIX))
 

@@ -38,13 +38,13 @@ class MigrationError(Exception):
 
 def upgrade(database_url: str, revision: str = "head") -> None:
     """Migrates to a revision, by default the newest. Concurrent calls wait, and then find nothing to do."""
-    with _exclusive(database_url) as connection:
+    with exclusive(database_url) as connection:
         command.upgrade(_config(connection), revision)
 
 
 def downgrade(database_url: str, revision: str) -> None:
     """Migrates back to a revision; `base` is an empty database."""
-    with _exclusive(database_url) as connection:
+    with exclusive(database_url) as connection:
         command.downgrade(_config(connection), revision)
 
 
@@ -80,10 +80,20 @@ def included_on(dialect: str) -> Callable[..., bool]:
     return included
 
 
+def upgrade_within(connection: Connection, revision: str) -> None:
+    """Migrates to a revision in the transaction of an exclusive connection."""
+    command.upgrade(_config(connection), revision)
+
+
+def downgrade_within(connection: Connection, revision: str) -> None:
+    """Migrates back to a revision in the transaction of an exclusive connection."""
+    command.downgrade(_config(connection), revision)
+
+
 def generate(database_url: str, message: str) -> None:
     """Writes a new migration with the differences between models and database. For development."""
     newer = max((int(path.name[1:5]) for path in (FOLDER / "versions").glob("v*.py")), default=0) + 1
-    with _exclusive(database_url) as connection:
+    with exclusive(database_url) as connection:
         command.revision(_config(connection), message, autogenerate=True, rev_id=f"{newer:04}")
 
 
@@ -106,7 +116,7 @@ def _shared(database_url: str) -> Iterator[Connection]:
 
 
 @contextmanager
-def _exclusive(database_url: str) -> Iterator[Connection]:
+def exclusive(database_url: str) -> Iterator[Connection]:
     """A connection in a transaction that excludes other migrations, without a time limit: tables may be large."""
     engine = make_engine(database_url)
     try:

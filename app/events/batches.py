@@ -137,10 +137,10 @@ def retry_delay(failures: int) -> float:
 
 
 def _is_due(moment: datetime) -> ColumnElement[bool]:
-    """Due, not leased, and with events."""
+    """Due, not held, not leased, and with events."""
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    return and_(Webhook.due_time <= moment, unleased, waiting.is_not(None))
+    return and_(Webhook.due_time <= moment, Webhook.held_to.is_(None), unleased, waiting.is_not(None))
 
 
 def _lock_due(transaction: Transaction) -> int | None:

@@ -63,9 +63,13 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
         return Effect.UNKNOWN
     if text.state in NOT_YET_SENT:
         return Effect.EARLY
-    if text.state != RecipientState.SENT:
-        return Effect.KNOWN
     detail = storable_text(receipt.detail) or DEFAULT_DETAILS[receipt.status]
+    if text.state == RecipientState.HELD and receipt.status == "delivered":
+        # A sign that it was sent since the backup was made, which counts when it is released.
+        add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, now())])
+        return Effect.RECORDED
+    if text.state not in (RecipientState.SENT, RecipientState.HELD):
+        return Effect.KNOWN
     if receipt.status == "delivered":
         _acknowledge(transaction, text, detail)
     else:

@@ -33,9 +33,10 @@ def status(
     none.
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
-    `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight`
-    have a request in flight. `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones
-    fell due in a pause. `begin` is where the send queue begins, if it is known.
+    `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`.
+    `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight` have a request in flight.
+    `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones fell due in a pause, or came
+    with a restored backup. `begin` is where the send queue begins, if it is known.
     """
     shown: dict[str, int | float | None] = {}
     ages = _since(settings)
@@ -59,12 +60,14 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
         "in_flight": _entries(leased, lease_time),
         "abandoned": _entries(and_(leased, lease_time < moment), lease_time),
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN), due_time),
+        "held": _held(),
         "events_waiting": _events_waiting(),
         "runs_waiting": _runs(and_(IS_WAITING, AutomationRun.due_time > moment)),
         "runs_due": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment)),
         "runs_late": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment - LATE)),
         "runs_held": _runs(IS_HELD),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
+        "webhooks_held": select(func.count(), null()).select_from(Webhook).where(Webhook.held_to.is_not(None)),
     }
 
 
@@ -73,6 +76,12 @@ def _entries(condition: ColumnElement[bool], order: InstrumentedAttribute[Any]) 
     while it was empty, and reads in that order only by one of them."""
     entries = select(QueueEntry.due_time).where(condition).order_by(order).subquery()
     return select(func.count(), func.min(entries.c.due_time)).select_from(entries)
+
+
+def _held() -> Select[int, Any]:
+    """By the index of what is held, in its order."""
+    held = select(null().label("time")).where(entry_in_state(RecipientState.HELD)).order_by(QueueEntry.recipient_id)
+    return select(func.count(), null()).select_from(held.subquery())
 
 
 def _runs(condition: ColumnElement[bool]) -> Select[int, Any]:

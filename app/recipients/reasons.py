@@ -28,6 +28,9 @@ class FailReason(enum.StrEnum):
     EXPIRED = "expired"
     """The text message was deferred until the end of the retry period."""
 
+    DROPPED = "dropped"
+    """It was held after a restore, and an operator decided not to send it."""
+
 
 NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED)
 """Reasons that no retry can change: there is no address to send to."""

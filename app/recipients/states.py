@@ -12,6 +12,8 @@ class RecipientState(enum.StrEnum):
     SENDING = "sending"
     UNCERTAIN = "uncertain"
     """The message may have arrived: resolved once its `due_time` has passed."""
+    HELD = "held"
+    """Restored from a backup, and maybe sent since that was made: an operator releases or drops it."""
     SENT = "sent"
     """A text message that the gateway has accepted and no receipt has confirmed."""
     DELIVERED = "delivered"
@@ -19,7 +21,7 @@ class RecipientState(enum.StrEnum):
     FAILED = "failed"
 
 
-UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN)
+UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, RecipientState.HELD)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
 NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)
 """A receipt for such a recipient came before its outcome was written."""

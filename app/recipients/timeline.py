@@ -19,6 +19,9 @@ class TimelineStep(enum.StrEnum):
     REQUEUED = "requeued"
     """Queued again by an operator, or because an uncertain message shows no sign of arrival."""
 
+    HELD = "held"
+    """Restored from a backup: it is not sent until an operator releases it."""
+
     ACKNOWLEDGED = "acknowledged"
     """The receipt of a text message reported its delivery."""
     RECEIVED = "received"

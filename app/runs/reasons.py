@@ -4,6 +4,10 @@ from __future__ import annotations
 
 PAUSED = "paused"
 """Held: it fell due while its automation was paused."""
+RESTORED = "restored"
+"""Held: it came with a backup that was restored."""
+DROPPED = "dropped"
+"""Ended: an operator dropped it while it was held after a restore."""
 CANCELLED = "cancelled"
 """Ended by hand."""
 AUTOMATION_DELETED = "automation deleted"

@@ -11,6 +11,7 @@ from app.automations.run_states import IS_HELD
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun
+from app.runs.reasons import RESTORED
 from app.services import Services
 
 RELEASES = ("send", "skip")
@@ -46,7 +47,7 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         return False
     held = (
         select(AutomationRun.id)
-        .where(AutomationRun.automation_id == automation_id, IS_HELD)
+        .where(AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORED))
         .order_by(AutomationRun.step, AutomationRun.id)
         .limit(CHUNK)
         .with_for_update()

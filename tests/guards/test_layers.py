@@ -60,6 +60,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "runs", "sends"),
         "services",
     ),
+    "backup": ("db", "events", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": ("accounts", "db", "infrastructure", "query", "services"),
@@ -71,6 +72,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *(
             "accounts",
             "automations",
+            "backup",
             "contacts",
             "csv_files",
             "db",
@@ -98,6 +100,7 @@ ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {
     "outcomes": (),
     "delivery": ("outcomes",),
     "explain": ("outcomes",),
+    "holds": ("outcomes",),
     "dry_run": ("accept", "delivery"),
 }
 """The rooms inside `app.sends`: what follows from a delivery attempt does not import how it was made."""

@@ -34,8 +34,9 @@ the table while it was empty."""
 class QueueEntry(Base):
     """The entry of a recipient in the send queue, from its acceptance until it is settled.
 
-    `state` is queued, sending or uncertain (docs/delivery.md#recipient-states). A queued entry is due at `due_time`, an
-    uncertain one is decided then; one that is being sent belongs to `worker` until `lease_time`.
+    `state` is queued, sending, uncertain or held (docs/delivery.md#recipient-states). A queued entry is due at
+    `due_time`, an uncertain one is decided then; one that is being sent belongs to `worker` until `lease_time`. One
+    that is held came with a restored backup, and waits for an operator.
     """
 
     __tablename__ = "send_queue"
@@ -67,6 +68,12 @@ class QueueEntry(Base):
             postgresql_where=text("state = 'uncertain'"),
             sqlite_where=text("state = 'uncertain'"),
         ),
+        Index(
+            "ix_send_queue_held",
+            "recipient_id",
+            postgresql_where=text("state = 'held'"),
+            sqlite_where=text("state = 'held'"),
+        ),
         {"postgresql_with": STORAGE},
     )
 
@@ -87,3 +94,5 @@ class QueueEntry(Base):
     attempts: Mapped[int] = mapped_column(default=0)
     rendered_bytes: Mapped[int | None]
     """Size of subject and bodies after rendering, once there was an attempt."""
+    held_state: Mapped[str | None]
+    """Of one that is held: its state in the backup."""

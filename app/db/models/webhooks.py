@@ -52,6 +52,8 @@ class Webhook(Base):
     """Names of the events that it receives; null: all (app/events/choice.py)."""
     chosen_lists: Mapped[list[Any] | None] = mapped_column(Json)
     """Ids of the lists whose events it receives; null: those of all, and those without a list."""
+    held_to: Mapped[int | None] = mapped_column(BigId)
+    """Set while the webhook is held, because it had events waiting in a backup that was restored: the last of them."""
 
 
 class WebhookSecret(Base):

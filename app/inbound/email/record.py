@@ -106,7 +106,8 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
 
 
 def _bounce(transaction: Transaction, recipient: RecipientRow, report: Report) -> Effect:
-    if recipient.state not in MAY_STILL_BOUNCE or not recipient.attempts:
+    was_attempted = recipient.attempts or recipient.state == RecipientState.HELD
+    if recipient.state not in MAY_STILL_BOUNCE or not was_attempted:
         return Effect.KNOWN
     write_late_bounce(transaction, recipient, Bounce.of_dsn(report.detail, report.status))
     return Effect.RECORDED

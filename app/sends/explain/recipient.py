@@ -32,6 +32,7 @@ REASONS = {
     FailReason.CONTENT_MISSING: "its text was empty after personalisation",
     FailReason.REJECTED: "the gateway refused it",
     FailReason.EXPIRED: "it was deferred until the end of the retry period",
+    FailReason.DROPPED: "it was held after a backup was restored, and an operator dropped it",
 }
 ATTEMPTED = (
     TimelineStep.DEFERRED,
@@ -100,6 +101,8 @@ def _fate(
             )
         case RecipientState.UNCERTAIN if entry is not None:
             yield _uncertain(recipient, entry)
+        case RecipientState.HELD if entry is not None:
+            yield _held(recipient, entry)
         case RecipientState.SENT:
             yield Finding(f"The gateway accepted it at {at(recipient.sent_time)}; no receipt has come since.")
         case RecipientState.DELIVERED:
@@ -136,6 +139,17 @@ def _uncertain(recipient: Recipient, entry: QueueEntry) -> Finding:
         "If the relay's log shows that the relay never had it, send it at once:"
     )
     return Finding(text, [("sends", "retry", recipient.uuid)])
+
+
+def _held(recipient: Recipient, entry: QueueEntry) -> Finding:
+    text = (
+        f"It is held: it came with a backup that was restored, in which it was {entry.held_state}, due at "
+        f"{at(entry.due_time)}. It may have been sent since the backup was made, so it is not sent by itself.\n"
+        "Send it, or end it as sent or as failed:"
+    )
+    one = ("messages", "--uuid", recipient.uuid)
+    drops = [("holds", "drop", *one, "--as", outcome) for outcome in ("sent", "failed")]
+    return Finding(text, [("holds", "release", *one), *drops])
 
 
 def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:

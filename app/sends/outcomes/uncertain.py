@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
+from app.db.id_bounds import between_ids
+from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep
 from app.recipients.conditions import entry_in_state
 from app.recipients.row import step_row
@@ -50,7 +52,7 @@ def resolve_uncertain(services: Services) -> None:
     while has_more:
         with services.database.write() as transaction:
             rows = _due_rows(transaction)
-            signs = _signs(transaction, [row.id for row in rows])
+            signs = signs_of_arrival(transaction, [row.id for row in rows])
             _write_arrived(transaction, services, [row for row in rows if row.id in signs], signs)
             _requeue(transaction, [row for row in rows if row.id not in signs])
         if rows:
@@ -71,10 +73,12 @@ def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
     return transaction.execute(statement).all()
 
 
-def _signs(transaction: Transaction, ids: Collection[int]) -> dict[int, str]:
+def signs_of_arrival(transaction: Transaction, ids: Collection[int]) -> dict[int, str]:
     """A sign of arrival of each recipient that has one."""
     steps = select(RecipientStep.recipient_id, RecipientStep.step)
-    steps = steps.where(RecipientStep.recipient_id.in_(ids), RecipientStep.step.in_(SIGNS_OF_ARRIVAL))
+    signs = *SIGNS_OF_ARRIVAL, TimelineStep.ACKNOWLEDGED
+    steps = steps.where(in_json(RecipientStep.recipient_id, ids), between_ids(RecipientStep.recipient_id, ids))
+    steps = steps.where(RecipientStep.step.in_(signs))
     return {row.recipient_id: row.step for row in transaction.execute(steps)}
 
 

@@ -1,0 +1,109 @@
+"""Making a backup, while the service runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from app.backup.archive import UNFINISHED, ArchiveWriter, new_archive
+from app.backup.manifest import JOURNALS, SECRET_KEY, TABLES, Manifest, fingerprint
+from app.clock import now
+from app.db.copies.snapshot import Snapshot, snapshot
+from app.db.copies.tables import StoredTable
+from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.settings import Settings
+
+OURS = re.compile(r"tms-\d{8}T\d{6}Z\.zip")
+"""Names of backups that are written into a folder."""
+OURS_UNFINISHED = re.compile(rf"\.{OURS.pattern}\.\d+{re.escape(UNFINISHED)}")
+ABANDONED = 7 * 86_400.0
+"""Seconds after which the remains of a backup that was killed are deleted."""
+
+Advance = Callable[[int], None]
+
+
+class NothingToBackUp(Exception):
+    """The database is none of this service; the text is one line for the operator."""
+
+
+def name_of(moment: datetime) -> str:
+    """The name of a backup in a folder."""
+    return f"tms-{moment:%Y%m%dT%H%M%SZ}.zip"
+
+
+def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin: Callable[[int], Advance]) -> Manifest:
+    """Writes a backup of the installation to a new file. `begin` is called with about how many rows there are.
+
+    Raises `NothingToBackUp`, `Exists`, `CopyError`, `OSError`, `SQLAlchemyError`.
+    """
+    journals = _journals(settings)
+    with snapshot(settings.database_url) as shown:
+        if shown.revision is None or shown.state == "foreign":
+            has = "was never migrated" if shown.revision is None else f"is at the unknown revision {shown.revision}"
+            raise NothingToBackUp(f"the database {has}: there is nothing of this service in it")
+        taken, last_ids, end_of_ranges = now(), shown.last_ids, shown.end_of_ranges
+        # What was journalled before is read before and after the snapshot begins: a result that is not in the tables
+        # may have been journalled in between, or written and removed from its journal in between.
+        for name, lines in _journals(settings).items():
+            journals[name] = journals.get(name, b"") + lines
+        advance = begin(shown.estimated_rows)
+        with new_archive(path) as archive:
+            _add_files(archive, shown, journals, settings.secret_key if with_secret_key else None, advance)
+            manifest = Manifest(
+                taken=taken,
+                revision=shown.revision,
+                database=shown.database,
+                secret_key=fingerprint(settings.secret_key),
+                last_ids=last_ids,
+                end_of_ranges=end_of_ranges,
+                field_indexes=shown.field_indexes,
+                files=archive.files,
+            )
+            archive.finish(manifest)
+    return manifest
+
+
+def prune(folder: Path, keep: int) -> list[Path]:
+    """Deletes all but the latest backups in the folder, and the remains of those that were killed; returns the
+    deleted backups. Files of other names stay."""
+    backups = sorted(path for path in folder.iterdir() if OURS.fullmatch(path.name))
+    oldest = backups[: max(0, len(backups) - keep)]
+    for path in oldest:
+        path.unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if OURS_UNFINISHED.fullmatch(path.name) and path.stat().st_mtime < time.time() - ABANDONED:
+            path.unlink(missing_ok=True)
+    return oldest
+
+
+def _journals(settings: Settings) -> dict[str, bytes]:
+    """The journals of this machine's senders that are not empty."""
+    found = {}
+    for path in sorted(journal_folder(settings).glob(f"*{SUFFIX}")):
+        try:
+            lines = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        if lines:
+            found[path.name] = lines + b"\n"
+    return found
+
+
+def _add_files(
+    archive: ArchiveWriter, shown: Snapshot, journals: dict[str, bytes], secret_key: str | None, advance: Advance
+) -> None:
+    if secret_key is not None:
+        archive.add(SECRET_KEY, [(secret_key.encode(), 0)])
+    for name, lines in journals.items():
+        archive.add(f"{JOURNALS}{name}", [(lines, 0)])
+    for table in shown.tables.values():
+        archive.add(f"{TABLES}{table.name}", _advancing(shown, table, advance), rows=True)
+
+
+def _advancing(shown: Snapshot, table: StoredTable, advance: Advance) -> Iterator[tuple[bytes, int]]:
+    for block, rows in shown.blocks(table):
+        yield block, rows
+        advance(rows)

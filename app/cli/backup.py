@@ -1,0 +1,55 @@
+"""`flask backup`: a copy of the whole installation in one file, made while the service runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from flask.cli import with_appcontext
+
+from app.backup.archive import Exists
+from app.backup.take import NothingToBackUp, name_of, prune, take_backup
+from app.cli.base import Command, Unavailable, WrongValue, json_option, print_done
+from app.cli.parts import parts_of
+from app.clock import now
+from app.db.copies.snapshot import CopyError
+from app.http.context import services
+
+
+@click.command("backup", cls=Command)
+@click.argument("target", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="Of a folder: delete all but the latest N backups.")
+@click.option("--without-secret-key", is_flag=True, help="Leave SECRET_KEY out; restoring then needs it from you.")
+@json_option
+@with_appcontext
+def command(target: Path, keep: int | None, without_secret_key: bool, as_json: bool) -> None:
+    """Back up database, SECRET_KEY and journals into a new FILE, or into a file of a FOLDER that is named by the time.
+    The service may run meanwhile."""
+    if keep is not None and not target.is_dir():
+        raise WrongValue(f"--keep is for a folder, and {target} is none")
+    path = target / name_of(now()) if target.is_dir() else target
+    with _errors(path), parts_of() as begin:
+        manifest = take_backup(
+            services().settings,
+            path,
+            with_secret_key=not without_secret_key,
+            begin=lambda total: begin("backing up", total),
+        )
+        deleted = prune(target, keep) if keep is not None else []
+    facts = {"file": str(path), "bytes": path.stat().st_size, **manifest.facts(), "deleted": list(map(str, deleted))}
+    gone = f", and deleted {len(deleted)} older" if deleted else ""
+    print_done(f"wrote {path}: {manifest.rows} rows, {facts['bytes']} bytes{gone}", facts, as_json)
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (Exists, NothingToBackUp) as error:
+        raise WrongValue(str(error)) from None
+    except CopyError as error:
+        raise Unavailable(str(error)) from None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror or error}") from None

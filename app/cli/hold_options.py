@@ -1,0 +1,64 @@
+"""Options of the commands that release and drop what is held, and the question before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from app.cli.base import accounts_option, echo, json_option
+from app.sends.holds.held import WAS
+
+
+class Moment(click.ParamType[datetime]):
+    """A time as the API writes it; without an offset it is UTC."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The moment of the text."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no time such as 2026-11-22T03:00:00Z", param, ctx)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+before_option = click.option("--due-before", type=Moment(), help="Only what was due before this time.")
+after_option = click.option("--due-after", type=Moment(), help="Only what was due at this time or later.")
+group_option = click.option("--group", "group_", metavar="NAME|ID", help="Only messages of this group.")
+was_option = click.option("--was", type=click.Choice(WAS), help="Only messages that were in this state in the backup.")
+uuid_option = click.option("--uuid", "uuids", multiple=True, metavar="UUID", help="Only this message; repeatable.")
+automation_option = click.option("--automation", metavar="NAME|ID", help="Only runs of this automation.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def of_messages(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (json_option, yes_option, dry_run_option, uuid_option, was_option, after_option, before_option):
+        command = option(command)
+    return accounts_option(group_option(command))
+
+
+def of_runs(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (json_option, yes_option, dry_run_option, after_option, before_option, automation_option):
+        command = option(command)
+    return accounts_option(command)
+
+
+def of_events(command: Callable[..., None]) -> Callable[..., None]:
+    return accounts_option(dry_run_option(yes_option(json_option(command))))
+
+
+def goes_on(what: str, held: int, noun: str, *, dry_run: bool, yes: bool) -> bool:
+    """Whether it is to be done, after asking for it."""
+    if dry_run:
+        return False
+    if held and not yes:
+        echo(f"{held} {noun} are held that meet this.", err=True)
+        click.confirm(f"{what} them?", abort=True, err=True)
+    return True

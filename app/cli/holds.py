@@ -1,0 +1,202 @@
+"""`flask holds`: what is held after a restore, and its release or end (docs/operations.md#what-a-restore-holds)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+from sqlalchemy.orm import Session
+
+from app.accounts.find import all_accounts, find_account
+from app.cli.base import Group, Row, accounts_option, json_option, print_done, print_rows
+from app.cli.hold_options import goes_on, of_events, of_messages, of_runs
+from app.cli.progress import progress
+from app.db.lookup import find_by_name_or_id
+from app.db.models import Automation
+from app.db.models import Group as TransactionalGroup
+from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
+from app.http.context import services
+from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
+from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
+from app.sends.holds.held import HeldMessages, count_held
+from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
+
+group = Group("holds", help="What a restored backup would send again, and is held.")
+
+
+@group.command("list")
+@accounts_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show what is held: messages by their state in the backup, runs by automation, events by webhook."""
+    with services().database.read() as session:
+        wanted = _account_id(session, account)
+        names = {one.id: one.name for one in all_accounts(session)}
+        held = [
+            *_messages_held(session, HeldMessages(account_id=wanted)),
+            *_runs_held(session, HeldRuns(account_id=wanted)),
+            *_events_held(session, wanted),
+        ]
+    rows = [{"account": names.get(account_id, str(account_id)), **row} for account_id, row in held]
+    print_rows(rows, as_json)
+
+
+def _messages_held(session: Session, wanted: HeldMessages) -> Iterator[tuple[int, Row]]:
+    for one in count_held(session, wanted):
+        yield one.account_id, _row("messages", one.was, one.messages, one.first_due, one.last_due)
+
+
+def _runs_held(session: Session, wanted: HeldRuns) -> Iterator[tuple[int, Row]]:
+    for one in count_held_runs(session, wanted):
+        yield one.account_id, _row("runs", one.automation, one.runs, one.first_due, one.last_due)
+
+
+def _events_held(session: Session, account_id: int | None) -> Iterator[tuple[int, Row]]:
+    for one in held_webhooks(session, account_id):
+        yield one.account_id, _row("events", one.url, one.events)
+
+
+def _row(
+    what: str, of: str | None, held: int, first_due: datetime | None = None, last_due: datetime | None = None
+) -> Row:
+    return {"what": what, "of": of, "held": held, "first_due": first_due, "last_due": last_due}
+
+
+@group.group("release", cls=Group)
+def release() -> None:
+    """Send what is held."""
+
+
+@group.group("drop", cls=Group)
+def drop() -> None:
+    """End what is held, without sending it."""
+
+
+def _account_id(session: Session, account: str | None) -> int | None:
+    return None if account is None else find_account(session, account).id
+
+
+def _messages(session: Session, *, account: str | None, group_: str | None, **options: Any) -> HeldMessages:
+    account_id, group_id = _account_id(session, account), None
+    if group_ is not None:
+        account_id = find_account(session, account).id
+        group_id = find_by_name_or_id(session, TransactionalGroup, account_id, group_, "group").id
+    return HeldMessages(account_id=account_id, group_id=group_id, **options)
+
+
+def _runs(session: Session, *, account: str | None, automation: str | None, **options: Any) -> HeldRuns:
+    account_id, automation_id = _account_id(session, account), None
+    if automation is not None:
+        account_id = find_account(session, account).id
+        automation_id = find_by_name_or_id(session, Automation, account_id, automation, "automation").id
+    return HeldRuns(account_id=account_id, automation_id=automation_id, **options)
+
+
+@release.command("messages")
+@of_messages
+def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+    """Put messages back into the queue. One that shows a sign of arrival was sent, and ends as that."""
+    with services().database.read() as session:
+        wanted = _messages(session, **options)
+        held = sum(one.messages for one in count_held(session, wanted))
+    if goes_on("Send", held, "messages", dry_run=dry_run, yes=yes):
+        with progress("releasing", held) as advance:
+            done = release_messages(services(), wanted, advance)
+        services().wake_ups.wake(SENDS)
+        facts = {"released": done.released, "arrived": done.arrived}
+        shown = f", and {done.arrived} that show a sign of arrival count as sent" if done.arrived else ""
+        print_done(f"released {done.released} messages{shown}", facts, as_json)
+    else:
+        print_done(f"{held} messages would be released", {"held": held}, as_json)
+
+
+@drop.command("messages")
+@click.option(
+    "--as",
+    "outcome",
+    type=click.Choice(DROPPED_AS),
+    required=True,
+    help="Their outcome: they were sent before the restore, or they fail, with the reason `dropped`.",
+)
+@of_messages
+def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+    """End messages without sending them, each with its event."""
+    with services().database.read() as session:
+        wanted = _messages(session, **options)
+        held = sum(one.messages for one in count_held(session, wanted))
+    if goes_on(f"Do not send, and end as {outcome},", held, "messages", dry_run=dry_run, yes=yes):
+        with progress("dropping", held) as advance:
+            dropped = drop_messages(services(), wanted, outcome, advance)
+        print_done(f"ended {dropped} messages as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
+    else:
+        print_done(f"{held} messages would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
+
+
+@release.command("runs")
+@of_runs
+def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+    """Let runs of automations go on: what fell due is carried out now."""
+    with services().database.read() as session:
+        wanted = _runs(session, **options)
+        held = sum(one.runs for one in count_held_runs(session, wanted))
+    if goes_on("Go on with", held, "runs", dry_run=dry_run, yes=yes):
+        with progress("releasing", held) as advance:
+            released = release_runs(services(), wanted, advance)
+        services().wake_ups.wake(AUTOMATIONS)
+        print_done(f"released {released} runs", {"released": released}, as_json)
+    else:
+        print_done(f"{held} runs would be released", {"held": held}, as_json)
+
+
+@drop.command("runs")
+@of_runs
+def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+    """End runs of automations: their contacts are sent nothing more by them."""
+    with services().database.read() as session:
+        wanted = _runs(session, **options)
+        held = sum(one.runs for one in count_held_runs(session, wanted))
+    if goes_on("End", held, "runs", dry_run=dry_run, yes=yes):
+        with progress("dropping", held) as advance:
+            dropped = drop_runs(services(), wanted, advance)
+        print_done(f"ended {dropped} runs", {"dropped": dropped}, as_json)
+    else:
+        print_done(f"{held} runs would end", {"held": held}, as_json)
+
+
+@release.command("events")
+@of_events
+def release_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Send the events that webhooks had waiting, and those behind them."""
+    webhooks = _webhooks(account)
+    events = sum(one.events for one in webhooks)
+    if goes_on("Send", events, "events", dry_run=dry_run, yes=yes):
+        for webhook in webhooks:
+            with services().database.write() as transaction:
+                release_webhook(transaction, webhook)
+        services().wake_ups.wake(WEBHOOKS)
+        print_done(f"released {events} events", {"released": events, "webhooks": len(webhooks)}, as_json)
+    else:
+        print_done(f"{events} events would be released", {"held": events, "webhooks": len(webhooks)}, as_json)
+
+
+@drop.command("events")
+@of_events
+def drop_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
+    webhooks = _webhooks(account)
+    events = sum(one.events for one in webhooks)
+    if goes_on("Drop", events, "events", dry_run=dry_run, yes=yes):
+        for webhook in webhooks:
+            with services().database.write() as transaction:
+                drop_events(transaction, webhook)
+        services().wake_ups.wake(WEBHOOKS)
+        print_done(f"dropped {events} events", {"dropped": events, "webhooks": len(webhooks)}, as_json)
+    else:
+        print_done(f"{events} events would be dropped", {"held": events, "webhooks": len(webhooks)}, as_json)
+
+
+def _webhooks(account: str | None) -> list[HeldWebhook]:
+    with services().database.read() as session:
+        return held_webhooks(session, _account_id(session, account))

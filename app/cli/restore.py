@@ -1,0 +1,88 @@
+"""`flask restore`: a backup into an empty database, with everything held that it would send again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from flask.cli import with_appcontext
+
+from app.backup.manifest import NotABackup
+from app.backup.restore import NotRestorable, Restored, restore_backup
+from app.backup.secret_key import OtherSecretKey
+from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
+from app.cli.parts import parts_of
+from app.clock import timestamp
+from app.db.copies.load import NotEmpty
+from app.db.copies.snapshot import CopyError
+from app.db.migrate import MigrationError
+from app.db.url import without_credentials
+from app.http.context import services
+
+
+class RestoreCommand(Command):
+    """Its database has never been migrated."""
+
+    warns_of_setup = False
+
+
+@click.command("restore", cls=RestoreCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--other-secret-key",
+    is_flag=True,
+    help="Restore although SECRET_KEY is another one: stored secrets cannot be read, and links in mails that were sent "
+    "lead nowhere.",
+)
+@json_option
+@with_appcontext
+def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
+    """Restore the backup FILE into the empty database of the settings. What it would send is held: see `holds`."""
+    with _errors(file), parts_of() as begin:
+        restored = restore_backup(services(), file, any_secret_key=other_secret_key, begin=begin)
+    if as_json:
+        print_json(_facts(restored))
+    else:
+        _print(restored)
+
+
+def _facts(restored: Restored) -> dict[str, object]:
+    held = {"messages": restored.messages - restored.settled, "runs": restored.runs, "webhooks": restored.webhooks}
+    return {
+        **restored.manifest.facts(),
+        "secret_key": restored.secret_key,
+        "settled": restored.settled,
+        "held": held,
+    }
+
+
+def _print(restored: Restored) -> None:
+    database = without_credentials(services().settings.database_url)
+    echo(f"restored {restored.manifest.rows} rows of {timestamp(restored.manifest.taken)} into {database}")
+    if restored.secret_key:
+        echo("took SECRET_KEY from the backup; the one that was here is beside it in DATA_DIR")
+    if restored.settled:
+        echo(f"wrote {restored.settled} outcomes that a journal in the backup knew")
+    held = restored.messages - restored.settled
+    echo(f"held: {held} messages, {restored.runs} runs of automations, {restored.webhooks} webhooks")
+    if held or restored.runs or restored.webhooks:
+        echo("They are not sent until you release them: see `flask --app wsgi holds list`.")
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except NotABackup as error:
+        raise WrongValue(f"{file} cannot be restored: {error}") from None
+    except NotEmpty as error:
+        database = without_credentials(services().settings.database_url)
+        raise WrongValue(f"the database {database} is not empty: {error}; restore into an empty one") from None
+    except (NotRestorable, OtherSecretKey) as error:
+        raise WrongValue(str(error)) from None
+    except (CopyError, MigrationError) as error:
+        raise Unavailable(f"nothing was restored: {error}") from None
+    except OSError as error:
+        raise WrongValue(f"{error.filename or file}: {error.strerror or error}") from None

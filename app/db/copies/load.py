@@ -1,0 +1,149 @@
+"""Loading copies of tables into an empty database, all in one transaction."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO, cast
+
+import psycopg
+from sqlalchemy import Connection, text
+
+from app.db import migrate
+from app.db.copies.copy_text import row_decoder
+from app.db.copies.snapshot import BLOCK, CopyError
+from app.db.copies.tables import StoredTable, end_of_ranges, stored_tables
+from app.db.history_ranges import AHEAD, KEYS, SPAN
+from app.db.schema import schema_of
+
+ID_GAP = 100_000_000
+"""Ids that are left out after a restore: some were given to rows that are lost, and links in messages contain them."""
+ROWS = 500
+Advance = Callable[[int], None]
+
+
+class NotEmpty(Exception):
+    """The database has rows, or tables of another application; the text is one line for the operator."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """An empty database that is being loaded, in a transaction."""
+
+    connection: Connection
+
+    @property
+    def is_postgresql(self) -> bool:
+        return self.connection.dialect.name == "postgresql"
+
+    def prepare(self, revision: str) -> dict[str, StoredTable]:
+        """Makes the tables of that revision, and returns them. Raises `NotEmpty`."""
+        state = schema_of(self.connection)
+        present = stored_tables(self.connection)
+        if state.revision is None and present:
+            raise NotEmpty(f"it has tables of another application, such as {next(iter(present))}")
+        for name in present:
+            if name not in MADE_BY_MIGRATIONS and self._has_rows(name):
+                raise NotEmpty(f"its table {name} has rows")
+        if state.revision is not None and state.revision != revision:
+            migrate.downgrade_within(self.connection, "base")
+        migrate.upgrade_within(self.connection, revision)
+        tables = stored_tables(self.connection)
+        for name in MADE_BY_MIGRATIONS & tables.keys():
+            self.connection.execute(text(f'DELETE FROM "{name}"'))  # noqa: S608 - names
+        return tables
+
+    def load(self, table: StoredTable, file: BinaryIO, advance: Advance) -> None:
+        """Writes the lines of the file into the table. Raises `CopyError`."""
+        driver: Any = self.connection.connection.driver_connection
+        try:
+            if self.is_postgresql:
+                _into_postgresql(driver, table, file, advance)
+            else:
+                _into_sqlite(driver, table, file, advance)
+        except (psycopg.Error, ValueError, driver_errors(driver)) as error:
+            raise CopyError(f"the table {table.name} cannot be written: {str(error).splitlines()[0]}") from error
+
+    @staticmethod
+    def ranges_for(last_recipient: int) -> int:
+        """The number behind the range that has the recipient with this id."""
+        return last_recipient // SPAN + 1
+
+    def make_ranges(self, first: int, end: int) -> None:
+        """Makes those of the ranges of the history with these numbers that are missing."""
+        if not self.is_postgresql or not end_of_ranges(self.connection):
+            return
+        for number in range(max(first, end_of_ranges(self.connection)), end):
+            bounds = f"FROM ({number * SPAN}) TO ({(number + 1) * SPAN})"
+            for table in KEYS:
+                self.connection.execute(
+                    text(f"CREATE TABLE {table}_r{number} PARTITION OF {table} FOR VALUES {bounds}")
+                )
+
+    def upgrade(self) -> None:
+        """Migrates to the newest revision."""
+        migrate.upgrade_within(self.connection, "head")
+
+    def move_ids(self, last: Mapping[str, int], months: int) -> None:
+        """Has new ids begin far behind the last ones, and new recipients in a range that no lost one can have been in:
+        each month has one."""
+        for name in last.keys() & stored_tables(self.connection).keys():
+            self._set_last_id(name, last[name] + ID_GAP)
+        end = end_of_ranges(self.connection)
+        if end:
+            current = last.get("recipients", 0) // SPAN
+            begin = max(end, current + months + 1)
+            self.make_ranges(begin, begin + 1 + AHEAD)
+            self._set_last_id("recipients", begin * SPAN)
+
+    def _set_last_id(self, name: str, last: int) -> None:
+        if self.is_postgresql:
+            statement = "SELECT setval(CAST(pg_get_serial_sequence(:name, 'id') AS regclass), :last)"
+            self.connection.execute(text(statement), {"name": name, "last": last})
+            return
+        keeps = text("SELECT count(*) FROM sqlite_master WHERE name = :name AND sql LIKE '%AUTOINCREMENT%'")
+        if self.connection.execute(keeps, {"name": name}).scalar_one():
+            self.connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})
+            added = text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)")
+            self.connection.execute(added, {"name": name, "last": last})
+
+    def _has_rows(self, name: str) -> bool:
+        return self.connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first() is not None  # noqa: S608 - names
+
+
+MADE_BY_MIGRATIONS = {"event_rotation"}
+"""Tables that have rows in a database that nobody has used."""
+
+
+@contextmanager
+def loading(database_url: str) -> Iterator[Loading]:
+    """The database in one transaction, which is committed at the end of the block, or not at all if it raises."""
+    with migrate.exclusive(database_url) as connection:
+        yield Loading(connection)
+
+
+def driver_errors(driver: Any) -> type[Exception]:
+    """What the driver of the connection raises."""
+    found: type[Exception] = psycopg.Error if isinstance(driver, psycopg.Connection) else driver.Error
+    return found
+
+
+def _into_postgresql(driver: psycopg.Connection[Any], table: StoredTable, file: BinaryIO, advance: Advance) -> None:
+    statement = f'COPY "{table.name}" ({table.column_list}) FROM STDIN'
+    with driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        while block := file.read(BLOCK):
+            copy.write(block)
+            advance(block.count(b"\n"))
+
+
+def _into_sqlite(driver: Any, table: StoredTable, file: BinaryIO, advance: Advance) -> None:
+    decode = row_decoder(table.kinds)
+    marks = ", ".join("?" * len(table.columns))
+    statement = f'INSERT INTO "{table.name}" ({table.column_list}) VALUES ({marks})'  # noqa: S608 - names
+    lines = iter(io.BufferedReader(cast(io.RawIOBase, file), BLOCK))
+    while some := list(islice(lines, ROWS)):
+        driver.executemany(statement, map(decode, some))
+        advance(len(some))

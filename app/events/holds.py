@@ -1,0 +1,76 @@
+"""Webhooks that are held after a restore, because they had events waiting in the backup
+(docs/operations.md#what-a-restore-holds).
+
+A held webhook is sent nothing, what happens after the restore included: its events stay in their order. Releasing sends
+all of them, those of the batch that was in flight under its old id; dropping passes those of the backup.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Update, func, select, update
+from sqlalchemy.orm import Session
+
+from app.db.commit_order import EVERYTHING
+from app.db.database import Transaction
+from app.db.models import Event, EventRotation, Webhook, table_of
+from app.events.batch_contents import oldest_waiting
+
+IS_HELD = Webhook.held_to.is_not(None)
+
+
+class HeldWebhook(NamedTuple):
+    """A held webhook, and how many events of the backup wait for it."""
+
+    id: int
+    account_id: int
+    url: str
+    events: int
+
+
+def hold_webhooks(connection: Connection, moment: datetime) -> int:
+    """Holds every webhook that has events waiting, in the transaction that restores it; returns how many.
+
+    No lease is valid any more. The time until a batch expires begins anew, and so does the time for which events are
+    kept. `complete_to` is only valid in the database that it was read from.
+    """
+    webhooks, rotation = table_of(Webhook), table_of(EventRotation)
+    fresh = {"lease_time": None, "worker": None, "first_failed_time": None, "complete_to": webhooks.c.position}
+    connection.execute(update(webhooks).values(fresh))
+    connection.execute(update(rotation).values(since_time=moment))
+    of_webhook = select(func.max(Event.id)).where(Event.webhook_id == webhooks.c.id).correlate(webhooks)
+    last = of_webhook.scalar_subquery()
+    waiting = update(webhooks).where(last > webhooks.c.position).values(held_to=last)
+    return connection.execute(waiting).rowcount
+
+
+def held_webhooks(session: Session, account_id: int | None) -> list[HeldWebhook]:
+    """The held webhooks, of the account or of all."""
+    waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).where(Event.id <= Webhook.held_to)
+    events = select(func.count()).select_from(waiting.correlate(Webhook).subquery()).scalar_subquery()
+    found = select(Webhook.id, Webhook.account_id, Webhook.url, events).where(IS_HELD).order_by(Webhook.id)
+    if account_id is not None:
+        found = found.where(Webhook.account_id == account_id)
+    return [HeldWebhook._make(row) for row in session.execute(found)]
+
+
+def release_webhook(transaction: Transaction, webhook: HeldWebhook) -> None:
+    """Sends the events that have waited, and those behind them."""
+    transaction.execute(_of(webhook).values(held_to=None))
+
+
+def drop_events(transaction: Transaction, webhook: HeldWebhook) -> None:
+    """Passes the events of the backup, and counts them as dropped; what happened since the restore is sent."""
+    values = {
+        **{"position": Webhook.held_to, "held_to": None, "batch_id": None, "batch_end": None},
+        "dropped_events": Webhook.dropped_events + webhook.events,
+    }
+    transaction.execute(_of(webhook).values(values))
+
+
+def _of(webhook: HeldWebhook) -> Update:
+    of_account = Webhook.account_id == webhook.account_id, Webhook.id == webhook.id
+    held = update(Webhook).where(*of_account, IS_HELD)
+    return held.execution_options(synchronize_session=False)

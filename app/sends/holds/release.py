@@ -1,0 +1,169 @@
+"""Releasing and dropping messages that are held, in short transactions.
+
+A message that shows a sign of arrival was sent since the backup was made: releasing it writes that it was, and does not
+send it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Row, case, or_, update
+
+from app.clock import now
+from app.db.database import Transaction
+from app.db.in_json import in_json
+from app.db.models import QueueEntry, Recipient
+from app.db.write_turns import WriteTurns
+from app.recipients.reasons import FailReason
+from app.recipients.row import step_row
+from app.recipients.states import RecipientState
+from app.recipients.store import add_steps, update_queue_entries
+from app.recipients.timeline import TimelineStep
+from app.sends.holds.held import HeldMessages, held_messages
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.observability import report_transitions
+from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.uncertain import signs_of_arrival
+from app.sends.outcomes.write import write_outcomes
+from app.services import Services
+from app.transports.base import DeliveryResult, Outcome
+
+SETTLER = "settling held messages"
+"""The worker of an entry while its outcome is written."""
+FINAL = (Outcome.ACCEPTED, Outcome.REFUSED)
+RELEASED = "released by an operator after a restore"
+ASSUMED = "an operator says that it was sent before the restore"
+DroppedAs = Literal["sent", "failed"]
+DROPPED_AS: tuple[DroppedAs, ...] = ("sent", "failed")
+COLUMNS = (Recipient.id, Recipient.account_id, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.attempts)
+Held = Sequence[Row[Any]]
+
+
+@dataclass(slots=True)
+class Released:
+    """How many messages were released, and how many had arrived instead."""
+
+    released: int = 0
+    arrived: int = 0
+
+
+def release_messages(services: Services, wanted: HeldMessages, advance: Callable[[int], None]) -> Released:
+    """Puts the held messages that are meant back into the queue, each due when it was; one that may have arrived is due
+    now. `advance` is called with the number of each transaction."""
+    total = Released()
+
+    def work(transaction: Transaction, rows: Held) -> None:
+        signs = signs_of_arrival(transaction, [row.id for row in rows])
+        arrived = [row for row in rows if row.id in signs]
+        replies = {row.id: f"no answer is known, but it has arrived: {signs[row.id]}" for row in arrived}
+        _settle(transaction, services, arrived, {id_: DeliveryResult.accepted(said) for id_, said in replies.items()})
+        _release(transaction, [row for row in rows if row.id not in signs])
+        total.arrived += len(arrived)
+        total.released += len(rows) - len(arrived)
+
+    _in_turns(services, wanted, work, advance)
+    return total
+
+
+def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, advance: Callable[[int], None]) -> int:
+    """Ends the held messages that are meant without sending them: as sent, or as failed. Returns how many."""
+    total = 0
+
+    def work(transaction: Transaction, rows: Held) -> None:
+        nonlocal total
+        result = DeliveryResult.accepted(ASSUMED) if outcome == "sent" else None
+        _settle(transaction, services, rows, dict.fromkeys((row.id for row in rows), result))
+        total += len(rows)
+
+    _in_turns(services, wanted, work, advance)
+    return total
+
+
+def settle_as_journalled(services: Services, results: Sequence[AttemptResult]) -> int:
+    """Writes the outcomes that a journal in the backup has of held messages: they were not in the database yet when the
+    backup was made. What was deferred stays held. Returns how many were written."""
+    known = {result.recipient_id: result for result in results if result.result and result.result.outcome in FINAL}
+    total = 0
+    turns, ids = WriteTurns(services.database), sorted(known)
+    while ids:
+        chunk, ids = ids[: turns.size], ids[turns.size :]
+
+        def write(transaction: Transaction, chunk: Sequence[int] = chunk) -> int:
+            rows = _lock(transaction, HeldMessages(), after=0, size=len(chunk), ids=chunk)
+            of_attempt = [row for row in rows if row.attempts == known[row.id].attempt]
+            _settle(transaction, services, of_attempt, {row.id: known[row.id].result for row in of_attempt})
+            return len(of_attempt)
+
+        total += turns.take(len(chunk), write)
+    return total
+
+
+def _in_turns(
+    services: Services,
+    wanted: HeldMessages,
+    work: Callable[[Transaction, Held], None],
+    advance: Callable[[int], None],
+) -> None:
+    """Runs the work on all that are meant, chunk by chunk in the order of their ids."""
+    turns, last = WriteTurns(services.database), 0
+    while not services.stopping.is_set():
+        size = turns.size
+
+        def chunk(transaction: Transaction, after: int = last, size: int = size) -> list[int]:
+            rows = _lock(transaction, wanted, after=after, size=size)
+            if rows:
+                work(transaction, rows)
+            return [row.id for row in rows]
+
+        ids = turns.take(size, chunk)
+        advance(len(ids))
+        if len(ids) < size:
+            return
+        last = ids[-1]
+
+
+def _lock(
+    transaction: Transaction, wanted: HeldMessages, *, after: int, size: int, ids: Sequence[int] | None = None
+) -> Held:
+    """The next held messages that are meant, locked: as everywhere, recipients before their entries."""
+    statement = held_messages(wanted, *COLUMNS).where(QueueEntry.recipient_id > after)
+    if ids is not None:
+        statement = statement.where(in_json(QueueEntry.recipient_id, ids))
+    locked = statement.order_by(QueueEntry.recipient_id).limit(size)
+    return transaction.execute(locked.with_for_update(key_share=True, of=[Recipient, QueueEntry])).all()
+
+
+def _settle(
+    transaction: Transaction, services: Services, rows: Held, results: Mapping[int, DeliveryResult | None]
+) -> None:
+    """Writes an outcome for each of the locked rows; without a result it was dropped."""
+    if not rows:
+        return
+    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=SETTLER)
+    moment, attempts = now(), []
+    for row in rows:
+        result = results[row.id]
+        reason = FailReason.DROPPED if result is None else None
+        address = row.email if row.type == "email" else row.mobile
+        attempts.append(AttemptResult(row.id, row.attempts, address, moment, result, reason))
+    transitions = write_outcomes(transaction, SETTLER, attempts, RetryRules.of(services.settings))
+    transaction.after_commit(lambda: report_transitions(transitions))
+
+
+def _release(transaction: Transaction, rows: Held) -> None:
+    if not rows:
+        return
+    moment, entry = now(), QueueEntry
+    is_due = or_(entry.held_state == RecipientState.UNCERTAIN.value, entry.due_time <= moment)
+    due_time = case((entry.held_state == RecipientState.UNCERTAIN.value, moment), else_=entry.due_time)
+    values = {
+        **{"state": RecipientState.QUEUED.value, "held_state": None, "due_time": due_time},
+        "ready_time": case((is_due, moment), else_=entry.due_time),
+    }
+    released = update(entry).where(in_json(entry.recipient_id, [row.id for row in rows])).values(values)
+    transaction.execute(released, execution_options={"synchronize_session": False})
+    steps = [step_row(row.account_id, row.id, TimelineStep.REQUEUED, RELEASED, moment) for row in rows]
+    add_steps(transaction, steps)
