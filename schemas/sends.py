@@ -11,7 +11,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 from app.addresses import MESSAGE_TYPES
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.names import LONGEST_NAME
-from app.recipients.states import RecipientState
+from app.recipients.states import SHOWN
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.rules import Limits, Violation, attachment_errors, send_errors
 from schemas.attachments import attachments
@@ -25,7 +25,7 @@ from schemas.violations import Messages, add_violations
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 PRIORITIES = ("high", "normal")
 """An addition to the API (docs/requests.md#additions)."""
-STATES = tuple(state.value for state in RecipientState)
+STATES = tuple(state.value for state in SHOWN)
 """States of a recipient (docs/delivery.md)."""
 
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)

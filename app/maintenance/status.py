@@ -80,7 +80,7 @@ def _entries(condition: ColumnElement[bool], order: InstrumentedAttribute[Any]) 
 
 def _held() -> Select[int, Any]:
     """By the index of what is held, in its order."""
-    held = select(null().label("time")).where(entry_in_state(RecipientState.HELD)).order_by(QueueEntry.recipient_id)
+    held = select(QueueEntry.recipient_id).where(entry_in_state(RecipientState.HELD)).order_by(QueueEntry.recipient_id)
     return select(func.count(), null()).select_from(held.subquery())
 
 

@@ -17,14 +17,14 @@ from app.query.parameters import Parameter
 from app.query.reader import Page, Shape, read_page
 from app.recipients.filters import EMAIL_KEY, answered_by_indexes
 from app.recipients.read import ANONYMOUS, PROPERTIES, RECIPIENT, Viewer
-from app.recipients.states import RecipientState
+from app.recipients.states import SHOWN
 
 FILTERS = {
     "uuid": Filter("uuid", FilterType.UUID),
     "email": Filter("email", FilterType.EMAIL),
     "mobile": Filter("mobile", FilterType.STRING),
     **{name: Filter(name, FilterType.INTEGER) for name in ("contact_id", "list_id", "group_id", "message_id")},
-    "state": Filter("state", FilterType.ENUM, tuple(RecipientState)),
+    "state": Filter("state", FilterType.ENUM, SHOWN),
     "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     "send_time": Filter("send_time", FilterType.TIMESTAMP),
 }

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy.orm import Session
 
 from app.db.models import QueueEntry, Recipient
+from app.recipients.states import RecipientState
 
 
-def _of_entry_or(own: InstrumentedAttribute[Any], of_entry: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
+def _of_entry_or(own: Any, of_entry: Any) -> ColumnElement[Any]:
     """A lookup by the key of the small table: no join, so that it fits into any select of recipients."""
     entry = select(of_entry).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient).scalar_subquery()
     return func.coalesce(entry, own)
 
 
 CURRENT_STATE = _of_entry_or(Recipient.state, QueueEntry.state)
+SHOWN_STATE = _of_entry_or(
+    Recipient.state,
+    case((QueueEntry.state == RecipientState.HELD.value, RecipientState.QUEUED.value), else_=QueueEntry.state),
+)
+"""As clients see it."""
 CURRENT_ATTEMPTS = _of_entry_or(Recipient.attempts, QueueEntry.attempts)
 
 

@@ -113,7 +113,9 @@ def _end(alternative: Alternative) -> datetime:
 
 
 def _states(condition: FilterCondition) -> Sequence[RecipientState]:
-    named = [one.value for one in condition.alternatives if isinstance(one, Equals)]
+    named: list[object] = [one.value for one in condition.alternatives if isinstance(one, Equals)]
+    if RecipientState.QUEUED in named:
+        named.append(RecipientState.HELD)
     return [state for state in RecipientState if (state in named) is (condition.op != "ne")]
 
 

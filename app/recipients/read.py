@@ -20,7 +20,7 @@ from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import PageEnds, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
-from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
+from app.recipients.current import CURRENT_ATTEMPTS, SHOWN_STATE
 from app.recipients.redaction import Redaction
 from app.recipients.states import RecipientState
 
@@ -38,7 +38,7 @@ STEP_COLUMNS: tuple[Any, ...] = (
 )
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "automation_id", "step_id")
 LOOKED_UP: dict[str, Any] = {
-    "state": CURRENT_STATE,
+    "state": SHOWN_STATE,
     "group_id": case((_OF_SEND["step_id"].is_(None), Recipient.group_id)),
     **_OF_SEND,
 }

@@ -21,6 +21,8 @@ class RecipientState(enum.StrEnum):
     FAILED = "failed"
 
 
+SHOWN = tuple(state for state in RecipientState if state is not RecipientState.HELD)
+"""The states that clients see. One that is held is `queued` to them: it is accepted, and not sent yet."""
 UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, RecipientState.HELD)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
 NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)

@@ -81,14 +81,16 @@ def drop_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], Non
 
 
 def _conditions(wanted: HeldRuns) -> list[ColumnElement[bool]]:
-    run = AutomationRun
-    given: list[tuple[object, ColumnElement[bool]]] = [
-        (wanted.account_id, run.account_id == wanted.account_id),
-        (wanted.automation_id, run.automation_id == wanted.automation_id),
-        (wanted.due_before, run.due_time < wanted.due_before),
-        (wanted.due_after, run.due_time >= wanted.due_after),
-    ]
-    return [*IS_RESTORED, *(condition for value, condition in given if value is not None)]
+    run, conditions = AutomationRun, [*IS_RESTORED]
+    if wanted.account_id is not None:
+        conditions.append(run.account_id == wanted.account_id)
+    if wanted.automation_id is not None:
+        conditions.append(run.automation_id == wanted.automation_id)
+    if wanted.due_before is not None:
+        conditions.append(run.due_time < wanted.due_before)
+    if wanted.due_after is not None:
+        conditions.append(run.due_time >= wanted.due_after)
+    return conditions
 
 
 def _in_turns(

@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import delete, text
 
 from app.clock import now, this_second
-from app.db.models import AutomationRun, Event, QueueEntry, Recipient
+from app.db.models import AutomationRun, Event, QueueEntry, Recipient, Webhook
 from app.events.payloads import contact_event
 from app.maintenance.status import figures, status
 from app.services import Services
@@ -30,6 +30,8 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
     mine.change(theirs.add_send(["h@example.com"]), state="uncertain", due_time=now() + timedelta(seconds=900))
     webhook = mine.add_webhook()
     mine.add(Event, webhook_id=webhook, payload="{}")
+    mine.change(mine.add_send(["i@example.com"]), state="held")
+    mine.add(Webhook, url="https://held.example", creation_time=now(), due_time=now(), held_to=1)
     after = bare.json("status")
     assert {name: after[name] - before[name] for name in after if not name.endswith("_seconds")} == {
         "due": 3,
@@ -37,12 +39,14 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
         "in_flight": 3,
         "abandoned": 1,
         "uncertain": 1,
+        "held": 1,
         "events_waiting": 1,
         "runs_waiting": 0,
         "runs_due": 0,
         "runs_late": 0,
         "runs_held": 0,
         "webhooks_in_flight": 0,
+        "webhooks_held": 1,
     }
 
 
@@ -87,7 +91,7 @@ def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
 def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(services: Services) -> None:
     """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
     of_recipients = {name: one for name, one in figures(now()).items() if "FROM send_queue" in str(one)}
-    assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain"]
+    assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain", "held"]
     verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"
     with services.database.write() as transaction:
         if services.database.is_postgresql:

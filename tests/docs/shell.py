@@ -31,7 +31,7 @@ from tests.docs.world import World
 ROOT = Path(__file__).parents[2]
 STAND_IN = """\
 import json, os, socket, sys
-question = [sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd()]
+question = [sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd(), os.environ.get("DATA_DIR")]
 with socket.socket(socket.AF_UNIX) as line:
     line.connect(os.environ["STAND_IN"])
     with line.makefile("rwb") as file:
@@ -122,10 +122,10 @@ class Shell:
             return
         line.settimeout(None)
         with closing(line), line.makefile("rwb") as file:
-            arguments, given, folder = json.loads(file.readline())
+            arguments, given, folder, data_dir = json.loads(file.readline())
             answer = {"flask": _flask, "tms": _tms, "make": _make}[Path(arguments[0]).name]
-            with chdir(folder):
-                file.write(json.dumps(answer(self._world, arguments[1:], given.encode("latin-1"))).encode() + b"\n")
+            with chdir(folder), self._world.with_data_dir(data_dir) as world:
+                file.write(json.dumps(answer(world, arguments[1:], given.encode("latin-1"))).encode() + b"\n")
 
 
 @contextmanager

@@ -25,7 +25,6 @@ NOT_RUN = [
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/operations.md", "`make installed` installs the wheel and runs it"),
-    ("docs/operations.md", "needs the program sqlite3"),
     ("docs/performance.md", "needs the files of two benchmarks"),
     ("docs/sms.md", "configures Kannel; `make interop` runs one"),
     ("docs/testing.md", "waits for a message of a test key"),

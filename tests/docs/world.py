@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ class World:
         """The parts of the application's process."""
         found: Services = self.app.extensions[EXTENSION]
         return found
+
+    @contextmanager
+    def with_data_dir(self, folder: str | None) -> Iterator[World]:
+        """For a command with a DATA_DIR of its own: another installation in that folder, else this one."""
+        if folder is None:
+            yield self
+            return
+        settings = test_settings(Path(folder).absolute(), REDIS_URL=self.services.settings.redis_url)
+        with _application(settings) as app:
+            yield replace(self, app=app)
 
 
 @contextmanager

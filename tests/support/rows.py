@@ -193,7 +193,7 @@ class Rows:
             return list(session.scalars(statement))
 
 
-UNSETTLED = ("queued", "sending", "uncertain")
+UNSETTLED = ("queued", "sending", "uncertain", "held")
 ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority")
 """Columns of a queue entry that tests set and read as the recipient's."""
 

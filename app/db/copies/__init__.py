@@ -1,1 +1,1 @@
-"""Copies of whole tables, out of one snapshot and into an empty database (docs/decisions/024-logical-backups.md)."""
+"""Copies of whole tables, out of one snapshot and into an empty database (docs/decisions/023-backups-of-rows.md)."""

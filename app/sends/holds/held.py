@@ -35,16 +35,20 @@ class HeldMessages:
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """On recipients joined with their entries."""
-        entry = QueueEntry
-        given: list[tuple[object, ColumnElement[bool]]] = [
-            (self.account_id, entry.account_id == self.account_id),
-            (self.group_id, Recipient.group_id == self.group_id),
-            (self.due_before, entry.due_time < self.due_before),
-            (self.due_after, entry.due_time >= self.due_after),
-            (self.was, entry.held_state == self.was),
-            (self.uuids or None, in_json(Recipient.uuid, [uuid.lower() for uuid in self.uuids])),
-        ]
-        return [IS_HELD, *(condition for value, condition in given if value is not None)]
+        entry, conditions = QueueEntry, [IS_HELD]
+        if self.account_id is not None:
+            conditions.append(entry.account_id == self.account_id)
+        if self.group_id is not None:
+            conditions.append(Recipient.group_id == self.group_id)
+        if self.due_before is not None:
+            conditions.append(entry.due_time < self.due_before)
+        if self.due_after is not None:
+            conditions.append(entry.due_time >= self.due_after)
+        if self.was is not None:
+            conditions.append(entry.held_state == self.was)
+        if self.uuids:
+            conditions.append(in_json(Recipient.uuid, [uuid.lower() for uuid in self.uuids]))
+        return conditions
 
 
 class HeldCount(NamedTuple):

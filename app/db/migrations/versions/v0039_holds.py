@@ -1,4 +1,4 @@
-"""What a restored backup would send again is held (docs/decisions/023-holding-what-a-backup-would-send-again.md).
+"""What a restored backup would send again is held (docs/decisions/023-backups-of-rows.md).
 
 The new columns are empty and the new index has no entry, so it takes no time, and the release before works with it.
 """

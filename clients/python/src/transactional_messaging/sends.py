@@ -14,7 +14,7 @@ from transactional_messaging.part import Part, wait_for
 from transactional_messaging.recipients import Recipient, RecipientTimeline, TimelineStep
 from transactional_messaging.resource import Resource
 
-UNDER_WAY = frozenset({"queued", "sending", "uncertain", "held"})
+UNDER_WAY = frozenset({"queued", "sending", "uncertain"})
 """States that do not last."""
 
 

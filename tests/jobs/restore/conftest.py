@@ -1,0 +1,128 @@
+"""Installations of their own: a backup has all that there is in a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from flask import Flask
+from sqlalchemy import select
+
+from app import create_app
+from app.db.migrate import upgrade
+from app.db.models import Base
+from app.http.context import EXTENSION
+from app.sends.delivery.sender_worker import close_sender_worker
+from app.services import Services
+from app.settings import Settings
+from tests.conftest import test_settings
+from tests.support.servers import scratch_database, short_folder
+from tests.unit.transports.mailserver import MailServer
+
+Installed = Callable[..., "Installation"]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An application with a data folder and a database of its own, and its command line."""
+
+    app: Flask
+
+    @property
+    def services(self) -> Services:
+        """The parts of the application's process."""
+        found: Services = self.app.extensions[EXTENSION]
+        return found
+
+    @property
+    def settings(self) -> Settings:
+        return self.services.settings
+
+    def run(self, *arguments: str) -> Result:
+        """Runs a command."""
+        return self.app.test_cli_runner().invoke(args=list(arguments))
+
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with `--json`; it must succeed."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def refused(self, *arguments: str, code: int = 2) -> str:
+        """The error of a command that fails."""
+        result = self.run(*arguments)
+        assert (result.exit_code, result.stdout) == (code, ""), result.output
+        return result.stderr
+
+    def rows(self, *besides: str) -> dict[str, list[tuple[Any, ...]]]:
+        """All rows of all tables but some."""
+        with self.services.database.read() as session:
+            return {
+                name: sorted(map(repr, map(tuple, session.execute(select(table)))))  # type: ignore[misc]
+                for name, table in Base.metadata.tables.items()
+                if name not in besides
+            }
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Installation]:
+    """The application with these settings."""
+    app = create_app(settings)
+    services: Services = app.extensions[EXTENSION]
+    try:
+        yield Installation(app)
+    finally:
+        close_sender_worker(services)
+        services.database.close()
+        services.redis.close()
+
+
+@pytest.fixture
+def mail_server() -> Iterator[MailServer]:
+    """A mail server that stores the mail it receives."""
+    with MailServer() as server:
+        yield server
+
+
+@pytest.fixture
+def new_settings(
+    request: pytest.FixtureRequest, redis_url: str, mail_server: MailServer
+) -> Iterator[Callable[..., Settings]]:
+    """`new_settings(backend)`: those of a new folder and an empty database, with a generated SECRET_KEY."""
+    with ExitStack() as stack:
+
+        def make(backend: str, **environ: str) -> Settings:
+            folder = stack.enter_context(short_folder())
+            database = f"sqlite:///{folder}/tms.sqlite3"
+            if backend == "postgresql":
+                database = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+            urls = {"DATABASE_URL": database, "REDIS_URL": redis_url, "EMAIL_TRANSPORT_URL": mail_server.url()}
+            return test_settings(folder, **{**urls, "SECRET_KEY": "", **environ})
+
+        yield make
+
+
+@pytest.fixture
+def installed(new_settings: Callable[..., Settings]) -> Iterator[Installed]:
+    """`installed(backend)`: an installation with an empty database, `migrated` or not."""
+    with ExitStack() as stack:
+
+        def make(backend: str, *, migrated: bool = False, **environ: str) -> Installation:
+            settings = new_settings(backend, **environ)
+            if migrated:
+                upgrade(settings.database_url)
+            return stack.enter_context(running(settings))
+
+        yield make
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Where a backup is written."""
+    return str(tmp_path / "backup.zip")

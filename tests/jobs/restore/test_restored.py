@@ -1,0 +1,248 @@
+"""A restored backup is what was backed up, and sends nothing of it by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from app.clock import now
+from app.db.copies.load import ID_GAP
+from app.db.field_indexes import FieldIndex, create_index, index_names
+from app.db.models import AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
+from app.events.batches import has_due
+from app.runs.work import advance_due
+from app.sends.delivery.drain import drain
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.journal import journal_folder
+from app.settings import Settings, from_environment
+from app.transports.base import DeliveryResult
+from tests.conftest import BACKENDS
+from tests.jobs.restore.conftest import Installation, Installed, running
+from tests.support.automations import add_automation
+from tests.support.client import SENDS
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_tenant
+from tests.unit.transports.mailserver import MailServer
+
+HARD_TEXT = "tab\there, line\nend, carriage\rreturn, back\\slash, \\N, \\t, ünïcödé 🎈, quote ' and \""
+FIRST_LIST = 1
+HELD = ("send_queue", "recipient_steps", "webhooks", "automation_runs", "event_rotation")
+"""Tables in which restoring holds what would be sent."""
+WAIT = {
+    "name": "Later",
+    "kind": "advanced",
+    "trigger": "REST API Contact Created",
+    "steps": [{"name": "a while", "wait": "1 hour"}, {"name": "end", "stop": True}],
+}
+
+
+def fill(source: Installation) -> tuple[Tenant, Rows]:
+    """An account with rows that are hard to copy: bytes, texts with the marks of the format, nulls, numbers."""
+    tenant = new_tenant(source.app)
+    rows = Rows(source.services, tenant.id)
+    list_id = tenant.add_list()
+    tenant.add_message(subject=HARD_TEXT)
+    rows.add_contact(list_id, "ann@example.com", values={"no": None, "yes": True, "text": HARD_TEXT, "number": 1.5})
+    rows.add_send([{"email": "files@example.com", "attachments": [("a.bin", "text/plain", bytes(range(256)) * 300)]}])
+    return tenant, rows
+
+
+def later(source: Installation, settings: Settings) -> Settings:
+    """Those settings as a process reads them that starts after a restore."""
+    urls = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+    mail = {"EMAIL_TRANSPORT_URL": settings.email_transport_url}
+    own = {"DATA_DIR": str(settings.data_dir), "RATE_LIMIT": "off", "WEBHOOK_SPACING": "0", "RETRY_DELAY": "0"}
+    return from_environment({**urls, **mail, **own})
+
+
+def arrived(mail_server: MailServer) -> list[str]:
+    """To whom mail has come, in alphabetical order."""
+    return sorted(address for mail in mail_server.mails for address in mail.recipients)
+
+
+def work(installation: Installation) -> None:
+    """All that workers do."""
+    drain(installation.services)
+    advance_due(installation.services)
+    with installation.services.database.read() as session:
+        assert not has_due(session)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_restored_backup_sends_nothing_but_what_is_released(
+    installed: Installed, new_settings: Callable[..., Settings], mail_server: MailServer, file: str, backend: str
+) -> None:
+    source = installed(backend, migrated=True)
+    tenant, rows = fill(source)
+    drain(source.services)
+    queued = dict(zip("bcd", rows.add_send([f"{one}@example.com" for one in "bcd"]), strict=True))
+    (deferred,) = rows.add_send(["e@example.com"], due_in=3600)
+    in_flight, journalled, uncertain = rows.add_send([f"{one}@example.com" for one in "fgh"])
+    lease = {"lease_time": now() + timedelta(seconds=90), "attempts": 1}
+    rows.change([in_flight], state="sending", worker="elsewhere", **lease)
+    rows.change([journalled], state="sending", worker="gone", **lease)
+    rows.change([uncertain], state="uncertain", due_time=now() - timedelta(seconds=1), attempts=1)
+    journal(source, AttemptResult(journalled, 1, "g@example.com", now(), DeliveryResult.accepted("2.0.0 queued")))
+    webhook = rows.add_webhook()
+    rows.add(Event, webhook_id=webhook, payload='{"n": 1}')
+    run = add_run(source, rows)
+
+    facts = source.json("backup", file)
+    assert (facts["database"], facts["secret_key"], facts["deleted"]) == (backend, True, [])
+    before = source.rows(*HELD, "alembic_version")
+    release_lease(rows, in_flight)
+    drain(source.services)
+    assert arrived(mail_server) == [f"{one}@example.com" for one in ("b", "c", "d", "f", "files", "h")]
+
+    settings = new_settings(backend)
+    with running(settings) as target:
+        restored = target.json("restore", file)
+    assert restored["held"] == {"messages": 6, "runs": 1, "webhooks": 1}
+    assert (restored["settled"], restored["secret_key"]) == (1, True)
+    with running(later(source, settings)) as target:
+        assert target.settings.secret_key == source.settings.secret_key
+        check_copied(target, before, journalled)
+        check_nothing_is_sent(target, mail_server)
+        check_holds(target, tenant)
+        check_release(target, mail_server, queued, uncertain)
+        check_rest(target, tenant, mail_server, run=run, webhook=webhook, deferred=deferred)
+
+
+def journal(source: Installation, result: AttemptResult) -> None:
+    """The journal of a sender that has died."""
+    folder = journal_folder(source.settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gone.journal").write_bytes(result.line())
+
+
+def add_run(source: Installation, rows: Rows) -> int:
+    """A run of an automation that was due a minute ago."""
+    list_id = rows.add_list()
+    contact = rows.add_contact(list_id, "run@example.com")
+    automation = add_automation(source.services, rows.account_id, list_id, WAIT)
+    with source.services.database.read() as session:
+        version = session.execute(select(AutomationRun.version_id)).first()
+    assert version is None
+    due = now() + timedelta(seconds=3600)
+    return rows.add(
+        AutomationRun, automation_id=automation, version_id=1, list_id=list_id, contact_id=contact, entry_key=0,
+        trigger_time=now(), state="waiting", step="a while", due_time=due,
+    )  # fmt: skip
+
+
+def release_lease(rows: Rows, in_flight: int) -> None:
+    """Its sender is done: it is sent."""
+    rows.change([in_flight], state="queued", worker=None, lease_time=None)
+
+
+def check_copied(target: Installation, before: dict[str, Any], journalled: int) -> None:
+    """The journal's outcome is the one thing that has changed beside what is held."""
+    after = target.rows(*HELD, "alembic_version")
+    different = {name for name in before if before[name] != after[name]}
+    assert different <= {"recipients", "events", "group_counts", "hourly_counts"}, different
+    assert len(after["recipients"]) == len(before["recipients"])
+    assert sum(one != other for one, other in zip(before["recipients"], after["recipients"], strict=True)) == 1
+    with target.services.database.read() as session:
+        assert session.get_one(Recipient, journalled).state == "delivered"
+
+
+def check_nothing_is_sent(target: Installation, mail_server: MailServer) -> None:
+    had = arrived(mail_server)
+    work(target)
+    assert arrived(mail_server) == had
+    status = target.json("status")
+    names = ("due", "deferred", "in_flight", "uncertain", "held", "runs_waiting", "runs_due", "runs_held")
+    assert [status[name] for name in (*names, "webhooks_held")] == [0, 0, 0, 0, 6, 0, 0, 1, 1]
+
+
+def check_holds(target: Installation, tenant: Tenant) -> None:
+    rows = target.json("holds", "list", "--account", tenant.name)
+    assert [(row["what"], row["of"], row["held"]) for row in rows if row["what"] == "messages"] == [
+        ("messages", "queued", 4),
+        ("messages", "sending", 1),
+        ("messages", "uncertain", 1),
+    ]
+    assert [(row["what"], row["of"], row["held"]) for row in rows if row["what"] == "runs"] == [("runs", "Later", 1)]
+    assert [row["held"] for row in rows if row["what"] == "events"] == [1]
+
+
+def check_release(target: Installation, mail_server: MailServer, queued: dict[str, int], uncertain: int) -> None:
+    """Exactly what is released is sent."""
+    with target.services.database.read() as session:
+        uuids = {name: session.get_one(Recipient, id_).uuid for name, id_ in queued.items()}
+    had = arrived(mail_server)
+    assert target.json("holds", "release", "messages", "--uuid", uuids["c"], "--dry-run") == {"held": 1}
+    drain(target.services)
+    assert arrived(mail_server) == had
+    released = target.json("holds", "release", "messages", "--uuid", uuids["c"], "--yes")
+    assert released == {"released": 1, "arrived": 0}
+    drain(target.services)
+    assert arrived(mail_server) == sorted([*had, "c@example.com"])
+    own = Rows(target.services, 0)
+    own.account_id = own.recipient(queued["b"]).account_id
+    own.add(RecipientStep, recipient_id=queued["b"], time=now(), step="opened")
+    assert target.json("holds", "release", "messages", "--uuid", uuids["b"], "--yes") == {"released": 0, "arrived": 1}
+    dropped = target.json("holds", "drop", "messages", "--as", "failed", "--was", "uncertain", "--yes")
+    assert dropped == {"dropped": 1, "outcome": "failed"}
+    sent = target.json("holds", "drop", "messages", "--as", "sent", "--due-before", now().isoformat(), "--yes")
+    assert sent == {"dropped": 2, "outcome": "sent"}
+    drain(target.services)
+    assert arrived(mail_server) == sorted([*had, "c@example.com"])
+    assert own.states([*queued.values(), uncertain]) == ["delivered", "delivered", "delivered", "failed"]
+    assert own.recipient(uncertain).reason == "dropped"
+    assert [step for step, _ in own.steps(queued["c"])] == ["held", "requeued", "sent"]
+
+
+def check_rest(
+    target: Installation, tenant: Tenant, mail_server: MailServer, *, run: int, webhook: int, deferred: int
+) -> None:
+    """A message for later keeps its time; runs and events go on; what is accepted after the restore is sent, under ids
+    that no lost recipient had."""
+    assert target.json("holds", "release", "messages", "--yes") == {"released": 1, "arrived": 0}
+    status = target.json("status")
+    assert (status["deferred"], status["held"]) == (1, 0)
+    assert target.json("holds", "release", "runs", "--yes") == {"released": 1}
+    assert target.json("holds", "drop", "events", "--dry-run") == {"held": 1, "webhooks": 1}
+    assert target.json("holds", "release", "events", "--yes") == {"released": 1, "webhooks": 1}
+    with target.services.database.read() as session:
+        assert has_due(session)
+        assert session.get_one(AutomationRun, run).state == "waiting"
+        assert session.get_one(Webhook, webhook).held_to is None
+        last = session.scalars(select(func.max(Recipient.id))).one()
+        assert session.scalars(select(QueueEntry.recipient_id)).all() == [deferred]
+    api = Tenant(target.app, tenant.id, tenant.name, tenant.domain, tenant.tokens).api
+    content = {"from_address": f"hello@{tenant.domain}", "subject": "x", "body_text": "y", "list_id": FIRST_LIST}
+    new = {"type": "email", "group_name": "New", **content, "recipients": [{"email": "new@example.com"}]}
+    accepted = api.post(SENDS, new)
+    assert accepted.status_code == 202, accepted.text
+    drain(target.services)
+    assert arrived(mail_server).count("new@example.com") == 1
+    with target.services.database.read() as session:
+        assert session.scalars(select(func.max(Recipient.id))).one() > last + ID_GAP // 2
+
+
+def test_a_backup_of_one_database_can_be_restored_into_the_other(
+    installed: Installed, file: str, tmp_path: Any
+) -> None:
+    """There and back, with the indexes on list fields: so SQLite can be outgrown."""
+    source, middle, end = (
+        installed("sqlite", migrated=True),
+        installed("postgresql", migrated=True),
+        installed("sqlite"),
+    )
+    fill(source)
+    drain(source.services)
+    create_index(source.settings.database_url, index := FieldIndex("first_name", "date"))
+    source.json("backup", file)
+    before = source.rows(*HELD)
+    middle.json("restore", file)
+    assert middle.rows(*HELD) == before
+    assert index_names(middle.settings.database_url) == [index.name]
+    middle.json("backup", second := str(tmp_path / "second.zip"))
+    end.json("restore", second)
+    assert end.rows(*HELD) == before
+    assert index_names(end.settings.database_url) == [index.name]
