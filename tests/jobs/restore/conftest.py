@@ -60,11 +60,11 @@ class Installation:
         assert (result.exit_code, result.stdout) == (code, ""), result.output
         return result.stderr
 
-    def rows(self, *besides: str) -> dict[str, list[tuple[Any, ...]]]:
+    def rows(self, *besides: str) -> dict[str, list[str]]:
         """All rows of all tables but some."""
         with self.services.database.read() as session:
             return {
-                name: sorted(map(repr, map(tuple, session.execute(select(table)))))  # type: ignore[misc]
+                name: sorted(repr(tuple(row)) for row in session.execute(select(table)))
                 for name, table in Base.metadata.tables.items()
                 if name not in besides
             }
