@@ -9,6 +9,7 @@ from typing import TypeVar
 from app.errors import ServiceError
 
 Found = TypeVar("Found")
+RowId = TypeVar("RowId", int, int | None)
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 BIGGEST = 2**63 - 1
@@ -19,6 +20,20 @@ OUT_OF_RANGE = -BIGGEST - 1
 def is_storable(number: float) -> bool:
     """Whether a column can store the number as an id."""
     return abs(number) <= BIGGEST
+
+
+def shown_id(row_id: RowId) -> RowId:
+    """The id of a list or message as everybody outside sees it.
+
+    A test account's copy has the id of its original, negated (docs/testing.md#copies), so that an application names
+    lists and messages by the same ids whether its key is live or a test key.
+    """
+    return row_id if row_id is None else abs(row_id)
+
+
+def copied_id(original_id: int) -> int:
+    """The id that the copy of a list or message has in a test account."""
+    return -original_id
 
 
 def describe(noun: str, number: int) -> str:

@@ -51,7 +51,7 @@ class Sends(MethodView):
         """A page of the recipients of all sends, newest first."""
         viewer = _viewer()
         check_filters(query_pairs(), viewer)
-        query = collection_query(RECIPIENTS)
+        query = collection_query(RECIPIENTS, copied=("list_id", "message_id"))
         with services().database.read() as session:
             page = page_recipients(session, principal().account_id, query, viewer)
         return collection_response(RECIPIENTS, query, page)

@@ -44,6 +44,7 @@ KEY_COLUMNS = (
     ApiKey.creation_time.label("key_creation_time"),
     Account.allowed_networks,
     Account.rate_limit,
+    Account.test_of.is_not(None).label("is_test"),
 )
 IS_THE_KEY = (
     ApiKey.token_hash == bindparam("token_hash", type_=String),
@@ -63,6 +64,8 @@ class Principal:
     key_creation_time: datetime
     allowed_networks: tuple[str, ...]
     rate_limit: str | None
+    is_test: bool
+    """Whether it is a test key (docs/testing.md)."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -118,4 +121,5 @@ def principal_of(row: Any) -> Principal:
         key_creation_time=row.key_creation_time,
         allowed_networks=tuple(row.allowed_networks),
         rate_limit=row.rate_limit,
+        is_test=row.is_test,
     )

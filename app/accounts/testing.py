@@ -12,6 +12,7 @@ from app.accounts.accounts import account_named
 from app.clock import this_second
 from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
 from app.errors import ServiceError
+from app.ids import copied_id
 
 COPIED_SETTINGS = (
     *("owner_email", "owner_confirmed", "allowed_networks", "default_from_name", "default_from_address"),
@@ -79,7 +80,8 @@ def _values(row: Base, besides: tuple[str, ...]) -> dict[str, Any]:
 def _copy_named(
     session: Session, model: type[List] | type[Message], account: Account, test: Account
 ) -> list[tuple[Any, Any]]:
-    """Each original with its copy. A copy whose original was deleted stays, because reports refer to it."""
+    """Each original with its copy, which has the original's id, negated. A copy whose original was deleted stays,
+    because reports refer to it."""
     found: list[Any] = list(session.scalars(select(model).where(model.account_id == test.id)))
     copies = {copy.copy_of: copy for copy in found if copy.copy_of is not None}
     originals: list[Any] = list(session.scalars(select(model).where(model.account_id == account.id).order_by(model.id)))
@@ -89,7 +91,7 @@ def _copy_named(
         values = _values(original, ("account_id", "copy_of", "has_automations"))
         copy = copies.get(original.id)
         if copy is None:
-            copy = model(account_id=test.id, copy_of=original.id, **values)
+            copy = model(id=copied_id(original.id), account_id=test.id, copy_of=original.id, **values)
             session.add(copy)
         else:
             _set(copy, values)

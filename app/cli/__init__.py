@@ -26,6 +26,7 @@ NOUNS = (
     "inbox",
     "automations",
     "transports",
+    "test-account",
     "db",
 )
 """Modules with a `group` of commands."""
@@ -35,7 +36,7 @@ COMMANDS = ("init", "seed", "status", "backup", "restore")
 
 def group_of(noun: str) -> click.Group:
     """The commands of a noun."""
-    found: click.Group = importlib.import_module(f"{__name__}.{noun}").group
+    found: click.Group = importlib.import_module(f"{__name__}.{noun.replace('-', '_')}").group
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -84,7 +85,11 @@ def list_(as_json: bool) -> None:
         *("id", "name", "owner_email", "owner_confirmed", "time_zone", "email_priority", "sms_priority"),
         "creation_time",
     )
-    print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
+    print_rows(rows if as_json else [_short(row, shown) for row in rows], as_json)
+
+
+def _short(row: Row, shown: Sequence[str]) -> Row:
+    return {**{name: row[name] for name in shown}, "test": row["test_of"] is not None}
 
 
 @group.command("show")

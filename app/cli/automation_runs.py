@@ -22,6 +22,7 @@ from app.cli.base import (
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Automation, AutomationRun
 from app.http.context import services
+from app.ids import shown_id
 from app.infrastructure.queueing import AUTOMATIONS
 from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
 from app.runs.read import RUN_STATES
@@ -119,7 +120,7 @@ def show(run_id: int, account: str | None, as_json: bool) -> None:
     """Show a run with the steps that it has passed."""
     with services().database.read() as session:
         run = _find_run(session, find_account(session, account).id, run_id)
-        row = {**_run(run), "automation_id": run.automation_id, "list_id": run.list_id}
+        row = {**_run(run), "automation_id": run.automation_id, "list_id": shown_id(run.list_id)}
         passed = [_passed(step) for step in passed_steps(session, run.account_id, run.id)]
     if as_json:
         print_json({**row, "passed": passed})

@@ -35,6 +35,7 @@ from app.cli.simulate import simulate_command
 from app.db.lookup import find_by_name
 from app.db.models import Automation, List, TriggerFiring
 from app.http.context import services
+from app.ids import shown_id
 from app.infrastructure.queueing import AUTOMATIONS
 from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import create_automation, newest_version, rename_automation, update_automation
@@ -203,7 +204,7 @@ def _firing(firing: TriggerFiring) -> Row:
     triggers = trigger_names("created" if firing.action == "created" else "updated")
     return {
         "time": firing.time,
-        "list_id": firing.list_id,
+        "list_id": shown_id(firing.list_id),
         "contact_id": firing.contact_id,
         "standard_trigger": triggers["standard"],
         "advanced_trigger": triggers["advanced"],

@@ -32,6 +32,7 @@ from app.contacts.update import update_contacts
 from app.db.models import Contact
 from app.errors import ServiceError
 from app.http.context import services
+from app.ids import shown_id
 from app.lists.fields import ListSpec
 from app.query.grammar import parse_collection
 from app.query.reader import read_page
@@ -163,5 +164,5 @@ def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None
         contact_list = find_list(transaction, account, list_)
         contact_id = find_contact(transaction, contact_list, contact).id
         delete_contacts(transaction, contact_list, [contact_id], allow_system=True)
-    facts = {"id": contact_id, "list_id": contact_list.id, "deleted": True}
+    facts = {"id": contact_id, "list_id": shown_id(contact_list.id), "deleted": True}
     print_done(f"deleted contact {contact_id}", facts, as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
 from app.accounts.find import find_account
@@ -19,17 +20,18 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.models import ApiKey
+from app.db.models import Account, ApiKey
 from app.http.context import services
 
 group = Group("keys", help="API keys: a key is shown once, when it is created.")
 
 
-def _row(key: ApiKey) -> Row:
+def _row(key: ApiKey, *, test: bool) -> Row:
     return {
         "id": key.id,
         "name": key.name,
         "access_level": key.access_level,
+        "test": test,
         "begins_with": key.token_hint,
         "creation_time": key.creation_time,
         "expiry_time": key.expiry_time,
@@ -43,8 +45,13 @@ def _row(key: ApiKey) -> Row:
 def list_(account: str | None, as_json: bool) -> None:
     """Show the keys of an account, or of all."""
     with services().database.read() as session:
-        rows = rows_of_accounts(session, account, lambda one: map(_row, list_keys(session, one)))
+        rows = rows_of_accounts(session, account, lambda one: _rows(session, one))
     print_rows(rows, as_json)
+
+
+def _rows(session: Session, account_id: int) -> list[Row]:
+    test = session.get_one(Account, account_id).test_of is not None
+    return [_row(key, test=test) for key in list_keys(session, account_id)]
 
 
 @group.command("show")
@@ -54,8 +61,9 @@ def list_(account: str | None, as_json: bool) -> None:
 def show(name: str, account: str | None, as_json: bool) -> None:
     """Show a key, without its token."""
     with services().database.read() as session:
-        key = find_key(session, find_account(session, account).id, name)
-        row = {**_row(key), "scopes": list(SCOPES[key.access_level])}
+        owner = find_account(session, account)
+        key = find_key(session, owner.id, name)
+        row = {**_row(key, test=owner.test_of is not None), "scopes": list(SCOPES[key.access_level])}
     print_row(row, as_json)
 
 
@@ -84,6 +92,8 @@ def create(name: str, access_level: str, test: bool, account: str | None, as_jso
 def revoke(name: str, account: str | None, as_json: bool) -> None:
     """Revoke a key; it stops working at once."""
     with services().database.write() as transaction:
-        key = find_key(transaction, find_account(transaction, account).id, name)
+        owner = find_account(transaction, account)
+        key = find_key(transaction, owner.id, name)
         ended = revoke_key(key)
-    print_done(f"revoked key {name}" if ended else f"key {name} was revoked already", _row(key), as_json)
+        row = _row(key, test=owner.test_of is not None)
+    print_done(f"revoked key {name}" if ended else f"key {name} was revoked already", row, as_json)

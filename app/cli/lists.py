@@ -30,6 +30,7 @@ from app.contacts.delete import delete_list
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List
 from app.http.context import services
+from app.ids import shown_id
 from app.lists.define import add_field, create_list, fields_of, update_list
 
 group = Group("lists", help="Lists of contacts and their fields.")
@@ -64,7 +65,7 @@ def _attributes(stop_word: tuple[str, ...], **options: Any) -> dict[str, Any]:
 
 def _row(row: List) -> Row:
     return {
-        "id": row.id,
+        "id": shown_id(row.id),
         "name": row.name,
         "system": row.system,
         "allow_duplicates": row.allow_duplicates,
@@ -165,7 +166,7 @@ def delete(list_: str, account: str | None, as_json: bool) -> None:
     with services().database.write() as transaction:
         found = find_list(transaction, account, list_)
         contacts = delete_list(transaction, found)
-    facts = {"id": found.id, "name": found.name, "contacts": contacts, "deleted": True}
+    facts = {"id": shown_id(found.id), "name": found.name, "contacts": contacts, "deleted": True}
     print_done(f"deleted list {found.name}", facts, as_json)
 
 
@@ -180,7 +181,7 @@ def recount(account: str | None, as_json: bool) -> None:
     for one in lists:
         with services().database.write() as transaction:
             counted, present = recount_contacts(transaction, one["account_id"], one["id"])
-        rows.append({"account": one.get("account"), "id": one["id"], "counted": counted, "contacts": present})
+        rows.append({"account": one.get("account"), "id": shown_id(one["id"]), "counted": counted, "contacts": present})
     print_rows(rows, as_json)
 
 

@@ -28,6 +28,7 @@ from app.cli.base import (
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Message
 from app.http.context import services
+from app.ids import shown_id
 from app.messages.define import create_message, update_message
 
 group = Group("messages", help="Stored messages that sends may refer to.")
@@ -70,7 +71,8 @@ def _content(file: Path | None, option: str) -> str | None:
 
 
 def _row(message: Message, *names: str) -> Row:
-    return {name: getattr(message, name) for name in names}
+    row = {name: getattr(message, name) for name in names}
+    return {**row, "id": shown_id(message.id)}
 
 
 def _find(session: Session, account: str | None, name: str) -> Message:
@@ -147,4 +149,6 @@ def delete(message: str, account: str | None, as_json: bool) -> None:
     with services().database.write() as transaction:
         found = _find(transaction, account, message)
         transaction.delete(found)
-    print_done(f"deleted message {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)
+    print_done(
+        f"deleted message {found.name}", {"id": shown_id(found.id), "name": found.name, "deleted": True}, as_json
+    )

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.cli.base import Command, account_option, json_option
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.db.copied_ids import shown
 from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group, QueueEntry, Recipient, Send
@@ -27,9 +28,9 @@ COLUMNS: dict[str, Any] = {
     "type": Recipient.type,
     "email": Recipient.email,
     "mobile": Recipient.mobile,
-    "list_id": Recipient.list_id,
+    "list_id": shown(Recipient.list_id),
     "contact_id": Recipient.contact_id,
-    "message_id": Recipient.message_id,
+    "message_id": shown(Recipient.message_id),
     "group_id": Recipient.group_id,
     "state": STATE,
     "reason": Recipient.reason,

@@ -21,6 +21,7 @@ from app.cli.base import (
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, SmsSender
 from app.http.context import services
+from app.ids import shown_id
 
 group = Group("senders", help="Senders that the account may send text messages from.")
 
@@ -36,7 +37,7 @@ def _row(session: Session, sender: SmsSender) -> Row:
         "id": sender.id,
         "address": sender.address,
         "kind": sender.kind,
-        "list_id": sender.list_id,
+        "list_id": shown_id(sender.list_id),
         "list": assigned.name if assigned else None,
         "messages_per_second": sender.messages_per_second,
         "creation_time": sender.creation_time,

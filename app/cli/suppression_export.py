@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.cli.base import Command, account_option, json_option
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.db.copied_ids import shown
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
 from app.http.context import services
@@ -59,5 +60,5 @@ def _entries(state: str) -> Any:
         entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time
         return select(literal(state), *entry)
     one = Unsubscriber
-    listed = one.kind, one.address, one.list_id, List.name, null(), one.creation_time
+    listed = one.kind, one.address, shown(one.list_id), List.name, null(), one.creation_time
     return select(literal(state), *listed).outerjoin(List, List.id == one.list_id)

@@ -29,6 +29,7 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.ids import shown_id
 
 MOST_SHOWN = 20
 """Remaining entries that are listed with their commands."""
@@ -75,7 +76,7 @@ def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None
         "state": state,
         "kind": entry.kind,
         "address": entry.address,
-        "list_id": getattr(entry, "list_id", None),
+        "list_id": shown_id(getattr(entry, "list_id", None)),
         "list": list_name,
         "reason": getattr(entry, "reason", None),
         "creation_time": entry.creation_time,
@@ -127,7 +128,7 @@ def unsubscribe_command(address: str, list_: str | None, account: str | None, as
         list_id = _list_id(transaction, account_id, list_)
         changed = unsubscribe(transaction, account_id, kind, address, list_id)
     said = f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}"
-    facts = {"address": address, "list_id": list_id, "unsubscribed": True, "contacts_changed": changed}
+    facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
     print_done(said, facts, as_json)
 
 
@@ -150,7 +151,13 @@ def resubscribe_command(address: str, list_: str | None, account: str | None, as
         ]
     state = "no longer unsubscribed account-wide" if list_ is None and left else f"subscribed{_where(list_)}"
     said = [f"{address} is {state}; contacts changed: {changed}", *_remaining_entries(address, account, left)]
-    facts = {"address": address, "list_id": list_id, "unsubscribed": False, "contacts_changed": changed, "left": left}
+    facts = {
+        "address": address,
+        "list_id": shown_id(list_id),
+        "unsubscribed": False,
+        "contacts_changed": changed,
+        "left": left,
+    }
     print_done("\n".join(said), facts, as_json)
 
 

@@ -16,7 +16,7 @@ from app.accounts.auth import IS_THE_KEY, Principal, find_principal, hash_token
 from app.contacts.read import contact_shape
 from app.db.models import Contact, List, table_of
 from app.db.prepared import PreparedStatement
-from app.ids import BIGGEST
+from app.ids import BIGGEST, copied_id
 from app.lists.fields import FieldSpec, ListSpec
 from app.lists.key_and_list import (
     KEY_AND_LIST_COLUMNS,
@@ -44,9 +44,17 @@ exist."""
 
 
 def find_of_path(session: Session, token: str, list_id: int | None, contact_id: int | None) -> OfPath:
-    """The key with this token and what the ids of its path name. Raises like `find_principal`."""
+    """The key with this token and what the ids of its path name; a test key names copies by the ids of the originals.
+    Raises like `find_principal`."""
     if list_id is None:
         return find_principal(session, token), None, None
+    found = _find(session, token, list_id, contact_id)
+    principal, contact_list, _ = found
+    is_copy = principal.is_test and contact_list is None
+    return _find(session, token, copied_id(list_id), contact_id) if is_copy else found
+
+
+def _find(session: Session, token: str, list_id: int, contact_id: int | None) -> OfPath:
     if contact_id is None:
         return *find_principal_and_list(session, token, list_id), None
     ids = {"list_id": min(list_id, BIGGEST), "contact_id": min(contact_id, BIGGEST)}

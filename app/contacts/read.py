@@ -13,9 +13,11 @@ from sqlalchemy.orm import Session
 
 from app.contacts.counts import number_of_contacts
 from app.contacts.filters import BLOCKED, answered_by_indexes, compared_value
+from app.db.copied_ids import shown
 from app.db.index_hints import planned_for_values
 from app.db.models import Contact
 from app.errors import ServiceError
+from app.ids import shown_id
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import Query
@@ -55,7 +57,7 @@ def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
 
 ATTRIBUTES: dict[str, Property] = {
     "id": Property(Contact.id),
-    "list_id": Property(Contact.list_id),
+    "list_id": Property(shown(Contact.list_id)),
     "creation_time": Property(Contact.creation_time, as_timestamp),
     "last_modified_time": Property(Contact.last_modified_time, as_timestamp),
     "email": Property(Contact.email),
@@ -133,7 +135,7 @@ def existing_contact(found: Found | None, contact_list: ListSpec, contact_id: in
     """What was found. Raises `not_found` where the list has no such contact."""
     if found is None:
         raise ServiceError(
-            "not_found", detail=f"There is no contact with the id {contact_id} in list {contact_list.id}."
+            "not_found", detail=f"There is no contact with the id {contact_id} in list {shown_id(contact_list.id)}."
         )
     return found
 

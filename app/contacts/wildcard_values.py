@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from app.clock import timestamp
 from app.contacts.row import ContactRow
+from app.ids import shown_id
 from app.lists.fields import ListSpec
 
 HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
@@ -30,7 +31,7 @@ def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
 ATTRIBUTES: dict[str, Callable[[ContactRow, ZoneInfo | None], object]] = {
     "id": lambda contact, _: contact.id,
     "contact_id": lambda contact, _: contact.id,
-    "list_id": lambda contact, _: contact.list_id,
+    "list_id": lambda contact, _: shown_id(contact.list_id),
     "creation_time": lambda contact, zone: _formatted(contact.creation_time, zone),
     "last_modified_time": lambda contact, zone: _formatted(contact.last_modified_time, zone),
     "email": lambda contact, _: contact.email,

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Automation, Group, List, Message
 from app.errors import ServiceError
-from app.ids import id_in
+from app.ids import copied_id, id_in
 
 Named = TypeVar("Named", Automation, Group, List, Message)
 
@@ -24,7 +24,8 @@ def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wa
     """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`)."""
     row = find_by_name(session, model, account_id, wanted)
     if row is None and (row_id := id_in(wanted)) is not None:
-        row = session.scalars(select(model).where(model.account_id == account_id, model.id == row_id)).first()
+        ids = (row_id, copied_id(row_id))  # In a test account the list or message may be a copy.
+        row = session.scalars(select(model).where(model.account_id == account_id, model.id.in_(ids))).first()
     if row is None:
         raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
     return row

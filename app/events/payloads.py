@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from app.clock import timestamp
+from app.ids import shown_id
 
 Payload = dict[str, Any]
 
@@ -19,7 +20,7 @@ def contact_event(event: str, *, contact_id: int, list_id: int, moment: datetime
         "object": "contact",
         "event": event,
         "id": contact_id,
-        "list_id": list_id,
+        "list_id": shown_id(list_id),
         "timestamp": timestamp(moment),
     }
 
@@ -59,9 +60,9 @@ def recipient_event(
         "group_id": group_id if of_group else None,
         "group_name": group_name if of_group else None,
         "report_id": group_id,
-        "message_id": message_id,
+        "message_id": shown_id(message_id),
         "message_type": message_type,
-        "list_id": list_id,
+        "list_id": shown_id(list_id),
         "contact_id": contact_id,
         "email": email,
         "mobile": mobile,
@@ -78,7 +79,7 @@ def called_event(*, automation_id: int, step_id: int, contact_id: int, list_id: 
         "automation_id": automation_id,
         "step_id": step_id,
         "contact_id": contact_id,
-        "list_id": list_id,
+        "list_id": shown_id(list_id),
         "timestamp": timestamp(moment),
     }
 
@@ -112,6 +113,6 @@ def reply_event(
     common = message or {"message_type": "sms", "mobile": mobile}
     if contact is not None:
         list_id, contact_id = contact
-        common = {"id": contact_id, **common, "list_id": list_id, "contact_id": contact_id}
+        common = {"id": contact_id, **common, "list_id": shown_id(list_id), "contact_id": contact_id}
     own = {"object": "sms", "event": "received", "timestamp": timestamp(moment), "body_text": body_text}
     return {"object": "sms", "event": "received", **common, **own}

@@ -20,7 +20,7 @@ from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
 from app.events.choice import event_names
 from app.events.ssrf_guard import CheckedUrl, check_url, is_for_development
-from app.ids import id_in
+from app.ids import id_in, shown_id
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
@@ -92,7 +92,7 @@ def choose_events(
     if (events is not None and not events) or (lists is not None and not lists):
         raise ServiceError("not_empty", field="events", detail="a webhook without any events would never be called")
     names = None if events is None else event_names(events)
-    chosen = names, None if lists is None else sorted(set(lists))
+    chosen = names, None if lists is None else sorted({shown_id(one) for one in lists})
     changed = (webhook.chosen_events, webhook.chosen_lists) != chosen
     webhook.chosen_events, webhook.chosen_lists = chosen
     transaction.flush()

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, func
 from sqlalchemy.orm import Session
 
+from app.db.copied_ids import shown
 from app.db.index_hints import Indexed, by_index_or_order, planned_for_values
 from app.db.models import Recipient
 from app.lists.paths import contact_path, list_path
@@ -19,7 +20,7 @@ from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
 PROPERTIES = {
     "contact_id": Property(Recipient.contact_id),
-    "list_id": Property(Recipient.list_id),
+    "list_id": Property(shown(Recipient.list_id)),
     "send_time": Property(Recipient.sent_time, as_timestamp),
     "report_id": Property(Recipient.group_id),
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),
@@ -57,6 +58,7 @@ SENT_CONTACTS = Shape(
     links=_links,
     # A cursor compares all of them, and a comparison with null is never true.
     order=(Recipient.sent_time, func.coalesce(Recipient.contact_id, 0), Recipient.id),
+    filters={"list_id": Recipient.list_id},
 )
 
 

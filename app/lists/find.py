@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.db.json_rows import json_rows
 from app.db.models import List, ListField, table_of
 from app.db.prepared import PreparedStatement
-from app.ids import BIGGEST, existing
+from app.ids import BIGGEST, existing, shown_id
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
@@ -36,7 +36,7 @@ LIST_WITH_FIELDS = PreparedStatement(
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
     """The account's list with that id. Raises `not_found` (docs/requests.md#paths-and-ids)."""
-    return existing(find_list(session, account_id, list_id), "list", list_id)
+    return existing(find_list(session, account_id, list_id), "list", shown_id(list_id))
 
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:

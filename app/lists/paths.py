@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from app.ids import shown_id
+
 
 def list_path(list_id: int) -> str:
-    return f"/v1/lists/{list_id}"
+    return f"/v1/lists/{shown_id(list_id)}"
 
 
 def contacts_path(list_id: int) -> str:
-    return f"/v1/lists/{list_id}/contacts"
+    return f"{list_path(list_id)}/contacts"
 
 
 def contact_path(list_id: int, contact_id: int) -> str:
-    return f"/v1/lists/{list_id}/contacts/{contact_id}"
+    return f"{contacts_path(list_id)}/{contact_id}"

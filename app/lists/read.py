@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from app.db.copied_ids import shown
 from app.db.models import List
-from app.ids import existing
+from app.ids import existing, shown_id
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
@@ -21,7 +22,7 @@ KINDS = {
     "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
-    "id": Property(List.id),
+    "id": Property(shown(List.id)),
     "name": Property(List.name),
     "creation_time": Property(List.creation_time, as_timestamp),
     "last_modified_time": Property(List.last_modified_time, as_timestamp),
@@ -44,6 +45,7 @@ LISTS = Shape(
     keys=(List.id,),
     links=_links,
     order=(List.creation_time, List.id),
+    filters={"id": List.id},
 )
 
 
@@ -55,10 +57,10 @@ def page_lists(session: Session, account_id: int, query: Query) -> Page:
 def require_list(session: Session, account_id: int, list_id: int) -> None:
     """Raises `not_found` unless the account has the list."""
     found = session.execute(select(List.id).where(List.account_id == account_id, List.id == list_id))
-    existing(found.one_or_none(), "list", list_id)
+    existing(found.one_or_none(), "list", shown_id(list_id))
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
     """One list. Raises `not_found`."""
     found = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
-    return existing(found, "list", list_id)
+    return existing(found, "list", shown_id(list_id))

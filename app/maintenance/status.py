@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, and_, cast, func, null
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.automations.run_states import IS_HELD, IS_WAITING
-from app.db.models import AutomationRun, Event, QueueEntry, Webhook
+from app.db.models import Account, AutomationRun, Event, QueueEntry, Webhook
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
@@ -36,11 +36,12 @@ def status(
     `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`.
     `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight` have a request in flight.
     `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones fell due in a pause, or came
-    with a restored backup. `begin` is where the send queue begins, if it is known.
+    with a restored backup. `test_…` are those of them that are of test accounts (docs/testing.md). `begin` is where the
+    send queue begins, if it is known.
     """
     shown: dict[str, int | float | None] = {}
     ages = _since(settings)
-    for name, statement in figures(moment, begin).items():
+    for name, statement in {**figures(moment, begin), **_figures_of_tests(moment, begin)}.items():
         count, oldest = session.execute(statement).one()
         shown[name] = count
         if name in ages:
@@ -71,6 +72,20 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
     }
 
 
+def _figures_of_tests(moment: datetime, begin: QueueBegin) -> dict[str, Select[int, Any]]:
+    tests = select(Account.id).where(Account.test_of.is_not(None))
+    of_tests = QueueEntry.account_id.in_(tests)
+    due = and_(IS_READY, QueueEntry.ready_time >= begin.ready, QueueEntry.due_time <= moment, of_tests)
+    sending = and_(IS_SENDING, QueueEntry.lease_time >= begin.lease, of_tests)
+    uncertain = and_(entry_in_state(RecipientState.UNCERTAIN), of_tests)
+    return {
+        "test_due": _entries(due, QueueEntry.ready_time),
+        "test_in_flight": _entries(sending, QueueEntry.lease_time),
+        "test_uncertain": _entries(uncertain, QueueEntry.due_time),
+        "test_events_waiting": _events_waiting(Webhook.account_id.in_(tests)),
+    }
+
+
 def _entries(condition: ColumnElement[bool], order: InstrumentedAttribute[Any]) -> Select[int, Any]:
     """By the index on the time of the order: PostgreSQL considers all indexes equal after it has analyzed the table
     while it was empty, and reads in that order only by one of them."""
@@ -88,11 +103,12 @@ def _runs(condition: ColumnElement[bool]) -> Select[int, Any]:
     return select(func.count(), func.min(AutomationRun.due_time)).select_from(AutomationRun).where(condition)
 
 
-def _events_waiting() -> Select[int, Any]:
+def _events_waiting(*conditions: ColumnElement[bool]) -> Select[int, Any]:
     """The events of each webhook are counted in the order of the index, from its position on."""
     oldest = oldest_waiting(Webhook.id, Webhook.position, 1, Event.payload).scalar_subquery()
     first = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    webhooks = select(waiting_events().label("waiting"), first.label("first"), oldest.label("payload")).subquery()
+    of_webhooks = select(waiting_events().label("waiting"), first.label("first"), oldest.label("payload"))
+    webhooks = of_webhooks.where(*conditions).subquery()
     payload = select(webhooks.c.payload).where(webhooks.c.first.is_not(None)).order_by(webhooks.c.first).limit(1)
     waiting = cast(func.coalesce(func.sum(webhooks.c.waiting), 0), BigInteger)
     return select(waiting, payload.scalar_subquery()).select_from(webhooks)

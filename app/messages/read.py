@@ -8,8 +8,9 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
+from app.db.copied_ids import shown
 from app.db.models import Message
-from app.ids import existing
+from app.ids import existing, shown_id
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page, renderer
@@ -27,7 +28,7 @@ KINDS = {
     "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
-    "id": Property(Message.id),
+    "id": Property(shown(Message.id)),
     "name": Property(Message.name),
     "type": Property(Message.type),
     "subject": Property(Message.subject),
@@ -39,7 +40,7 @@ PROPERTIES = {
     "last_modified_time": Property(Message.last_modified_time, as_timestamp),
 }
 CONTENT_PROPERTIES = {
-    "message_id": Property(Message.id),
+    "message_id": Property(shown(Message.id)),
     "body_html": Property(Message.body_html),
     "body_text": Property(Message.body_text),
 }
@@ -47,7 +48,7 @@ ORDER = (Message.creation_time, Message.id)
 
 
 def message_path(message_id: int) -> str:
-    return f"/v1/messages/{message_id}"
+    return f"/v1/messages/{shown_id(message_id)}"
 
 
 def _message_links(row: Row[Any]) -> dict[str, Any]:
@@ -72,6 +73,7 @@ MESSAGES = Shape(
     keys=(Message.id,),
     links=_message_links,
     order=ORDER,
+    filters={"id": Message.id},
 )
 CONTENT = Shape(
     resource=Resource(
@@ -87,7 +89,7 @@ CONTENT = Shape(
 def require_message(session: Session, account_id: int, message_id: int) -> None:
     """Raises `not_found` unless the account has the message."""
     found = session.execute(select(Message.id).where(Message.account_id == account_id, Message.id == message_id))
-    existing(found.one_or_none(), "message", message_id)
+    existing(found.one_or_none(), "message", shown_id(message_id))
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:
@@ -127,4 +129,4 @@ def get_content(session: Session, account_id: int, message_id: int, query: Query
 
 def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     found = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
-    return existing(found, "message", message_id)
+    return existing(found, "message", shown_id(message_id))

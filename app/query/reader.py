@@ -55,7 +55,7 @@ class Shape:
     keys: tuple[Any, ...]
     links: Links
     order: tuple[Any, ...]
-    filters: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def filter_columns(self) -> dict[str, ColumnElement[Any]]:

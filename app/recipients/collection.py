@@ -41,7 +41,12 @@ def _collected(shape: Shape) -> Shape:
         shape,
         resource=RECIPIENTS,
         order=(Recipient.creation_time, Recipient.id),
-        filters={"email": EMAIL_KEY, "group_id": type_coerce(Recipient.group_id, BigInteger())},
+        filters={
+            "email": EMAIL_KEY,
+            "group_id": type_coerce(Recipient.group_id, BigInteger()),
+            "list_id": Recipient.list_id,
+            "message_id": Recipient.message_id,
+        },
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Row, case, null, select
 from sqlalchemy.orm import Session
 
 from app.automations.paths import automation_path
+from app.db.copied_ids import shown
 from app.db.models import Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.groups.read import group_path
@@ -38,6 +39,8 @@ STEP_COLUMNS: tuple[Any, ...] = (
 )
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "automation_id", "step_id")
 LOOKED_UP: dict[str, Any] = {
+    "list_id": shown(Recipient.list_id),
+    "message_id": shown(Recipient.message_id),
     "state": SHOWN_STATE,
     "group_id": case((_OF_SEND["step_id"].is_(None), Recipient.group_id)),
     **_OF_SEND,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import Row, and_, case, select
 from sqlalchemy.orm import Session
@@ -11,8 +12,9 @@ from sqlalchemy.orm import Session
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
 from app.automations.triggers import TRIGGERS
+from app.db.copied_ids import shown
 from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
-from app.ids import existing
+from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
@@ -40,7 +42,7 @@ PROPERTIES = {
     "id": Property(Automation.id),
     "name": Property(Automation.name),
     "kind": Property(Automation.kind),
-    "list_id": Property(Automation.list_id),
+    "list_id": Property(shown(Automation.list_id)),
     "trigger": Property(TRIGGER),
     "state": Property(Automation.state),
     "version": Property(Automation.version),
@@ -66,6 +68,7 @@ AUTOMATIONS = Shape(
     keys=(Automation.id, Automation.list_id),
     links=_links,
     order=(Automation.creation_time, Automation.id),
+    filters={"list_id": Automation.list_id},
 )
 
 NEWEST = (
@@ -74,9 +77,20 @@ NEWEST = (
     .correlate(Automation)
     .scalar_subquery()
 )
+
+
+def _with_shown_ids(part: Any, _zone: ZoneInfo | None = None) -> Any:
+    """A part of a definition with the ids of messages as everybody outside sees them."""
+    if isinstance(part, list):
+        return [_with_shown_ids(one) for one in part]
+    if isinstance(part, dict):
+        return {name: shown_id(one) if name == "message_id" else _with_shown_ids(one) for name, one in part.items()}
+    return part
+
+
 WITH_DEFINITION = {
     **PROPERTIES,
-    "definition": Property(NEWEST),
+    "definition": Property(NEWEST, _with_shown_ids),
     # Replaced by the rows of the steps.
     "steps": Property(Automation.id),
 }
@@ -151,10 +165,10 @@ def require_automation(session: Session, account_id: int, automation_id: int) ->
 def get_automation(session: Session, account_id: int, automation_id: int, query: Query) -> dict[str, Any]:
     """One automation. Raises `not_found`."""
     found = read_one(session, AUTOMATION, query, {Automation.account_id: account_id, Automation.id: automation_id})
-    shown = existing(found, "automation", automation_id)
-    if "steps" in shown:
-        shown["steps"] = steps_of(session, account_id, automation_id)
-    return shown
+    item = existing(found, "automation", automation_id)
+    if "steps" in item:
+        item["steps"] = steps_of(session, account_id, automation_id)
+    return item
 
 
 def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from app.contacts.wildcard_values import ATTRIBUTES
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Message, Webhook
 from app.errors import ErrorCollector
-from app.ids import id_in
+from app.ids import copied_id, id_in, shown_id
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.find import get_list
 
@@ -60,11 +60,14 @@ def _messages(session: Session, account_id: int, wanted: Iterable[str]) -> dict[
     ids = [found for text in written if (found := id_in(text)) is not None]
     statement = (
         select(Message)
-        .where(Message.account_id == account_id, or_(Message.name.in_(written), Message.id.in_(ids)))
+        .where(
+            Message.account_id == account_id,
+            or_(Message.name.in_(written), Message.id.in_([*ids, *map(copied_id, ids)])),
+        )
         .order_by(Message.id.desc())
     )
     rows = session.scalars(statement).all() if written else []
-    return {**{str(row.id): row for row in rows}, **{row.name: row for row in rows}}
+    return {**{str(shown_id(row.id)): row for row in rows}, **{row.name: row for row in rows}}
 
 
 def _webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[str, int]:

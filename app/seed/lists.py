@@ -7,6 +7,7 @@ from typing import Any
 
 from app.db.lookup import find_by_name
 from app.db.models import List
+from app.ids import shown_id
 from app.lists.define import add_field, create_list, fields_of, update_field, update_list
 from app.seed.context import SeedContext
 from app.seed.shape import located
@@ -22,7 +23,7 @@ def apply_lists(context: SeedContext, entries: Sequence[Entry]) -> list[tuple[st
     for index, entry in enumerate(entries):
         path = f"{context.path}.lists[{index}]"
         row = _apply_list(context, entry, path)
-        context.report.lists.append({"id": row.id, "name": row.name})
+        context.report.lists.append({"id": shown_id(row.id), "name": row.name})
         applied.append((path, row, entry.get("contacts", [])))
     return applied
 

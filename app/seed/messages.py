@@ -7,6 +7,7 @@ from typing import Any
 
 from app.db.lookup import find_by_name
 from app.db.models import Message
+from app.ids import shown_id
 from app.messages.define import create_message, update_message
 from app.seed.context import SeedContext
 from app.seed.shape import located
@@ -22,5 +23,5 @@ def apply_messages(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -
                 message = create_message(context.transaction, context.account.id, entry)
             else:
                 updated = update_message(context.transaction, message, entry)
-        context.report.messages.append({"id": message.id, "name": message.name})
+        context.report.messages.append({"id": shown_id(message.id), "name": message.name})
         context.report.count("message", created=created, updated=updated)

@@ -50,9 +50,61 @@ def test_a_test_key_belongs_to_the_test_account(cli: Cli, bare: Cli, tenant: Ten
     assert live.keys() == {"id", "name", "access_level", "token"}
 
 
-def test_deleting_the_test_account_deletes_what_test_keys_made(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
+def test_the_test_account_is_shown_refreshed_and_deleted(
+    cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]
+) -> None:
+    send(tenant, key, new_email())
+    tenant.add_list("Further")
+    shown = cli.json("test-account", "show")
+    assert (shown["name"], shown["account"], shown["keys"], shown["lists"]) == (key["account"], tenant.name, 1, 1)
+    assert cli.json("test-account", "refresh")["lists"] == 3
+    assert key["account"] in [row["name"] for row in bare.json("test-account", "list")]
+    assert bare.json("test-account", "show", "--account", key["account"])["captured_messages"] == 1
+    assert "recipients:         1" in cli.text("test-account", "show")
+    assert cli.run("test-account", "delete", input="n").exit_code == 1
+    rows = "1 keys, 1 recipients, 1 sends, 1 captured messages, 1 others, 1 groups, 1 contacts"
+    assert cli.text("test-account", "delete", "--yes") == f"deleted {key['account']}: {rows}\n"
+    without = "flask keys create NAME --level LEVEL --test"
+    for command in (("inbox", "list"), ("test-account", "show"), ("test-account", "delete", "--yes")):
+        assert cli.refused(*command).endswith(without)
+    assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
+
+
+def test_deleting_tells_programs_what_it_has_deleted(cli: Cli, key: dict[str, Any]) -> None:
+    deleted = cli.json("test-account", "delete", "--yes")
+    assert (deleted["name"], deleted["deleted"], deleted["rows"]["keys"]) == (key["account"], True, 1)
+
+
+def test_deleting_the_test_account_by_its_name_deletes_it_too(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
     bare.text("accounts", "delete", key["account"], "--yes")
     assert cli.refused("inbox", "list").endswith("flask keys create NAME --level LEVEL --test")
+
+
+def test_accounts_and_keys_of_tests_are_marked(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
+    cli.text("keys", "create", "live", "--level", "report")
+    marks = {row["name"]: row["test"] for row in bare.json("keys", "list") if row["name"] in (key["name"], "live")}
+    assert marks == {key["name"]: True, "live": False}
+    assert bare.json("keys", "show", key["name"], "--account", key["account"])["test"] is True
+    lines = bare.text("accounts", "list").splitlines()
+    shown = {name: line.split()[-1] for name in (tenant.name, key["account"]) for line in lines if f" {name}  " in line}
+    assert (lines[0].split()[-1], shown) == ("TEST", {tenant.name: "no", key["account"]: "yes"})
+
+
+def test_lists_and_messages_of_tests_have_the_ids_of_the_originals_on_the_command_line(
+    cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]
+) -> None:
+    message_id, list_id = tenant.add_message(name="Welcome"), cli.json("lists", "show", "Customers")["id"]
+    cli.text("test-account", "refresh")
+    account = ("--account", key["account"])
+    assert [row["id"] for row in bare.json("lists", "list", *account)] == [list_id]
+    assert bare.json("lists", "show", str(list_id), *account)["id"] == list_id
+    assert bare.json("messages", "show", str(message_id), *account)["id"] == message_id
+    address = new_email()
+    facts = bare.json("suppressions", "unsubscribe", address, "--list", str(list_id), *account)
+    assert facts["list_id"] == list_id
+    assert [row["list_id"] for row in bare.json("suppressions", "list", *account)] == [list_id]
+    made = bare.json("webhooks", "create", "https://hooks.example/in", "--list", "Customers", *account)
+    assert bare.json("webhooks", "show", str(made["id"]), *account)["lists"] == [list_id]
 
 
 def test_deleting_an_account_deletes_its_test_account(bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:

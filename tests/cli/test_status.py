@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import orjson
-from sqlalchemy import delete, text
+from sqlalchemy import delete, text, update
 
 from app.clock import now, this_second
-from app.db.models import AutomationRun, Event, QueueEntry, Recipient, Webhook
+from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, Webhook
 from app.events.payloads import contact_event
 from app.maintenance.status import figures, status
 from app.services import Services
@@ -47,7 +47,26 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
         "runs_held": 0,
         "webhooks_in_flight": 0,
         "webhooks_held": 1,
+        "test_due": 0,
+        "test_in_flight": 0,
+        "test_uncertain": 0,
+        "test_events_waiting": 0,
     }
+
+
+def test_it_tells_which_of_them_are_of_test_accounts(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(test_of=other_tenant.id))
+    before = bare.json("status")
+    for one in (Rows(tenant.services, tenant.id), Rows(other_tenant.services, other_tenant.id)):
+        one.add_send(["a@example.com"])
+        one.change(one.add_send(["b@example.com"]), state="sending", worker="one", lease_time=now())
+        one.change(one.add_send(["c@example.com"]), state="uncertain", due_time=now() + timedelta(seconds=900))
+        one.add(Event, webhook_id=one.add_webhook(), payload="{}")
+    after = bare.json("status")
+    names = ("due", "in_flight", "uncertain", "events_waiting")
+    assert {name: after[name] - before[name] for name in names} == dict.fromkeys(names, 2)
+    assert {name: after[f"test_{name}"] - before[f"test_{name}"] for name in names} == dict.fromkeys(names, 1)
 
 
 def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:

@@ -27,7 +27,6 @@ NOT_RUN = [
     ("docs/operations.md", "`make installed` installs the wheel and runs it"),
     ("docs/performance.md", "needs the files of two benchmarks"),
     ("docs/sms.md", "configures Kannel; `make interop` runs one"),
-    ("docs/testing.md", "waits for a message of a test key"),
 ]
 """The blocks that no test runs, and why."""
 INDENTED = re.compile(r"^\n {4,}\S.*", re.MULTILINE)

@@ -27,13 +27,15 @@ from app.db.models import (
     Recipient,
 )
 from app.errors import ServiceError
+from app.ids import copied_id
 from app.inbox.read import InboxFilter, list_captured
 from app.maintenance import sweeps
 from app.sends.delivery.drain import drain
 from tests.support.client import SENDS, invalid
 from tests.support.contacts import add_webhook
 from tests.support.sends import SendsApi, file, rows_of
-from tests.support.tenants import Tenant, add_key, new_email, new_mobile, unique
+from tests.support.tenants import Tenant, new_email, new_mobile, unique
+from tests.support.testing import refreshed
 
 
 @pytest.fixture
@@ -52,24 +54,6 @@ def test(sends: SendsApi) -> Tenant:
 
 
 test.__test__ = False  # type: ignore[attr-defined]
-
-
-def refreshed(tenant: Tenant) -> Tenant:
-    with tenant.services.database.write() as transaction:
-        live = transaction.get_one(Account, tenant.id)
-        found = refreshed_test_account(transaction, live)
-        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
-    made.tokens["standard"] = add_key(made, "standard")
-    return made
-
-
-def copy_of(test: Tenant, model: type[List] | type[Message], original: int) -> int:
-    (row,) = rows_of(test, model, copy_of=original)
-    return int(row.id)
-
-
-def email(sends: SendsApi, test: Tenant, **changes: Any) -> dict[str, Any]:
-    return sends.email(list_id=copy_of(test, List, sends.list_id), **changes)
 
 
 def captured(test: Tenant) -> list[CapturedMessage]:
@@ -92,7 +76,7 @@ def left(test: Tenant, uuids: Iterable[str]) -> set[str]:
 
 def test_a_mail_of_a_test_key_is_captured_whole_and_never_leaves(sends: SendsApi, test: Tenant) -> None:
     address = new_email("Ann")
-    body = email(sends, test, subject="Grüße", attachments=[file("a.txt")], recipients=[{"email": address}])
+    body = sends.email(subject="Grüße", attachments=[file("a.txt")], recipients=[{"email": address}])
     accepted = SendsApi(test).send(body)
     drain(test.services)
     (message,) = captured(test)
@@ -109,7 +93,7 @@ def test_a_mail_of_a_test_key_is_captured_whole_and_never_leaves(sends: SendsApi
 
 def test_a_blind_copy_is_captured_too(sends: SendsApi, test: Tenant) -> None:
     copied = f"copy@{test.domain}"
-    accepted = SendsApi(test).send(email(sends, test, bcc_address=copied))
+    accepted = SendsApi(test).send(sends.email(bcc_address=copied))
     drain(test.services)
     assert [(message.is_copy, message.address == copied) for message in captured(test)] == [
         (False, False),
@@ -120,7 +104,7 @@ def test_a_blind_copy_is_captured_too(sends: SendsApi, test: Tenant) -> None:
 
 def test_a_text_message_is_captured_with_its_text(sends: SendsApi, test: Tenant) -> None:
     mobile = new_mobile()
-    body = sends.sms(list_id=copy_of(test, List, sends.list_id), recipients=[{"mobile": mobile}])
+    body = sends.sms(recipients=[{"mobile": mobile}])
     accepted = SendsApi(test).send(body)
     drain(test.services)
     (message,) = captured(test)
@@ -132,14 +116,14 @@ def test_a_text_message_is_captured_with_its_text(sends: SendsApi, test: Tenant)
 
 def test_live_and_test_messages_of_one_batch_go_their_own_ways(sends: SendsApi, test: Tenant) -> None:
     live = [sends.send(sends.email()).uuids[0] for _ in range(3)]
-    tests = [SendsApi(test).send(email(sends, test)).uuids[0] for _ in range(3)]
+    tests = [SendsApi(test).send(sends.email()).uuids[0] for _ in range(3)]
     drain(test.services)
     assert left(test, [*live, *tests]) == set(live)
     assert {message.uuid for message in captured(test)} == {*tests}
 
 
 def test_a_message_is_captured_once_however_often_it_is_sent(sends: SendsApi, test: Tenant) -> None:
-    accepted = SendsApi(test).send(email(sends, test))
+    accepted = SendsApi(test).send(sends.email())
     drain(test.services)
     row = accepted.recipient
     with test.services.database.write() as transaction:
@@ -162,7 +146,7 @@ def test_a_message_is_captured_once_however_often_it_is_sent(sends: SendsApi, te
 
 def test_nothing_of_a_test_is_in_the_live_account(sends: SendsApi, test: Tenant) -> None:
     kept = (Contact, Group, Recipient, CapturedMessage)
-    SendsApi(test).send(email(sends, test))
+    SendsApi(test).send(sends.email())
     drain(test.services)
     assert [len(rows_of(sends.tenant, model)) for model in kept] == [0, 0, 0, 0]
     assert [len(rows_of(test, model)) for model in kept] == [1, 1, 1, 1]
@@ -172,7 +156,7 @@ def test_nothing_of_a_test_is_in_the_live_account(sends: SendsApi, test: Tenant)
 def test_events_of_a_test_are_marked_and_go_to_webhooks_of_the_test_account_only(sends: SendsApi, test: Tenant) -> None:
     add_webhook(sends.tenant)
     add_webhook(test)
-    SendsApi(test).send(email(sends, test))
+    SendsApi(test).send(sends.email())
     sends.send(sends.email())
     drain(test.services)
     events = {one.id: [json.loads(row.payload) for row in rows_of(one, Event)] for one in (test, sends.tenant)}
@@ -183,7 +167,6 @@ def test_events_of_a_test_are_marked_and_go_to_webhooks_of_the_test_account_only
 def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, test: Tenant) -> None:
     live = sends.tenant
     (message,) = rows_of(live, Message)
-    copies = (copy_of(test, List, sends.list_id), copy_of(test, Message, message.id))
     with live.services.database.write() as transaction:
         transaction.execute(update(Message).where(Message.id == message.id).values(subject="Changed"))
         transaction.execute(update(Account).where(Account.id == live.id).values(time_zone="Asia/Tokyo"))
@@ -192,18 +175,17 @@ def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, te
     live.add(ListField, list_id=sends.list_id, position=50, name="New", key="new", type="Text Field", options=[])
     again = refreshed(live)
     assert again.id == test.id
-    assert (copy_of(test, List, sends.list_id), copy_of(test, Message, message.id)) == copies
-    (changed,) = rows_of(test, Message)
-    assert (changed.subject, rows_of(test, ListField, list_id=copies[0])[-1].key) == ("Changed", "new")
+    (copied_list,), (changed,) = rows_of(test, List), rows_of(test, Message)
+    assert (copied_list.id, changed.id) == (copied_id(sends.list_id), copied_id(message.id))
+    assert (changed.subject, rows_of(test, ListField, list_id=copied_list.id)[-1].key) == ("Changed", "new")
     assert "score" not in {row.key for row in rows_of(test, ListField)}
     with live.services.database.read() as session:
         assert session.get_one(Account, test.id).time_zone == "Asia/Tokyo"
 
 
 def test_a_test_fails_where_life_would(sends: SendsApi, test: Tenant) -> None:
-    body = email(sends, test, from_address="ann@elsewhere.example")
+    body = sends.email(from_address="ann@elsewhere.example")
     invalid(test.api.post(SENDS, body), "invalid_from_address_domain", field="from_address")
-    invalid(test.api.post(SENDS, sends.email()), "invalid_id", field="list_id")
 
 
 def test_an_account_of_the_name_is_no_test_account(sends: SendsApi) -> None:
@@ -218,7 +200,7 @@ def test_an_account_of_the_name_is_no_test_account(sends: SendsApi) -> None:
 
 
 def test_captured_messages_are_kept_for_the_retention(sends: SendsApi, test: Tenant) -> None:
-    SendsApi(test).send(email(sends, test))
+    SendsApi(test).send(sends.email())
     drain(test.services)
     services = test.services
     sweeps.clean(services)

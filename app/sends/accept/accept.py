@@ -10,15 +10,16 @@ woken after the commit (docs/architecture.md#a-send).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal
+from app.db.copied_ids import stored_ids
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
-from app.ids import describe
+from app.ids import describe, shown_id
 from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
 from app.routing.permission import allowed_transport
@@ -60,19 +61,30 @@ def read_request(
     The saved message is read first, because its type decides which rules the body must meet. It is read in a separate
     session, so that no writing transaction is open while a body is validated: SQLite has one writer at a time.
     """
-    saved_message = _find_saved_message(services, principal.account_id, body.get("message_id"))
+    saved_message = _find_saved_message(services, principal, body.get("message_id"))
     type_ = saved_message.type if saved_message else _requested_type(body)
     _check_scope(principal, type_)
     limits = Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
     draft = load_draft(body, type_, limits)
+    if principal.is_test:
+        draft = _with_stored_ids(services, principal.account_id, draft)
     return SendRequest(principal.account_id, request_id, draft, saved_message, effective_content(draft, saved_message))
 
 
-def _find_saved_message(services: Services, account_id: int, message_id: object) -> SavedMessage | None:
+def _find_saved_message(services: Services, principal: Principal, message_id: object) -> SavedMessage | None:
     if message_id is None:
         return None
     with services.database.read() as session:
-        return find_saved_message(session, account_id, message_id)
+        if principal.is_test and isinstance(message_id, int) and not isinstance(message_id, bool):
+            _, message_id = stored_ids(session, principal.account_id, message_id=message_id)
+        return find_saved_message(session, principal.account_id, message_id)
+
+
+def _with_stored_ids(services: Services, account_id: int, draft: SendDraft) -> SendDraft:
+    """The draft of a test key, which names copies of lists and messages by the ids of the originals."""
+    with services.database.read() as session:
+        list_id, message_id = stored_ids(session, account_id, list_id=draft.list_id, message_id=draft.message_id)
+    return replace(draft, list_id=list_id, message_id=message_id)
 
 
 def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
@@ -152,7 +164,7 @@ def _find_list(check: SendCheck) -> ListSpec | None:
         check.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {describe('list', list_id)}.")
     elif not (contact_list.has_email if type_ == "email" else contact_list.has_mobile):
         field = "Email" if type_ == "email" else "Mobile Phone"
-        detail = f"list_id: the list {contact_list.id} has no field of the type {field}."
+        detail = f"list_id: the list {shown_id(contact_list.id)} has no field of the type {field}."
         check.errors.add("list_address_field_missing", field="list_id", detail=detail)
     return contact_list
 

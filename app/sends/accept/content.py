@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.addresses import is_valid_email
 from app.db.models import Message
 from app.errors import ErrorCollector
-from app.ids import BIGGEST
+from app.ids import is_storable
 from app.sends.accept.draft import MessageType, SendDraft
 
 
@@ -41,7 +41,7 @@ SAVED_COLUMNS = (Message.type, *(getattr(Message, name) for name in Content.__sl
 
 def find_saved_message(session: Session, account_id: int, message_id: object) -> SavedMessage | None:
     """The account's message with the `message_id` of a body; None if that is not the id of a message."""
-    if not isinstance(message_id, int) or isinstance(message_id, bool) or not 0 < message_id <= BIGGEST:
+    if not isinstance(message_id, int) or isinstance(message_id, bool) or not is_storable(message_id):
         return None
     statement = select(*SAVED_COLUMNS).where(Message.account_id == account_id, Message.id == message_id)
     row = session.connection().execute(statement).one_or_none()

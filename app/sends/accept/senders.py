@@ -9,6 +9,7 @@ from sqlalchemy import Row, case, select
 
 from app.addresses import domain_of, is_valid_email
 from app.db.models import Domain, SmsSender
+from app.ids import shown_id
 from app.sends.accept.check import SendCheck
 
 VIRTUAL_NUMBER = "virtual_number"
@@ -99,7 +100,8 @@ def find_sms_sender(check: SendCheck) -> Sender | None:
         )
         return None
     if row.list_id is not None and row.list_id != check.draft.list_id:
-        detail = f"from_address: {row.address} is assigned to the list {row.list_id} and sends to no other."
+        list_id = shown_id(row.list_id)
+        detail = f"from_address: {row.address} is assigned to the list {list_id} and sends to no other."
         check.errors.add("from_address_invalid_list", field="from_address", detail=detail)
     return Sender(row.address, virtual=row.kind == VIRTUAL_NUMBER)
 

@@ -18,6 +18,7 @@ from app.content.plain_text import plain_text
 from app.content.render import Template, size_of
 from app.content.templates import cached_template
 from app.content.values import MergedValues, WildcardValues, recipient_values
+from app.ids import shown_id
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
@@ -235,7 +236,8 @@ class CompiledMessage:
 
     def _contact_values(self, recipient: PreparedRecipient) -> Mapping[str, object]:
         if recipient.contact is None:
-            return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": self.send.list_id}
+            list_id = shown_id(self.send.list_id)
+            return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": list_id}
         return ContactValues(recipient.contact, self._zone, self.send.hidden_attributes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.content.invalid_markup import find_invalid_markup
+from app.ids import shown_id
 from app.sends.accept.accept import SendRequest, check_references, check_rules
 from app.sends.accept.groups import find_group
 from app.sends.accept.write import ValidSend
@@ -37,8 +38,8 @@ def _send(valid: ValidSend) -> dict[str, Any]:
     draft, content = valid.draft, valid.content
     return {
         "type": draft.type,
-        "list_id": draft.list_id,
-        "message_id": draft.message_id,
+        "list_id": shown_id(draft.list_id),
+        "message_id": shown_id(draft.message_id),
         "group_id": valid.group.id,
         "group_name": valid.group.name,
         "from_name": valid.sender.name,
