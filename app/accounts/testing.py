@@ -3,9 +3,10 @@ senders, messages and lists, and without its people (docs/testing.md)."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.accounts import account_named
@@ -13,6 +14,8 @@ from app.clock import this_second
 from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
 from app.errors import ServiceError
 from app.ids import copied_id
+
+Row = TypeVar("Row", bound=Base)
 
 COPIED_SETTINGS = (
     *("owner_email", "owner_confirmed", "allowed_networks", "default_from_name", "default_from_address"),
@@ -37,24 +40,26 @@ def find_test_account(session: Session, account: Account) -> Account:
 
 
 def refreshed_test_account(session: Session, account: Account) -> Account:
-    """The test account, created if there is none, with copies of everything as it is now.
+    """The test account, created if there is none, with copies of everything as it is now; what has not changed is not
+    written.
 
     Raises `ServiceError`: `conflict` if another account has its name, `invalid_id` if the account is a test account.
     """
     if account.test_of is not None:
         raise ServiceError("invalid_id", field="account", detail=f"{account.name!r} is a test account itself")
-    found = _test_account_of(session, account) or _create(session, account)
-    for name in COPIED_SETTINGS:
-        setattr(found, name, getattr(account, name))
-    found.last_modified_time = this_second()
-    lists = _copy_named(session, List, account, found)
-    for original, copy in lists:
-        _copy_fields(session, original, copy)
-    _copy_named(session, Message, account, found)
-    _copy_senders(session, account, found, {original.id: copy.id for original, copy in lists})
-    _copy_domains(session, account, found)
+    test = _test_account_of(session, account) or _create(session, account)
+    changes = [
+        _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
+        _copy_named(session, List, account, test),
+        _copy_named(session, Message, account, test),
+        _copy_fields(session, account, test),
+        _copy_senders(session, account, test),
+        _copy_domains(session, account, test),
+    ]
+    if any(changes):
+        test.last_modified_time = this_second()
     session.flush()
-    return found
+    return test
 
 
 def _create(session: Session, account: Account) -> Account:
@@ -68,71 +73,81 @@ def _create(session: Session, account: Account) -> Account:
     return found
 
 
-def _values(row: Base, besides: tuple[str, ...]) -> dict[str, Any]:
-    """The columns of a row, without those that every copy has of its own."""
-    return {
-        column.name: getattr(row, column.name)
-        for column in table_of(type(row)).columns
-        if column.name not in ("id", *besides)
-    }
+def _rows(session: Session, model: type[Row], account: Account) -> Sequence[Row]:
+    statement = select(model).where(table_of(model).c.account_id == account.id)
+    return session.scalars(statement.order_by(table_of(model).c.id)).all()
 
 
-def _copy_named(
-    session: Session, model: type[List] | type[Message], account: Account, test: Account
-) -> list[tuple[Any, Any]]:
-    """Each original with its copy, which has the original's id, negated. A copy whose original was deleted stays,
-    because reports refer to it."""
-    found: list[Any] = list(session.scalars(select(model).where(model.account_id == test.id)))
-    copies = {copy.copy_of: copy for copy in found if copy.copy_of is not None}
-    originals: list[Any] = list(session.scalars(select(model).where(model.account_id == account.id).order_by(model.id)))
-    pairs = []
-    for original in originals:
-        # A test account has no automations: a copy of the mark would only cost.
-        values = _values(original, ("account_id", "copy_of", "has_automations"))
-        copy = copies.get(original.id)
-        if copy is None:
-            copy = model(id=copied_id(original.id), account_id=test.id, copy_of=original.id, **values)
-            session.add(copy)
-        else:
-            _set(copy, values)
-        pairs.append((original, copy))
-    session.flush()
-    return pairs
+def _values(row: Base, test: Account, **others: Any) -> dict[str, Any]:
+    """The columns of the copy of a row, some of them with other values."""
+    kept = {column.name: getattr(row, column.name) for column in table_of(type(row)).columns if column.name != "id"}
+    return {**kept, "account_id": test.id, **others}
 
 
-def _set(row: Base, values: dict[str, Any]) -> None:
-    for name, value in values.items():
+def _set(row: Base, values: Mapping[str, Any]) -> bool:
+    """Sets what differs; returns whether anything did."""
+    different = {name: value for name, value in values.items() if getattr(row, name) != value}
+    for name, value in different.items():
         setattr(row, name, value)
+    return bool(different)
 
 
-def _copy_fields(session: Session, original: List, copy: List) -> None:
-    """The copy has exactly the fields of the original."""
-    fields = session.scalars(select(ListField).where(ListField.list_id.in_((original.id, copy.id)))).all()
-    present = {field.key: field for field in fields if field.list_id == copy.id}
-    for field in (field for field in fields if field.list_id == original.id):
-        values, own = _values(field, ("account_id", "list_id")), present.pop(field.key, None)
-        if own is None:
-            session.add(ListField(account_id=copy.account_id, list_id=copy.id, **values))
-        else:
-            _set(own, values)
-    for field in present.values():
-        session.delete(field)
+def _make_equal(
+    session: Session, model: type[Base], present: Mapping[Any, Base], wanted: Mapping[Any, Mapping[str, Any]]
+) -> bool:
+    """Makes the rows those that are wanted, by their keys; returns whether anything changed."""
+    missing = [model(**values) for key, values in wanted.items() if key not in present]
+    further = [row for key, row in present.items() if key not in wanted]
+    session.add_all(missing)
+    for row in further:
+        session.delete(row)
+    changes = [_set(present[key], values) for key, values in wanted.items() if key in present]
+    session.flush()
+    return bool(missing or further) or any(changes)
 
 
-def _copy_senders(session: Session, account: Account, test: Account, list_ids: dict[int, int]) -> None:
-    session.execute(delete(SmsSender).where(SmsSender.account_id == test.id))
-    for sender in session.scalars(select(SmsSender).where(SmsSender.account_id == account.id)):
-        list_id = None if sender.list_id is None else list_ids[sender.list_id]
-        session.add(SmsSender(account_id=test.id, list_id=list_id, **_values(sender, ("account_id", "list_id"))))
+def _copy_named(session: Session, model: type[List] | type[Message], account: Account, test: Account) -> bool:
+    """Each copy has the id of its original, negated. One whose original was deleted stays, because reports refer to
+    it."""
+    # A test account has no automations: a copy of the mark would only cost.
+    unlike = {"has_automations": False} if model is List else {}
+    wanted = {
+        row.id: _values(row, test, id=copied_id(row.id), copy_of=row.id, **unlike)
+        for row in _rows(session, model, account)
+    }
+    present = {row.copy_of: row for row in _rows(session, model, test) if row.copy_of in wanted}
+    return _make_equal(session, model, present, wanted)
 
 
-def _copy_domains(session: Session, account: Account, test: Account) -> None:
+def _copy_fields(session: Session, account: Account, test: Account) -> bool:
+    """A copy of a list has exactly the fields of the original."""
+    wanted = {
+        (copied_id(row.list_id), row.key): _values(row, test, list_id=copied_id(row.list_id))
+        for row in _rows(session, ListField, account)
+    }
+    copies = {list_id for list_id, _ in wanted} | {copied_id(row.id) for row in _rows(session, List, account)}
+    present = {(row.list_id, row.key): row for row in _rows(session, ListField, test) if row.list_id in copies}
+    return _make_equal(session, ListField, present, wanted)
+
+
+def _copy_senders(session: Session, account: Account, test: Account) -> bool:
+    wanted = {
+        row.address: _values(row, test, list_id=None if row.list_id is None else copied_id(row.list_id))
+        for row in _rows(session, SmsSender, account)
+    }
+    return _make_equal(session, SmsSender, {row.address: row for row in _rows(session, SmsSender, test)}, wanted)
+
+
+def _copy_domains(session: Session, account: Account, test: Account) -> bool:
     """With their keys, so that captured mails are signed like others."""
-    session.execute(delete(Domain).where(Domain.account_id == test.id))
-    for domain in session.scalars(select(Domain).where(Domain.account_id == account.id)).all():
-        copy = Domain(account_id=test.id, **_values(domain, ("account_id",)))
-        session.add(copy)
-        session.flush()
-        for key in session.scalars(select(DkimKey).where(DkimKey.domain_id == domain.id)):
-            values = _values(key, ("account_id", "domain_id"))
-            session.add(DkimKey(account_id=test.id, domain_id=copy.id, **values))
+    originals = _rows(session, Domain, account)
+    wanted = {row.name: _values(row, test) for row in originals}
+    changed = _make_equal(session, Domain, {row.name: row for row in _rows(session, Domain, test)}, wanted)
+    copies = {row.name: row.id for row in _rows(session, Domain, test)}
+    ids = {row.id: copies[row.name] for row in originals}
+    keys = {
+        (ids[row.domain_id], row.selector): _values(row, test, domain_id=ids[row.domain_id])
+        for row in _rows(session, DkimKey, account)
+    }
+    present = {(row.domain_id, row.selector): row for row in _rows(session, DkimKey, test)}
+    return _make_equal(session, DkimKey, present, keys) or changed

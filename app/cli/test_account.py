@@ -41,7 +41,7 @@ def _row(session: Session, test: Account) -> Row:
         "account": owner.name,
         **{noun: _count(session, model, test.id) for noun, model in COUNTED.items()},
         "creation_time": test.creation_time,
-        "refresh_time": test.last_modified_time,
+        "last_modified_time": test.last_modified_time,
     }
 
 

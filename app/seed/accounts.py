@@ -47,8 +47,8 @@ def apply_account(services: Services, transaction: Transaction, entry: Mapping[s
 
 def apply_keys(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:
     """Keys, found by their name."""
-    for index, entry in enumerate(entries):
-        with located(f"{context.path}.keys[{index}]"):
+    for path, entry in context.entries("keys", entries):
+        with located(path):
             key = key_named(context.transaction, context.account.id, entry["name"])
             if key is None:
                 _create_key(context, entry)
@@ -69,7 +69,7 @@ def _create_key(context: SeedContext, entry: Mapping[str, Any]) -> None:
         expires=entry.get("expires"),
     )
     shown = {} if given else {"token": token}
-    context.report.keys.append({"id": key.id, "name": key.name, **shown})
+    context.report.keys.append({"id": key.id, "name": key.name, **context.mark, **shown})
     context.report.count("key", created=True)
 
 
@@ -90,7 +90,7 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         context.report.notes.append(
             f"  key {key.name} is revoked and stays revoked; give it another token to use it again"
         )
-    context.report.keys.append({"id": key.id, "name": key.name})
+    context.report.keys.append({"id": key.id, "name": key.name, **context.mark})
     context.report.count("key", created=False, updated=updated)
 
 

@@ -20,6 +20,7 @@ from app.seed.read import read_file
 from app.seed.report import SeedReport
 from app.seed.shape import SeedError
 from app.seed.suppressions import apply_blocked, apply_unsubscribers
+from app.seed.tests import apply_tests
 from app.seed.transports import apply_routing
 from app.seed.webhooks import Urls, apply_webhooks, check_urls
 from app.services import Services
@@ -54,7 +55,8 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
     goes only to webhooks that existed when it happened (docs/webhooks.md), and events of the seed itself are of no use.
-    So do automations, which the contacts of the seed do not enter when it is loaded for the first time.
+    So do automations, which the contacts of the seed do not enter when it is loaded for the first time. What
+    is of tests comes last, because the test account has copies of the rest.
     """
     apply_keys(context, account.get("keys", []))
     apply_domains(context, account.get("domains", []))
@@ -67,3 +69,4 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
     apply_messages(context, account.get("messages", []))
     apply_webhooks(context, account.get("webhooks", []), urls)
     apply_automations(context, account.get("automations", []))
+    apply_tests(context, account.get("keys", []), account.get("webhooks", []), urls)

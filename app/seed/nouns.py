@@ -8,12 +8,12 @@ from app.seed.automations import automation
 from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, number, text
 
 DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
-KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment)})
+KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
 SENDER = Record({"address": text, "kind": text}, {"list": nullable(text), "messages_per_second": nullable(number)})
 FIELD = Record({"name": text, "type": text}, {"options": each(text)})
 SECRET = Record({"id": text, "secret": text})
 CHOSEN = nullable(each(text))
-WEBHOOK = Record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN})
+WEBHOOK = Record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN, "test": flag})
 MESSAGE = Record(
     {"name": text, "type": text},
     dict.fromkeys(

@@ -48,15 +48,14 @@ def _checked(settings: Settings, url: str) -> CheckedUrl | ServiceError:
 
 def apply_webhooks(context: SeedContext, entries: Sequence[Mapping[str, Any]], urls: Urls) -> None:
     """Webhooks, found by their url. A new one without secrets gets one, which the report shows once."""
-    for index, entry in enumerate(entries):
-        path = f"{context.path}.webhooks[{index}]"
+    for path, entry in context.entries("webhooks", entries):
         webhook = webhook_at(context.transaction, context.account.id, entry["url"])
         if webhook is None:
             _create(context, entry, path, urls[entry["url"]])
         else:
             updated = _apply_secrets(context, webhook, entry.get("secrets", []), path)
             updated |= _apply_choice(context, webhook, entry, path)
-            context.report.webhooks.append({"id": webhook.id, "url": webhook.url})
+            context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **context.mark})
             context.report.count("webhook", created=False, updated=updated)
 
 
@@ -77,7 +76,7 @@ def _create(context: SeedContext, entry: Mapping[str, Any], path: str, url: Chec
     _apply_secrets(context, webhook, given, path)
     _apply_choice(context, webhook, entry, path)
     shown = {"secrets": generated} if generated else {}
-    context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **shown})
+    context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **context.mark, **shown})
     context.report.count("webhook", created=True)
 
 

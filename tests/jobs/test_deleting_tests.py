@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -36,7 +35,7 @@ from app.transports.base import DeliveryResult
 from tests.support.client import Client, check_error
 from tests.support.contacts import add_webhook
 from tests.support.sends import SendsApi, rows_of
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.tenants import Tenant, new_email, unique
 from tests.support.testing import refreshed
 
@@ -191,10 +190,9 @@ def test_a_message_that_is_being_sent_is_waited_for(sends: SendsApi, test: Tenan
         transaction.execute(sending.values(state="sending", worker="w", lease_time=now() + timedelta(seconds=90)))
     thread = threading.Thread(target=delete, args=[test])
     thread.start()
-    deadline = time.monotonic() + PATIENCE
-    while [row.recipient_id for row in rows_by_account(test, QueueEntry)] != [first.id]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(
+        lambda: [row.recipient_id for row in rows_by_account(test, QueueEntry)] == [first.id], "the queue is emptied"
+    )
     assert rows_of(test, ApiKey) == []
     assert {row.id for row in rows_of(test, Recipient)} == {first.id, second.id}
     with test.services.database.write() as transaction:  # as its worker would, which has written the outcome

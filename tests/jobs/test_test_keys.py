@@ -34,6 +34,7 @@ from app.sends.delivery.drain import drain
 from tests.support.client import SENDS, invalid
 from tests.support.contacts import add_webhook
 from tests.support.sends import SendsApi, file, rows_of
+from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email, new_mobile, unique
 from tests.support.testing import refreshed
 
@@ -181,6 +182,12 @@ def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, te
     assert "score" not in {row.key for row in rows_of(test, ListField)}
     with live.services.database.read() as session:
         assert session.get_one(Account, test.id).time_zone == "Asia/Tokyo"
+
+
+def test_a_refresh_without_a_change_writes_nothing(sends: SendsApi, test: Tenant) -> None:
+    with StatementCounter(test.services.database.engine) as counted, test.services.database.write() as transaction:
+        refreshed_test_account(transaction, transaction.get_one(Account, sends.tenant.id))
+    assert [one for one in counted.statements if not one.startswith(("BEGIN", "SELECT"))] == []
 
 
 def test_a_test_fails_where_life_would(sends: SendsApi, test: Tenant) -> None:

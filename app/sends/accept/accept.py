@@ -10,13 +10,12 @@ woken after the commit (docs/architecture.md#a-send).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal
-from app.db.copied_ids import stored_ids
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
 from app.ids import describe, shown_id
@@ -25,6 +24,7 @@ from app.lists.fields import ListSpec
 from app.routing.permission import allowed_transport
 from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
+from app.sends.accept.copied_ids import stored_message_id, with_stored_ids
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.groups import SendGroup, find_group
 from app.sends.accept.opt_out import check_opt_out
@@ -65,9 +65,7 @@ def read_request(
     type_ = saved_message.type if saved_message else _requested_type(body)
     _check_scope(principal, type_)
     limits = Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
-    draft = load_draft(body, type_, limits)
-    if principal.is_test:
-        draft = _with_stored_ids(services, principal.account_id, draft)
+    draft = with_stored_ids(services, principal, load_draft(body, type_, limits))
     return SendRequest(principal.account_id, request_id, draft, saved_message, effective_content(draft, saved_message))
 
 
@@ -75,16 +73,8 @@ def _find_saved_message(services: Services, principal: Principal, message_id: ob
     if message_id is None:
         return None
     with services.database.read() as session:
-        if principal.is_test and isinstance(message_id, int) and not isinstance(message_id, bool):
-            _, message_id = stored_ids(session, principal.account_id, message_id=message_id)
-        return find_saved_message(session, principal.account_id, message_id)
-
-
-def _with_stored_ids(services: Services, account_id: int, draft: SendDraft) -> SendDraft:
-    """The draft of a test key, which names copies of lists and messages by the ids of the originals."""
-    with services.database.read() as session:
-        list_id, message_id = stored_ids(session, account_id, list_id=draft.list_id, message_id=draft.message_id)
-    return replace(draft, list_id=list_id, message_id=message_id)
+        stored = stored_message_id(session, principal, message_id)
+        return find_saved_message(session, principal.account_id, stored)
 
 
 def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
