@@ -25,9 +25,9 @@ def dist() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="session")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The environment."""
-    return new_environment(tmp_path_factory.mktemp("installed") / "environment", wheel)
+def installed(dist: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The environment, with what `dist` has."""
+    return new_environment(tmp_path_factory.mktemp("installed") / "environment")
 
 
 @pytest.fixture

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.blocks import blocks
 from tests.support.launched import PATIENT, SURROUNDINGS, Launched
 
 ROOT = Path(__file__).parents[2]
+PLACE = "/opt/tms"
+"""Where the documentation has the environment."""
 INSTALL_SECONDS = 1200.0
 """For what comes from the package registry."""
 PATIENT_ONLY = PATIENT["PYTHONPATH"].split(os.pathsep)[0]
@@ -43,9 +47,10 @@ def build(folder: Path, kind: str, source: Path = ROOT) -> Path:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the package in it."""
+    """An environment with the package in it, and the seconds that it took to make."""
 
     folder: Path
+    seconds: float
 
     def program(self, name: str) -> Path:
         """A program of the environment."""
@@ -70,10 +75,9 @@ class Installed:
         return service
 
 
-def new_environment(folder: Path, wheel: Path) -> Installed:
-    """An empty environment with the wheel and the locked versions of what it needs."""
-    run([sys.executable, "-m", "venv", folder], ROOT)
-    installed = Installed(folder)
-    installed.install("--no-deps", "--require-hashes", "-r", ROOT / "requirements.lock")
-    installed.install("--no-deps", wheel)
-    return installed
+def new_environment(folder: Path) -> Installed:
+    """A new environment with the package of `dist` in it, made by the commands of docs/operations.md#install."""
+    began = time.monotonic()
+    (commands,) = [block.text for block in blocks(ROOT / "docs" / "operations.md") if f"{PLACE}/bin/pip" in block.text]
+    run(["bash", "-ec", commands.replace("python3 ", f"{sys.executable} ").replace(PLACE, str(folder))], ROOT)
+    return Installed(folder, time.monotonic() - began)
