@@ -20,7 +20,7 @@ from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http.server import balanced_worker, master
 from app.http.server.limits import MAX_REQUEST_LINE
-from app.infrastructure import logs, metrics
+from app.infrastructure import logs, metrics, tracing
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
 
@@ -60,6 +60,7 @@ def post_worker_init(process: object) -> None:
     """gunicorn's hook: a process of the API is ready."""
     balanced_worker.post_worker_init(process)
     metrics.share(settings)
+    tracing.start(settings, "web")
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"

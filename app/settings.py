@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import ipaddress
 import os
 import re
@@ -202,6 +203,30 @@ def parse_embedded_redis(text: str) -> str:
     if text not in EMBEDDED_REDIS:
         raise ValueError(f"must be one of {', '.join(EMBEDDED_REDIS)}")
     return text
+
+
+def parse_traces_url(text: str) -> str:
+    """The URL of an OpenTelemetry collector. The libraries are an extra of the package."""
+    parts = _split(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be the http or https URL of a collector, such as http://127.0.0.1:4318/v1/traces")
+    if not _has("opentelemetry.sdk") or not _has("opentelemetry.exporter.otlp.proto.http"):
+        raise ValueError("needs the OpenTelemetry libraries: install the extra `otel` (docs/monitoring/traces.md)")
+    return text
+
+
+def _has(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
+
+
+def parse_ratio(text: str) -> float:
+    """A part of all, 0 to 1."""
+    if not re.fullmatch(r"0?\.[0-9]{1,9}|[01](\.0+)?", text.strip()):
+        raise ValueError("must be a number from 0 to 1, such as 0.1")
+    return float(text)
 
 
 def parse_log_format(text: str) -> str:
@@ -497,6 +522,20 @@ class Settings:
     )
     metrics_local_only: bool = _setting(
         "METRICS_LOCAL_ONLY", False, "serve /metrics to the loopback address only", parse_switch
+    )
+    traces_url: str = _setting(
+        "TRACES_URL",
+        "",
+        "OpenTelemetry collector that gets [traces](monitoring/traces.md) over OTLP and HTTP",
+        parse_traces_url,
+        "none",
+        secret=True,
+    )
+    traces_ratio: float = _setting(
+        "TRACES_RATIO",
+        1.0,
+        "part of the requests that are traced, 0 to 1, with all that follows from each",
+        parse_ratio,
     )
     log_format: str = _setting(
         "LOG_FORMAT",

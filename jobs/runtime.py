@@ -6,12 +6,13 @@ import functools
 import logging
 import sys
 import time
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
 from app.db.schema import SchemaError, check_schema
-from app.infrastructure import logs, memory, metrics, signs_of_life
+from app.infrastructure import logs, memory, metrics, signs_of_life, tracing
 from app.infrastructure.startup_report import log_startup
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
@@ -39,8 +40,14 @@ def process_services() -> Services:
     _await_database(made)
     log_startup(settings)
     metrics.share(settings)
+    tracing.start(settings, _role())
     memory.tune()
     return made
+
+
+def _role() -> str:
+    """The module of the process with its queues, such as `worker sends`."""
+    return " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]])
 
 
 def _await_database(made: Services) -> None:

@@ -26,6 +26,7 @@ from app.events.lease_recovery import recover_leases, release_unknown_leases
 from app.events.signing import signature_header
 from app.infrastructure import signs_of_life
 from app.infrastructure.secrets import SecretUnreadable, decrypt
+from app.infrastructure.tracing import span
 from app.services import Services
 
 __all__ = ["WebhookDispatcher", "dispatch_due", "has_due"]
@@ -183,7 +184,10 @@ class WebhookDispatcher:
         )
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, "Service-Signature": signature}
         allow_private = settings.webhook_allow_private
-        return self._client.post(batch.webhook_id, batch.url, body, headers, allow_private=allow_private)
+        with span("webhook", tms__webhook_id=batch.webhook_id, tms__events=len(batch.payloads)) as open_span:
+            result = self._client.post(batch.webhook_id, batch.url, body, headers, allow_private=allow_private)
+            open_span.add(http__response__status_code=result.status)
+        return result
 
     def _stop(self) -> None:
         """Waits for the requests in flight; aborts those that take too long, which releases their leases."""

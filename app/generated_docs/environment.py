@@ -42,6 +42,7 @@ EXAMPLES = {
     "SPF_INCLUDE": "spf.example.com",
     "DNS_RESOLVER": "127.0.0.1:53",
     "GEOIP_DATABASE": "/var/lib/GeoIP/GeoLite2-Country.mmdb",
+    "TRACES_URL": "http://127.0.0.1:4318/v1/traces",
     "LOG_FORMAT": "json",
 }
 """For settings whose default is computed."""

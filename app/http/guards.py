@@ -22,7 +22,7 @@ from app.http.html_pages import add_security_headers
 from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
-from app.infrastructure import logs, metrics
+from app.infrastructure import logs, metrics, tracing
 
 access = logging.getLogger("app.access")
 
@@ -49,6 +49,7 @@ def _guard() -> None:
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
     wait_budget.begin_request()
+    g.span = tracing.begin_request(g.request_id, _span_name(), request.headers.get("Traceparent"))
     fault: ServiceError | None = request.environ.get(FAULT)
     if fault is not None:
         raise fault
@@ -57,6 +58,11 @@ def _guard() -> None:
         _guard_api(segment)
     elif request.routing_exception is not None:
         raise request.routing_exception
+
+
+def _span_name() -> str:
+    """Method and route, of which there are not many."""
+    return f"{method_label()} {request.url_rule.rule if request.url_rule else 'unknown'}"
 
 
 def _guard_api(version: str) -> None:
@@ -131,6 +137,7 @@ def _finish(response: Response) -> Response:
     metrics.REQUESTS.labels(method_label(), response.status_code).inc()
     metrics.REQUEST_SECONDS.observe(seconds)
     _log_access(response, seconds)
+    g.span.end(http__response__status_code=response.status_code, tms__account_id=_account_id())
     return response
 
 
@@ -143,6 +150,11 @@ def _log_access(response: Response, seconds: float) -> None:
         response.status_code,
         extra={
             "milliseconds": round(seconds * 1000, 1),
-            "account_id": g.principal.account_id if "principal" in g else None,
+            "account_id": _account_id(),
         },
     )
+
+
+def _account_id() -> int | None:
+    """The account whose key was accepted."""
+    return g.principal.account_id if "principal" in g else None

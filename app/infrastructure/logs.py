@@ -29,6 +29,7 @@ QUIET = {
     "rq.worker": logging.WARNING,
     "rq.job": logging.WARNING,
     "alembic": logging.WARNING,
+    "opentelemetry": logging.CRITICAL,  # one line for each batch of spans that a collector does not take
     "urllib3": logging.ERROR,  # its warnings contain the URLs of webhooks and gateways, which may contain tokens
 }
 """Loggers that log every step; wake-ups are not worth a line."""

@@ -113,6 +113,7 @@ AT_HOME = {
     "apispec": ("app.http",),
     "rq": ("app.infrastructure.queueing", "jobs"),
     "gunicorn": ("app.http.server",),
+    "opentelemetry": ("app.infrastructure.otel",),
     "urllib3": ("app.events", "app.transports.sms.kannel"),
     "requests": ("app.events.guarded_connection",),
 }

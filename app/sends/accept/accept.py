@@ -20,6 +20,7 @@ from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
 from app.ids import describe, shown_id
 from app.infrastructure.queueing import SENDS
+from app.infrastructure.tracing import span
 from app.lists.fields import ListSpec
 from app.routing.permission import allowed_transport
 from app.sends.accept.check import SendCheck
@@ -99,10 +100,11 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
     transaction must then be rolled back.
     """
-    check = check_references(transaction, request.account_id, request.draft, request.content)
-    valid = check_rules(check, request.saved_message, find_group(check, services.settings.max_groups))
-    rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
-    accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
+    with span("accept", tms__recipients=len(request.draft.recipients)):
+        check = check_references(transaction, request.account_id, request.draft, request.content)
+        valid = check_rules(check, request.saved_message, find_group(check, services.settings.max_groups))
+        rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
+        accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 

@@ -6,6 +6,7 @@ import logging
 from typing import NamedTuple
 
 from app.infrastructure import logs
+from app.infrastructure.tracing import span
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.rendered_content import RenderedContent
 from app.sends.delivery.sign import signed
@@ -48,9 +49,11 @@ class MessageBuilder:
 
     def build(self, recipient: PreparedRecipient) -> BuiltMessage:
         """The message of a recipient. Raises nothing: an internal fault defers."""
-        before = logs.request_id.set(recipient.compiled.send.request_id)
+        request_id = recipient.compiled.send.request_id
+        before = logs.request_id.set(request_id)
         try:
-            return self._build(recipient)
+            with span("compose", request_id=request_id, tms__uuid=recipient.claimed.uuid):
+                return self._build(recipient)
         except Unsendable as refusal:
             return BuiltMessage(recipient, refusal)
         except BaseException as fault:

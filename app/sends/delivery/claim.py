@@ -22,6 +22,7 @@ from app.db.in_json import in_json
 from app.db.models import QueueEntry, table_of
 from app.db.queue import NORMAL_PART, ClaimedRow, claim_due
 from app.db.queue_looks import Positions
+from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
 from app.sends.delivery.due_accounts import NEWCOMER_ENTRIES, DueAccounts
@@ -76,12 +77,14 @@ def claim(
         due.note_claimed(accounts, most, rows)
         return rows
 
-    newcomers = due.newcomers(size)
-    first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
-    remaining = max(1, size - len(first))
-    rows: list[ClaimedRow] = []
-    while not rows and (accounts := due.next_accounts(after, remaining)):
-        rows = claimed_from(accounts, remaining)
+    with span("claim") as open_span:
+        newcomers = due.newcomers(size)
+        first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
+        remaining = max(1, size - len(first))
+        rows: list[ClaimedRow] = []
+        while not rows and (accounts := due.next_accounts(after, remaining)):
+            rows = claimed_from(accounts, remaining)
+        open_span.add(tms__recipients=len(first) + len(rows))
     return [*_in_turns(first), *_in_turns(rows)]
 
 

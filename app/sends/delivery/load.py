@@ -33,6 +33,7 @@ from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import PreparedStatement
+from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
 from app.routing.version import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
@@ -135,12 +136,13 @@ SUPPRESSIONS = PreparedStatement(
 def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[PreparedRecipient]:
     """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
     and no recipient is a contact."""
-    contacts = load_contacts(session, claimed)
-    suppressions = load_suppressions(session, claimed, contacts)
-    sends, with_attachments = _sends(session, claimed)
-    domains = load_domains(session, claimed, sends)
-    links = find_links(session, [send.id for send in sends if send.track_clicks])
-    shared, own = _attachments(session, claimed, with_attachments)
+    with span("load", tms__recipients=len(claimed)):
+        contacts = load_contacts(session, claimed)
+        suppressions = load_suppressions(session, claimed, contacts)
+        sends, with_attachments = _sends(session, claimed)
+        domains = load_domains(session, claimed, sends)
+        links = find_links(session, [send.id for send in sends if send.track_clicks])
+        shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
     return [_prepare(row, compiled[row.send_id], contacts.get(row.id), suppressions, own[row.id]) for row in claimed]
 

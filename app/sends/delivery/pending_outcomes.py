@@ -12,6 +12,7 @@ from datetime import datetime
 
 from app.db.database import Database
 from app.db.outage import is_unavailable
+from app.infrastructure.tracing import span
 from app.sends.delivery.claim import postpone, release_claims, renew_leases
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bisecting import write_bisecting
@@ -52,7 +53,7 @@ class PendingOutcomes:
         Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with results.
         """
         try:
-            with self._database.write() as transaction:
+            with span("settle", tms__results=len(self.results)), self._database.write() as transaction:
                 transitions = write_outcomes(transaction, self._worker, self.results, self._rules)
                 release_claims(transaction, self._worker, self.released)
                 postpone(transaction, self._worker, self.postponed)

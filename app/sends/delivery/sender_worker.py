@@ -9,11 +9,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
-from app.infrastructure import logs
+from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT
@@ -90,7 +91,9 @@ class SenderWorker:
             return not_sent(recipient, built.message.reason, str(built.message))
         start, other = time.monotonic(), list[float]()
         try:
-            answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
+            with _span(recipient, slot) as open_span:
+                answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
+                open_span.add(tms__outcome=answer.outcome.value, tms__status=answer.status)
             result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
@@ -166,6 +169,18 @@ class SenderWorker:
         self.router.close_pools()
         self.pool.close()
         self.journal.close()
+
+
+def _span(recipient: PreparedRecipient, slot: ConnectionSlot) -> AbstractContextManager[tracing.Span]:
+    """The span of one message's way to a relay or gateway and of its answer."""
+    return tracing.span(
+        "transmit",
+        request_id=recipient.compiled.send.request_id,
+        tms__uuid=recipient.claimed.uuid,
+        tms__type=recipient.compiled.send.type,
+        tms__transport=slot.transport or DEFAULT,
+        tms__attempt=recipient.claimed.attempts,
+    )
 
 
 def _on_route(result: DeliveryResult, progress: RouteProgress, slot: ConnectionSlot) -> DeliveryResult:
