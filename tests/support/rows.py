@@ -194,7 +194,7 @@ class Rows:
 
 
 UNSETTLED = ("queued", "sending", "uncertain", "held")
-ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority")
+ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority", "held_state")
 """Columns of a queue entry that tests set and read as the recipient's."""
 
 

@@ -15,14 +15,14 @@ from flask import Flask
 from sqlalchemy import select
 
 from app import create_app
-from app.db.migrate import upgrade
 from app.db.models import Base
 from app.http.context import EXTENSION
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from app.settings import Settings
 from tests.conftest import test_settings
-from tests.support.servers import scratch_database, short_folder
+from tests.support.prepared import migrated_file
+from tests.support.servers import migrated_database, scratch_database, short_folder
 from tests.unit.transports.mailserver import MailServer
 
 Installed = Callable[..., "Installation"]
@@ -94,14 +94,19 @@ def mail_server() -> Iterator[MailServer]:
 def new_settings(
     request: pytest.FixtureRequest, redis_url: str, mail_server: MailServer
 ) -> Iterator[Callable[..., Settings]]:
-    """`new_settings(backend)`: those of a new folder and an empty database, with a generated SECRET_KEY."""
+    """`new_settings(backend)`: those of a new folder and a database without rows, `migrated` or not, with a generated
+    SECRET_KEY."""
     with ExitStack() as stack:
 
-        def make(backend: str, **environ: str) -> Settings:
+        def make(backend: str, *, migrated: bool = False, **environ: str) -> Settings:
             folder = stack.enter_context(short_folder())
-            database = f"sqlite:///{folder}/tms.sqlite3"
             if backend == "postgresql":
-                database = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+                made = migrated_database if migrated else scratch_database
+                database = stack.enter_context(made(request.getfixturevalue("postgres")))
+            elif migrated:
+                database = migrated_file(folder / "tms.sqlite3")
+            else:
+                database = f"sqlite:///{folder}/tms.sqlite3"
             urls = {"DATABASE_URL": database, "REDIS_URL": redis_url, "EMAIL_TRANSPORT_URL": mail_server.url()}
             return test_settings(folder, **{**urls, "SECRET_KEY": "", **environ})
 
@@ -110,14 +115,11 @@ def new_settings(
 
 @pytest.fixture
 def installed(new_settings: Callable[..., Settings]) -> Iterator[Installed]:
-    """`installed(backend)`: an installation with an empty database, `migrated` or not."""
+    """`installed(backend)`: an installation with these settings."""
     with ExitStack() as stack:
 
         def make(backend: str, *, migrated: bool = False, **environ: str) -> Installation:
-            settings = new_settings(backend, **environ)
-            if migrated:
-                upgrade(settings.database_url)
-            return stack.enter_context(running(settings))
+            return stack.enter_context(running(new_settings(backend, migrated=migrated, **environ)))
 
         yield make
 
