@@ -19,6 +19,7 @@ from app.db.copies.load import NotEmpty
 from app.db.copies.snapshot import CopyError
 from app.db.migrate import MigrationError
 from app.db.url import without_credentials
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 
 
@@ -68,7 +69,7 @@ def _print(restored: Restored) -> None:
     held = restored.messages - restored.settled
     echo(f"held: {held} messages, {restored.runs} runs of automations, {restored.webhooks} webhooks")
     if held or restored.runs or restored.webhooks:
-        echo("They are not sent until you release them: see `flask --app wsgi holds list`.")
+        echo(f"They are not sent until you release them: see `{COMMAND_LINE} holds list`.")
 
 
 @contextmanager
