@@ -520,6 +520,12 @@ class Settings:
         "of imports and counts by hour are kept",
         parse_whole(1),
     )
+    test_inbox_messages: int = _setting(
+        "TEST_INBOX_MESSAGES",
+        10_000,
+        "captured messages of test keys that an account keeps at most; the oldest are deleted within the hour",
+        parse_whole(1),
+    )
     metrics_local_only: bool = _setting(
         "METRICS_LOCAL_ONLY", False, "serve /metrics to the loopback address only", parse_switch
     )

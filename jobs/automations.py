@@ -1,16 +1,19 @@
-"""Job of the queue `automations`."""
+"""Job of the queue `automations`: what happens by itself, as time goes by."""
 
 from __future__ import annotations
 
 from functools import cache
 
+from app.inbound.simulated import simulate_due
 from app.runs.due_runs import DueRuns
 from app.runs.work import advance_due
 from jobs.runtime import process_services
 
 
 def advance() -> None:
-    """Advances the runs of automations that are due, for one time slice."""
+    """Advances the runs of automations that are due, for one time slice, and carries out what magic addresses simulate
+    (docs/testing.md#magic-addresses)."""
+    simulate_due(process_services())
     advance_due(process_services(), _due_runs())
 
 

@@ -73,6 +73,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
         has_runs = runs.finds_work(session)
+        simulations = sweeps.simulations_waiting(session)
     publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
@@ -80,7 +81,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if has_runs:
+    if has_runs or simulations:
         services.wake_ups.wake(AUTOMATIONS)
 
 

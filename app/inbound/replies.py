@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from app.automations.watches import end_waits
@@ -19,7 +19,7 @@ from app.contacts.events import ContactKey
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.database import Transaction
-from app.db.models import Contact, List, Recipient, Send, SmsSender
+from app.db.models import Account, Contact, List, Recipient, Send, SmsSender
 from app.db.storable import storable_id, storable_text
 from app.errors import ServiceError
 from app.events.outbox import record
@@ -36,17 +36,25 @@ MAX_REPLY_LENGTH = 10_000
 
 
 def record_reply(
-    transaction: Transaction, mobile: str, number: str, body_text: str, *, message_id: str | None = None
+    transaction: Transaction,
+    mobile: str,
+    number: str,
+    body_text: str,
+    *,
+    message_id: str | None = None,
+    test_account: int | None = None,
 ) -> bool:
     """Records the reply of `mobile` for the account that owns `number`; a stop word in it unsubscribes the mobile.
 
     `message_id` is the gateway's id of the reply, if it gives one: the same id again changes nothing, and False is
-    returned. Raises `ServiceError` (`invalid_id`) for a number that no account has.
+    returned. `test_account` is the account of a simulated reply; any other reply is to a live account. Raises
+    `ServiceError` (`invalid_id`) for a number that no account has.
     """
     mobile, number = plain_number(mobile), plain_number(number)
     message_id = storable_id(message_id)
-    text = _last_text(transaction, mobile, number)
-    account_id = text.account_id if text else _owner(transaction, number)
+    approved = _approved(number, test_account)
+    text = _last_text(transaction, mobile, number, approved)
+    account_id = text.account_id if text else _owner(transaction, number, approved)
     lock_subscriptions(transaction, account_id)
     if text and text.step_id is not None:
         lock_recipient(transaction, text.id)  # so that a run that waits for the reply does not miss it
@@ -76,8 +84,9 @@ def account_of(session: Session, mobile: str, number: str) -> int:
 
     Raises `ServiceError` (`invalid_id`) for a number that no account has.
     """
-    text = _last_text(session, mobile, number)
-    return text.account_id if text else _owner(session, number)
+    approved = _approved(number)
+    text = _last_text(session, mobile, number, approved)
+    return text.account_id if text else _owner(session, number, approved)
 
 
 def plain_number(text: str) -> str:
@@ -89,9 +98,17 @@ def _storable(body_text: str) -> str:
     return body_text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_REPLY_LENGTH]
 
 
-def _last_text(session: Session, mobile: str, number: str) -> RecipientRow | None:
-    """The last message that was sent to the mobile from the number, by whichever account still has the number."""
+def _approved(number: str, test_account: int | None = None) -> Select[int]:
+    """The live accounts that have the number, or the test account. A test account has copies of numbers, but nobody has
+    got its messages, so that no reply is to them."""
     approved = select(SmsSender.account_id).where(SmsSender.address == number)
+    if test_account is not None:
+        return approved.where(SmsSender.account_id == test_account)
+    return approved.join(Account, Account.id == SmsSender.account_id).where(Account.test_of.is_(None))
+
+
+def _last_text(session: Session, mobile: str, number: str, approved: Select[int]) -> RecipientRow | None:
+    """The last message that was sent to the mobile from the number, by whichever account still has the number."""
     statement = select_texts().where(
         Recipient.mobile == mobile,
         Recipient.sent_time.is_not(None),
@@ -101,10 +118,9 @@ def _last_text(session: Session, mobile: str, number: str) -> RecipientRow | Non
     return first_text(session, statement.order_by(Recipient.sent_time.desc(), Recipient.id.desc()))
 
 
-def _owner(session: Session, number: str) -> int:
+def _owner(session: Session, number: str, approved: Select[int]) -> int:
     """The account that had the number first: no other account may read a reply that may not be meant for it."""
-    statement = select(SmsSender.account_id).where(SmsSender.address == number).order_by(SmsSender.id).limit(1)
-    found = session.scalars(statement).first()
+    found = session.scalars(approved.order_by(SmsSender.id).limit(1)).first()
     if found is None:
         raise ServiceError("invalid_id", field="to", detail=f"no account has the sender {number!r}")
     return found

@@ -49,9 +49,10 @@ from app.db.models import (
 )
 from app.events import batches
 from app.events.rotation import rotate_events
-from app.inbound import reassembly
+from app.inbound import reassembly, simulated
 from app.infrastructure import signs_of_life
 from app.maintenance import history
+from app.maintenance.inbox_limit import delete_beyond_limit
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
@@ -120,12 +121,17 @@ def replies_waiting(session: Session) -> bool:
     return reassembly.has_overdue_parts(session)
 
 
+def simulations_waiting(session: Session) -> bool:
+    """Whether something is to happen to a captured message to a magic address."""
+    return simulated.has_due(session)
+
+
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
     all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
     reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs
-    past their retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables
-    of events; updates the planner's statistics."""
+    past their retention, captured messages beyond their maximum, expired back-offs, and queue entries whose recipient
+    was deleted by hand; rotates the tables of events; updates the planner's statistics."""
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
@@ -134,6 +140,7 @@ def clean(services: Services) -> None:
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, CapturedMessage, CapturedMessage.captured_time, retention)
+    delete_beyond_limit(services)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
     _delete_older(services, DomainReport, DomainReport.time, retention)

@@ -45,16 +45,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "contacts": ("accounts", "automations", "db", "events", "lists", "query"),
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
-        *("accounts", "automations", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients"),
-        *("routing", "services", "tracking", "transports"),
+        *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
+        *("recipients", "routing", "services", "tracking", "transports"),
     ),
     "runs": (
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
         *("services", "tracking"),
     ),
     "inbound": (
-        *("automations", "contacts", "db", "events", "recipients", "routing", "sends", "services", "tracking"),
-        "transports",
+        *("automations", "contacts", "db", "events", "inbox", "infrastructure", "recipients", "routing", "sends"),
+        *("services", "tracking", "transports"),
     ),
     "maintenance": (
         *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "runs", "sends"),

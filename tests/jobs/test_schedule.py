@@ -13,10 +13,11 @@ import pytest
 from sqlalchemy import text
 
 from app.clock import now, seconds_to_next_month
-from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
+from tests.support.captured import capture
 from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 
@@ -56,6 +57,16 @@ def test_a_due_event_wakes_the_dispatcher(parts: Alone) -> None:
     assert (parts.waiting(SENDS), parts.waiting(WEBHOOKS)) == (0, 1)
 
 
+def test_what_a_magic_address_simulates_wakes_the_worker(parts: Alone) -> None:
+    capture(parts.tenant, "open@simulator.test", simulates="open", simulate_time=now() + MINUTE)
+    capture(parts.tenant, "click@simulator.test", simulates="click")
+    tick(parts.services, [])
+    assert parts.waiting(AUTOMATIONS) == 0
+    capture(parts.tenant, "open@simulator.test", simulates="open", simulate_time=now())
+    tick(parts.services, [])
+    assert parts.waiting(AUTOMATIONS) == 1
+
+
 def test_two_schedulers_queue_one_wake_up(parts: Alone) -> None:
     parts.add_recipient()
     tick(parts.services, [])
@@ -68,7 +79,7 @@ def test_a_sweep_takes_a_fixed_number_of_statements(parts: Alone) -> None:
         parts.add_recipient(due_time=now() + MINUTE)
     with StatementCounter(parts.services.database.engine) as counted:
         tick(parts.services, [])
-    assert counted.count <= 8
+    assert counted.count <= 9
 
 
 def test_cleaning_is_queued_at_the_start_and_every_hour(parts: Alone) -> None:

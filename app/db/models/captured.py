@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, LargeBinary, UniqueConstraint
+from sqlalchemy import Index, LargeBinary, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
@@ -24,6 +24,12 @@ class CapturedMessage(Base):
         Index("ix_captured_messages_page", "account_id", "captured_time", "id"),
         Index("ix_captured_messages_address", "account_id", "address", "id"),
         Index("ix_captured_messages_time", "captured_time"),
+        Index(
+            "ix_captured_messages_simulate",
+            "simulate_time",
+            postgresql_where=text("simulate_time IS NOT NULL"),
+            sqlite_where=text("simulate_time IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -45,3 +51,7 @@ class CapturedMessage(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
     """The whole mail (RFC 5322), or the text in UTF-8."""
     captured_time: Mapped[datetime]
+    simulates: Mapped[str | None]
+    """What becomes of it, if it went to a magic address (docs/testing.md#magic-addresses)."""
+    simulate_time: Mapped[datetime | None]
+    """When that happens; null once it has."""

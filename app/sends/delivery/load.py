@@ -154,7 +154,10 @@ def _prepare(
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
-    skip = skip_reason(claimed, contact, suppressions, include_unsubscribed=compiled.send.include_unsubscribed)
+    send = compiled.send
+    skip = skip_reason(
+        claimed, contact, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
+    )
     address = delivery_address(claimed, contact) or ""
     is_large = compiled.sizes.is_large(_wildcard_values(claimed, contact))
     return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)

@@ -28,6 +28,7 @@ from app.sends.delivery.not_sent import not_sent
 from app.sends.delivery.passed_on import PassedOn
 from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.router import Router
+from app.sends.delivery.simulated_answers import simulated_delay
 from app.sends.delivery.transport_pool import TransportPool
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
@@ -107,15 +108,7 @@ class SenderWorker:
             if result.untaken and recipient.route.upcoming:
                 return PassedOn(built, slot.transport or DEFAULT, result)
             result = _on_route(result, recipient.route, slot)
-        attempt = AttemptResult(
-            recipient.id,
-            recipient.claimed.attempts,
-            recipient.address,
-            now(),
-            result=result,
-            rendered=built.rendered_bytes,
-            transport=slot.transport,
-        )
+        attempt = _attempt_result(built, result, slot.transport)
         self._write_journal(attempt)
         return attempt
 
@@ -180,6 +173,20 @@ def _span(recipient: PreparedRecipient, slot: ConnectionSlot) -> AbstractContext
         tms__type=recipient.compiled.send.type,
         tms__transport=slot.transport or DEFAULT,
         tms__attempt=recipient.claimed.attempts,
+    )
+
+
+def _attempt_result(built: BuiltMessage, result: DeliveryResult, transport: str | None) -> AttemptResult:
+    recipient = built.recipient
+    return AttemptResult(
+        recipient.id,
+        recipient.claimed.attempts,
+        recipient.address,
+        now(),
+        result=result,
+        rendered=built.rendered_bytes,
+        transport=transport,
+        retry_in=simulated_delay(recipient.claimed, recipient.address) if is_test(recipient) else None,
     )
 
 

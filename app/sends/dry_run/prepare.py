@@ -117,9 +117,10 @@ def _compiled(
     session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
 ) -> CompiledMessage:
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
-    zone = session.connection().execute(select(Account.time_zone).where(Account.id == check.account_id)).scalar_one()
+    of_account = select(Account.time_zone, Account.test_of.is_not(None)).where(Account.id == check.account_id)
+    zone, is_test = session.connection().execute(of_account).one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
-    columns |= {"id": 0, "time_zone": zone, "is_test": False, "hidden_attributes": hidden, "routing_version": None}
+    columns |= {"id": 0, "time_zone": zone, "is_test": is_test, "hidden_attributes": hidden, "routing_version": None}
     send = SendContent(**{field.name: columns[field.name] for field in fields(SendContent)})
     domain = load_domains(session, claimed, [send])[send.id]
     return CompiledMessage(send, _encoded(valid.draft.attachments), domain, _link_ids(valid))
@@ -144,7 +145,8 @@ def _prepared(
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
-    skip = skip_reason(row, contact, suppressions, include_unsubscribed=compiled.send.include_unsubscribed)
+    send = compiled.send
+    skip = skip_reason(row, contact, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test)
     address = delivery_address(row, contact) or ""
     if contact is not None and contact.id == NEW_CONTACT_ID and address:
         is_blocked = AccountAddress.of(row.account_id, ADDRESS_KIND_BY_TYPE[row.type], address) in suppressions.blocked

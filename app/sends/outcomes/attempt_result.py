@@ -26,7 +26,8 @@ class AttemptResult(NamedTuple):
     `attempt` is the number of the attempt, so that a result read from a journal is never mistaken for that of a later
     attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise `result`
     is the transport's answer, and `rendered` how many bytes the message was rendered to. `transport` is the name of the
-    transport that answered; None for the one in the settings (docs/transports.md#named-transports).
+    transport that answered; None for the one in the settings (docs/transports.md#named-transports). `retry_in` is the
+    time in seconds until the next attempt after a deferral, infinite if there is none; None if the retry rules apply.
     """
 
     recipient_id: int
@@ -38,6 +39,7 @@ class AttemptResult(NamedTuple):
     detail: str | None = None
     rendered: int | None = None
     transport: str | None = None
+    retry_in: float | None = None
 
     def line(self) -> bytes:
         """A line for the journal. Only attempts that reached the transport are written there."""
@@ -56,6 +58,7 @@ class AttemptResult(NamedTuple):
             "note": self.result.note,
             "rendered": self.rendered,
             **({"transport": self.transport} if self.transport else {}),
+            **({"retry_in": self.retry_in} if self.retry_in is not None else {}),
         }
         return orjson.dumps(fields) + b"\n"
 
@@ -79,6 +82,7 @@ def parse_line(line: bytes) -> AttemptResult:
             ),
             rendered=fields.get("rendered"),
             transport=fields.get("transport"),
+            retry_in=fields.get("retry_in"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a journal line: {error}") from None

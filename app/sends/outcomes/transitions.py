@@ -19,6 +19,7 @@ after the attempt.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,15 +77,17 @@ class RetryRules:
         """From the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
         return cls(settings.retry_delay, settings.retry_period, settings.uncertain_wait)
 
-    def next_attempt(self, recipient: RecipientRow, moment: datetime) -> datetime | None:
-        """The time of the next attempt; None when the period is over (docs/delivery.md#retries).
+    def next_attempt(self, recipient: RecipientRow, moment: datetime, retry_in: float | None = None) -> datetime | None:
+        """The time of the next attempt; None when the period is over (docs/delivery.md#retries). `retry_in` replaces
+        the delay.
 
         The last attempt falls on the end of the period, however long the delays have grown by then.
         """
         end = recipient.creation_time + timedelta(seconds=self.period)
-        if moment >= end:
+        if moment >= end or retry_in == math.inf:
             return None
-        return min(moment + timedelta(seconds=self.delay(recipient.attempts)), end)
+        delay = self.delay(recipient.attempts) if retry_in is None else retry_in
+        return min(moment + timedelta(seconds=delay), end)
 
     def delay(self, attempts: int) -> float:
         """Seconds after attempt number `attempts`: the first delay, then doubling up to an hour.
@@ -150,7 +153,7 @@ def _uncertain(
 def _deferred(
     recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
 ) -> Transition:
-    due_time = rules.next_attempt(recipient, attempt_result.moment)
+    due_time = rules.next_attempt(recipient, attempt_result.moment, attempt_result.retry_in)
     if due_time is not None:
         return Transition(
             recipient,

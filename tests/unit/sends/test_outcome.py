@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -63,6 +64,14 @@ def test_the_last_attempt_is_at_the_end_of_the_retry_period() -> None:
     assert RetryRules(30, 1000).next_attempt(recipient(8, age=900), MOMENT) == MOMENT + timedelta(seconds=100)
 
 
+def test_a_result_may_say_when_the_next_attempt_is() -> None:
+    """Within the retry period, or never."""
+    rules, deferred = RetryRules(30, 1000), recipient(1, age=900)
+    for retry_in, seconds in ((2.0, 2), (500.0, 100)):
+        assert rules.next_attempt(deferred, MOMENT, retry_in) == MOMENT + timedelta(seconds=seconds)
+    assert rules.next_attempt(deferred, MOMENT, math.inf) is None
+
+
 @pytest.mark.parametrize(("age", "again"), [(999, True), (1000, False), (5000, False)])
 def test_after_the_retry_period_there_is_no_further_attempt(age: float, again: bool) -> None:
     """The period is a setting, by default 24 hours."""
@@ -99,11 +108,13 @@ def test_the_bounce_reason_is_the_class_of_the_failure(status: str | None, reaso
     assert bounce_reason(status) == reason
 
 
-@given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome))
-def test_every_result_can_be_journalled_and_read(reply: str, status: str | None, outcome: Outcome) -> None:
+@given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome), st.none() | st.floats(0, 10**6))
+def test_every_result_can_be_journalled_and_read(
+    reply: str, status: str | None, outcome: Outcome, retry_in: float | None
+) -> None:
     """Whatever the other side replied, after it was cleaned."""
     result = sanitize_result(DeliveryResult(outcome, reply, None))
-    attempt_result = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
+    attempt_result = AttemptResult(7, 2, "ann@example.com", MOMENT, result, retry_in=retry_in)
     line = attempt_result.line()
     assert line.count(b"\n") == 1
     assert parse_line(line) == attempt_result
