@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from email import message_from_bytes, policy
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,10 +18,15 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from app.clock import this_second
+from app.contacts.suppress import block, unsubscribe
+from app.db.models import Domain
 from app.sends.delivery.drain import drain
 from app.tracking.feedback_channels import DRY_RUN
 from tests.support.client import SENDS
-from tests.support.sends import SendsApi, file
+from tests.support.routing import routing_of
+from tests.support.sends import Accepted, SendsApi, file
+from tests.support.servers import short_folder
 from tests.support.tenants import new_email, new_mobile, new_tenant
 
 # What follows a token must be no character of one.
@@ -29,6 +37,10 @@ PIECES = (
     *("%%unsubscribe_link%%|", "%%attachment:a.txt%%|", "<img src='%%attachment:a.txt%%'>", "%%attachment:b.txt%%"),
     *("<a href='https://acme.example/?q=%%code%%'>link</a>", "%%is_active%% %%creation_time%%"),
 )
+GSM = {*"@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./:;<=>?¡ÄÖÑÜ§¿äöñüà^{}\\[~]|€", *ascii_letters, *digits}
+"""The characters of the alphabet of 3GPP TS 23.038, with its extension."""
+IN_TEXTS = ("[{}]", "Grüße", "ж", "long words " * 15)
+TEXTS = st.lists(st.sampled_from([*PIECES, *IN_TEXTS]), max_size=12).map("".join)
 BODIES = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 # Not with a token, which an encoded word would hide.
 SUBJECTS = st.lists(st.sampled_from([one for one in PIECES if "link" not in one and "attachment" not in one])).map(
@@ -45,24 +57,55 @@ def comparable(text: str | None) -> str | None:
     return None if text is None else TOKENS.sub("…", text.replace(DRY_RUN, "…"))
 
 
+@dataclass
+class Sender(SendsApi):
+    """An account with a list and contacts, with a domain that has hosts of its own, and with a transport to name."""
+
+    folder: Path = Path()
+    """Where the named transport writes."""
+    transport: str = ""
+
+    @property
+    def hosted(self) -> str:
+        """The domain with hosts of its own."""
+        return f"hosted.{self.tenant.domain}"
+
+
 @pytest.fixture(scope="module")
-def sender(app: Flask) -> SendsApi:
-    """An account with a list, and with two contacts of different values."""
-    api = SendsApi(new_tenant(app))
-    for name in ("first", "second"):
-        api.tenant.new_contact(api.list_id, email=f"{name}@{api.tenant.domain}", first_name=name, score=len(name))
-    return api
+def sender(app: Flask) -> Iterator[Sender]:
+    """Of the contacts two have different values, and one each is unsubscribed, inactive and blocked."""
+    api = Sender(new_tenant(app))
+    domain = api.tenant.domain
+    for name in ("first", "second", "gone", "inactive", "blocked"):
+        attributes = {"is_active": False} if name == "inactive" else {}
+        api.tenant.new_contact(api.list_id, email=f"{name}@{domain}", first_name=name, score=len(name), **attributes)
+    hosts = {"tracking_host": f"click.{domain}", "return_path_host": f"back.{domain}"}
+    moment = this_second()
+    api.tenant.add(Domain, name=api.hosted, creation_time=moment, verified_time=moment, trusted=True, **hosts)
+    with api.tenant.services.database.write() as transaction:
+        unsubscribe(transaction, api.tenant.id, "email", f"gone@{domain}", api.list_id)
+        block(transaction, api.tenant.id, "email", f"blocked@{domain}", "hard_bounce")
+    with short_folder() as folder, routing_of(api.tenant.services, api.tenant.id) as routing:
+        api.folder, api.transport = folder, routing.transport(f"file://{folder}", allowed=True)
+        yield api
 
 
-def both(sender: SendsApi, body: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str], Path]:
-    """The forecasts of a dry run, and the uuids of the send that follows, which is delivered, with its folder."""
+def both(sender: Sender, body: dict[str, Any]) -> tuple[list[dict[str, Any]], Accepted, Path]:
+    """The forecasts of a dry run, and the send that follows, which is delivered, with the folder of its transport."""
     answer = sender.tenant.api.post(f"{SENDS}?dry_run=true", body)
     assert answer.status_code == 200, answer.text
     accepted = sender.send(body)
     drain(sender.tenant.services)
     settings = sender.tenant.services.settings
     url = settings.email_transport_url if body["type"] == "email" else settings.sms_transport_url
-    return answer.get_json()["_embedded"]["recipients"], accepted.uuids, Path(urlsplit(url).path)
+    folder = sender.folder if body.get("transport") else Path(urlsplit(url).path)
+    return answer.get_json()["_embedded"]["recipients"], accepted, folder
+
+
+def check_skipped(forecast: dict[str, Any], recipient: Any, path: Path) -> None:
+    assert (recipient.state, recipient.reason, forecast["outcome"]) == ("failed", forecast["reason"], "skip")
+    assert not path.exists()
+    assert (forecast["body_html"], forecast["size"]) == (None, None)
 
 
 def raw_headers(mail: bytes) -> list[dict[str, str]]:
@@ -71,10 +114,13 @@ def raw_headers(mail: bytes) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in pairs]
 
 
-def check_mail(forecast: dict[str, Any], path: Path) -> None:
+def check_mail(forecast: dict[str, Any], path: Path, *, is_tracked: bool = False) -> None:
+    """The bodies of a forecast are those before tracking is added, and its size is that of the mail with it."""
     mail = path.read_bytes()
     parsed: Any = message_from_bytes(mail, policy=policy.default)
-    for part, shown in (("plain", forecast["body_text"]), ("html", forecast["body_html"])):
+    assert forecast["outcome"] == "send"
+    assert abs(len(mail) - forecast["size"]) < LENGTH_OF_TOKENS
+    for part, shown in () if is_tracked else (("plain", forecast["body_text"]), ("html", forecast["body_html"])):
         found = parsed.get_body((part,))
         sent = None if found is None else found.get_content().replace("\r\n", "\n").removesuffix("\n")
         expected = shown and shown.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
@@ -89,6 +135,12 @@ def check_mail(forecast: dict[str, Any], path: Path) -> None:
     assert str(parsed["Subject"]).split() == forecast["subject"].split()
 
 
+LENGTH_OF_TOKENS = 8 * 30
+"""By which mails may differ: ids in up to 30 links."""
+OPTIONS = st.fixed_dictionaries(
+    {name: st.booleans() for name in ("track_opens", "track_clicks", "include_unsubscribed")},
+    optional={name: st.just(True) for name in ("named", "hosted", "attached", "copied", "replied")},
+)
 PROPERTY = hypothesis_settings(
     max_examples=25,
     deadline=None,
@@ -100,41 +152,67 @@ PROPERTY = hypothesis_settings(
 
 
 @PROPERTY
-@given(html=BODIES, text=BODIES, subject=SUBJECTS, encoded=st.booleans(), own=st.lists(OWN, min_size=3, max_size=3))
+@given(
+    html=BODIES,
+    text=BODIES,
+    subject=SUBJECTS,
+    encoded=st.booleans(),
+    own=st.lists(OWN, min_size=3, max_size=3),
+    options=OPTIONS,
+)
 def test_what_a_dry_run_rendered_is_the_mail_that_leaves(
-    sender: SendsApi, *, html: str, text: str, subject: str, encoded: bool, own: list[dict[str, str]]
+    sender: Sender,
+    *,
+    html: str,
+    text: str,
+    subject: str,
+    encoded: bool,
+    own: list[dict[str, str]],
+    options: dict[str, bool],
 ) -> None:
     domain = sender.tenant.domain
-    recipients = [
+    skipped = ["inactive", "blocked", *([] if options["include_unsubscribed"] else ["gone"])]
+    recipients: list[dict[str, Any]] = [
         {"email": f"first@{domain}", **own[0], "attachments": [file("a.txt")]},
         {"email": f"second@{domain}", **own[1]},
         {"email": new_email("new"), **own[2]},
+        *({"email": f"{name}@{domain}"} for name in ("gone", "inactive", "blocked")),
     ]
     body = sender.email(
         subject=f"S {subject}",
         body_html=f"{html}!",
         body_text=f"{text}!",
         recipient_data_html_encoded=encoded,
-        track_opens=False,
-        track_clicks=False,
         recipients=recipients,
+        **{name: options[name] for name in ("track_opens", "track_clicks", "include_unsubscribed")},
+        transport=sender.transport if "named" in options else None,
+        from_address=f"hello@{sender.hosted if 'hosted' in options else domain}",
+        attachments=[file("b.txt", content=b"b" * 99)] if "attached" in options else None,
+        bcc_address=f"copies@{domain}" if "copied" in options else None,
+        reply_to=f"Replies@{domain}" if "replied" in options else None,
     )
-    forecasts, uuids, folder = both(sender, body)
-    assert [one["creates_contact"] for one in forecasts] == [False, False, True]
-    for forecast, uuid in zip(forecasts, uuids, strict=True):
+    forecasts, accepted, folder = both(sender, body)
+    assert [one["creates_contact"] for one in forecasts] == [False, False, True, False, False, False]
+    is_tracked = options["track_opens"] or options["track_clicks"]
+    for forecast, recipient in zip(forecasts, accepted.recipients, strict=True):
+        path = folder / f"{recipient.uuid}.eml"
+        if forecast["email"].partition("@")[0] in skipped:
+            check_skipped(forecast, recipient, path)
         # A contact that the send created has a time of its own: the second in which it was created.
-        if "creation_time" not in html + text + subject or not forecast["creates_contact"]:
-            check_mail(forecast, folder / f"{uuid}.eml")
+        elif "creation_time" not in html + text + subject or not forecast["creates_contact"]:
+            check_mail(forecast, path, is_tracked=is_tracked)
 
 
 @PROPERTY
-@given(text=BODIES, own=OWN, opt_out=st.sampled_from(["word", "link", "none"]))
+@given(text=TEXTS, own=OWN, opt_out=st.sampled_from(["word", "link", "none"]))
 def test_what_a_dry_run_rendered_is_the_text_message_that_leaves(
-    sender: SendsApi, text: str, own: dict[str, str], opt_out: str
+    sender: Sender, text: str, own: dict[str, str], opt_out: str
 ) -> None:
     body = sender.sms(body_text=f"STOP {text}", unsubscribe_type=opt_out, recipients=[{"mobile": new_mobile(), **own}])
-    (forecast,), (uuid,), folder = both(sender, body)
-    sent = json.loads((folder / f"{uuid}.json").read_text("utf-8"))
+    (forecast,), accepted, folder = both(sender, body)
+    sent = json.loads((folder / f"{accepted.uuids[0]}.json").read_text("utf-8"))
+    assert (accepted.recipient.state, accepted.recipient.segments) == ("sent", sent["segments"])
+    assert forecast["encoding"] == ("gsm" if set(sent["text"]) <= GSM else "ucs2")
     if "creation_time" not in text:
         assert comparable(sent["text"]) == comparable(forecast["body_text"])
     assert (sent["to"], sent["from"]) == (forecast["mobile"], body["from_address"])
@@ -142,14 +220,14 @@ def test_what_a_dry_run_rendered_is_the_text_message_that_leaves(
     assert forecast["segments"] - sent["segments"] in ({0, 1} if opt_out == "link" or "link" in text else {0})
 
 
-def test_the_size_is_that_of_the_mail_with_attachments_tracking_and_signature(sender: SendsApi) -> None:
+def test_the_size_is_that_of_the_mail_with_attachments_tracking_and_signature(sender: Sender) -> None:
     links = " ".join(f"https://acme.example/{number}" for number in range(10))
     body = sender.email(
         body_html="".join(f"<a href='{link}'>x</a>" for link in links.split()),
         body_text=links,
         attachments=[file("big.bin", "application/octet-stream", b"x" * 50_000)],
     )
-    (forecast,), (uuid,), folder = both(sender, body)
-    sent = len((folder / f"{uuid}.eml").read_bytes())
+    (forecast,), accepted, folder = both(sender, body)
+    sent = len((folder / f"{accepted.uuids[0]}.eml").read_bytes())
     assert forecast["size"] > 65_000
     assert abs(forecast["size"] - sent) < 8 * 23, "ids in 20 tracked links, the pixel and two unsubscribe links"
