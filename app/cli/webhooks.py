@@ -8,6 +8,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.accounts.testing import find_test_account
 from app.cli import webhook_log
 from app.cli.base import (
     Group,
@@ -103,6 +104,7 @@ def show(webhook: str, account: str | None, as_json: bool) -> None:
 @click.option("--secret", help="The signing secret, 32 bytes or more; generated and shown once by default.")
 @event_option
 @lists_option
+@click.option("--test", is_flag=True, help="For the events of test keys, and no others.")
 @account_option
 @json_option
 def create(
@@ -112,6 +114,7 @@ def create(
     secret: str | None,
     events: Sequence[str],
     lists: Sequence[str],
+    test: bool,
     account: str | None,
     as_json: bool,
 ) -> None:
@@ -119,7 +122,8 @@ def create(
     signer = (secret_id or new_key_id([]), secret or new_secret())
     checked = checked_url(services().settings, url)
     with services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
+        owner = find_account(transaction, account)
+        account_id = find_test_account(transaction, owner).id if test else owner.id
         made = create_webhook(transaction, services().settings, account_id, checked, [signer])
         choose_events(transaction, made, events or None, _list_ids(transaction, account_id, lists))
     print_row({"id": made.id, "url": made.url, "secret_id": signer[0], "secret": signer[1]}, as_json)

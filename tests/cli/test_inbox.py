@@ -70,6 +70,12 @@ def test_the_test_account_is_shown_refreshed_and_deleted(
     assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
 
 
+def test_a_webhook_of_tests_belongs_to_the_test_account(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
+    made = cli.json("webhooks", "create", "https://hooks.example/in", "--test")
+    assert [row["id"] for row in bare.json("webhooks", "list", "--account", key["account"])] == [made["id"]]
+    assert cli.json("webhooks", "list") == []
+
+
 def test_deleting_tells_programs_what_it_has_deleted(cli: Cli, key: dict[str, Any]) -> None:
     deleted = cli.json("test-account", "delete", "--yes")
     assert (deleted["name"], deleted["deleted"], deleted["rows"]["keys"]) == (key["account"], True, 1)
