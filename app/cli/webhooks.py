@@ -66,6 +66,7 @@ def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
         "pending_events": pending.get(webhook.id, 0),
         "failures": webhook.failures,
         "dropped_events": webhook.dropped_events,
+        "held": webhook.held_to is not None,
         "next_try": webhook.due_time if webhook.failures else None,
         "creation_time": webhook.creation_time,
     }

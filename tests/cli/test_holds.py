@@ -126,6 +126,7 @@ def test_events_since_the_restore_wait_behind_those_of_the_backup(tenant: Tenant
         transaction.get_one(Webhook, webhook).held_to = second
         transaction.get_one(Webhook, webhook).batch_end = first
     third = rows.add(Event, webhook_id=webhook, payload="{}")
+    assert bare.json("webhooks", "show", url, "--account", tenant.name)["held"] is True
     listed = bare.json("holds", "list", "--account", tenant.name)
     assert [(row["what"], row["of"], row["held"]) for row in listed] == [("events", url, 2)]
     assert bare.json("holds", "drop", "events", "--account", tenant.name, "--yes") == {"dropped": 2, "webhooks": 1}

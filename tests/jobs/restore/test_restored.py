@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from app.backup.take import take_backup
 from app.clock import now
 from app.db.copies.load import ID_GAP
 from app.db.field_indexes import FieldIndex, create_index, index_names
+from app.db.history_ranges import SPAN, begin_range, id_ranges, make_ranges_ahead, range_of_new_ids
 from app.db.models import AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
 from app.events.batches import has_due
 from app.runs.work import advance_due
@@ -23,13 +26,13 @@ from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS
 from tests.jobs.restore.conftest import Installation, Installed, running
 from tests.support.automations import add_automation
-from tests.support.client import SENDS
+from tests.support.client import SENDS, Client
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_tenant
 from tests.unit.transports.mailserver import MailServer
 
 HARD_TEXT = "tab\there, line\nend, carriage\rreturn, back\\slash, \\N, \\t, ünïcödé 🎈, quote ' and \""
-FIRST_LIST = 1
+NEW = {"type": "email", "group_name": "New", "subject": "x", "body_text": "y", "list_id": 1}
 HELD = ("send_queue", "recipient_steps", "webhooks", "automation_runs", "event_rotation")
 """Tables in which restoring holds what would be sent."""
 WAIT = {
@@ -79,7 +82,10 @@ def test_a_restored_backup_sends_nothing_but_what_is_released(
     source = installed(backend, migrated=True)
     tenant, rows = fill(source)
     drain(source.services)
-    queued = dict(zip("bcd", rows.add_send([f"{one}@example.com" for one in "bcd"]), strict=True))
+    begin_month(source)
+    first = post_once(source, tenant)
+    queued = dict(zip("cd", rows.add_send([f"{one}@example.com" for one in "cd"]), strict=True))
+    queued["b"] = id_of(source, first)
     (deferred,) = rows.add_send(["e@example.com"], due_in=3600)
     in_flight, journalled, uncertain = rows.add_send([f"{one}@example.com" for one in "fgh"])
     lease = {"lease_time": now() + timedelta(seconds=90), "attempts": 1}
@@ -107,9 +113,35 @@ def test_a_restored_backup_sends_nothing_but_what_is_released(
         assert target.settings.secret_key == source.settings.secret_key
         check_copied(target, before, journalled)
         check_nothing_is_sent(target, mail_server)
+        assert post_once(target, tenant) == first
         check_holds(target, tenant)
         check_release(target, mail_server, queued, uncertain)
         check_rest(target, tenant, mail_server, run=run, webhook=webhook, deferred=deferred)
+
+
+def id_of(installation: Installation, uuid: str) -> int:
+    """The id of a recipient."""
+    with installation.services.database.read() as session:
+        return session.scalars(select(Recipient.id).where(Recipient.uuid == uuid)).one()
+
+
+def post_once(installation: Installation, tenant: Tenant) -> str:
+    """Sends once, however often it is called: the key of the account and the idempotency key stay valid."""
+    to = {"from_address": f"hello@{tenant.domain}", "recipients": [{"email": "b@example.com"}]}
+    api = Client(installation.app, tenant.tokens["standard"])
+    answer = api.post(SENDS, {**NEW, **to}, headers={"Idempotency-Key": "once"})
+    assert answer.status_code == 202, answer.text
+    return str(answer.get_json()["_embedded"]["recipients"][0]["uuid"])
+
+
+def begin_month(source: Installation) -> None:
+    """On PostgreSQL recipients are in a range then that a new database does not have."""
+    database = source.services.database
+    with database.read() as session:
+        current = range_of_new_ids(session)
+    if current is not None:
+        begin_range(database, current)
+        assert make_ranges_ahead(database) == 1
 
 
 def journal(source: Installation, result: AttemptResult) -> None:
@@ -214,15 +246,20 @@ def check_rest(
         assert session.get_one(Webhook, webhook).held_to is None
         last = session.scalars(select(func.max(Recipient.id))).one()
         assert session.scalars(select(QueueEntry.recipient_id)).all() == [deferred]
-    api = Tenant(target.app, tenant.id, tenant.name, tenant.domain, tenant.tokens).api
-    content = {"from_address": f"hello@{tenant.domain}", "subject": "x", "body_text": "y", "list_id": FIRST_LIST}
-    new = {"type": "email", "group_name": "New", **content, "recipients": [{"email": "new@example.com"}]}
+    api = Client(target.app, tenant.tokens["standard"])
+    new = {**NEW, "from_address": f"hello@{tenant.domain}", "recipients": [{"email": "new@example.com"}]}
     accepted = api.post(SENDS, new)
     assert accepted.status_code == 202, accepted.text
     drain(target.services)
     assert arrived(mail_server).count("new@example.com") == 1
     with target.services.database.read() as session:
-        assert session.scalars(select(func.max(Recipient.id))).one() > last + ID_GAP // 2
+        new = session.scalars(select(func.max(Recipient.id))).one()
+        assert new > last + ID_GAP // 2
+        ranges, current = id_ranges(session), range_of_new_ids(session)
+    if current is not None:
+        # A range that the lost recipients of the next month cannot have been in either, with those made ahead of it.
+        assert (new // SPAN, current.first // SPAN, len(ranges)) == (5, 5, 9)
+        assert make_ranges_ahead(target.services.database) == 0
 
 
 def test_a_backup_of_one_database_can_be_restored_into_the_other(
@@ -246,3 +283,19 @@ def test_a_backup_of_one_database_can_be_restored_into_the_other(
     end.json("restore", second)
     assert end.rows(*HELD) == before
     assert index_names(end.settings.database_url) == [index.name]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backup_shows_one_moment_while_others_write(installed: Installed, file: str, backend: str) -> None:
+    """And nobody waits for it: what is written here is committed before the backup goes on."""
+    source = installed(backend, migrated=True)
+    rows = Rows(source.services, new_tenant(source.app).id)
+    rows.add_send(["before@example.com"])
+
+    def write(_rows: int) -> Callable[[int], None]:
+        rows.add_send(["after@example.com"])
+        return lambda _: None
+
+    manifest = take_backup(source.settings, Path(file), with_secret_key=True, begin=write)
+    assert [manifest.tables[name].rows for name in ("sends", "recipients", "send_queue")] == [1, 1, 1]
+    assert source.json("status")["due"] == 2
