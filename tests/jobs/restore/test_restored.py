@@ -253,12 +253,12 @@ def check_rest(
     drain(target.services)
     assert arrived(mail_server).count("new@example.com") == 1
     with target.services.database.read() as session:
-        new = session.scalars(select(func.max(Recipient.id))).one()
-        assert new > last + ID_GAP // 2
+        newest = session.scalars(select(func.max(Recipient.id))).one()
+        assert newest > last + ID_GAP // 2
         ranges, current = id_ranges(session), range_of_new_ids(session)
     if current is not None:
         # A range that the lost recipients of the next month cannot have been in either, with those made ahead of it.
-        assert (new // SPAN, current.first // SPAN, len(ranges)) == (5, 5, 9)
+        assert (newest // SPAN, current.first // SPAN, len(ranges)) == (5, 5, 9)
         assert make_ranges_ahead(target.services.database) == 0
 
 
