@@ -18,9 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
+from app.http.context import EXTENSION
 from app.http.server import balanced_worker, master
 from app.http.server.limits import MAX_REQUEST_LINE
 from app.infrastructure import logs, metrics, tracing
+from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
 
@@ -56,11 +58,19 @@ class ServiceLogger(Logger):
         log_startup(settings)
 
 
-def post_worker_init(process: object) -> None:
+def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API is ready."""
     balanced_worker.post_worker_init(process)
-    metrics.share(settings)
+    own_database = process.wsgi.extensions[EXTENSION].database
+    metrics.share(settings, own_database)
     tracing.start(settings, "web")
+    process.heartbeat = Heartbeat(own_database, ["api"], lambda: process.turned)
+    process.heartbeat.start()
+
+
+def worker_exit(_server: object, process: balanced_worker.BalancedWorker) -> None:
+    """gunicorn's hook: a process of the API ends."""
+    process.heartbeat.stop()
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"

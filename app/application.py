@@ -11,6 +11,8 @@ from app.http.context import EXTENSION
 from app.http.proxies import behind_proxies
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
+from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.health import Readiness
 from app.services import make_services
 from app.settings import Settings, from_environment
 from app.tracking.recorder import VISITS, Recorder
@@ -29,6 +31,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     services = make_services(settings)
     app.extensions[EXTENSION] = services
     app.extensions[VISITS] = Recorder(services.database)
+    for one in (FiguresReader(services), Readiness(services)):
+        app.extensions[f"{EXTENSION}.{type(one).__name__}"] = one
     app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():

@@ -7,10 +7,12 @@ from flask.views import MethodView
 
 from app.errors import ServiceError
 from app.http.api import PUBLIC, Blueprint
-from app.http.context import client_address, services
+from app.http.context import client_address, extension, services
 from app.http.responses import json_response
-from app.infrastructure import metrics
-from app.maintenance.health import NEEDED, check_parts, failed_parts
+from app.infrastructure.metric_kinds import CONTENT_TYPE
+from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.health import NEEDED, Readiness, failed_parts
+from app.maintenance.scrape import scrape
 
 blp = Blueprint("health", __name__, description="Health and metrics")
 
@@ -33,7 +35,7 @@ class Readyz(MethodView):
     def get(self) -> Response:
         """200 while requests can be accepted: the database takes a write, and its schema fits. `failed` names the
         failing parts; Redis alone causes 503 only if the query has `strict`."""
-        parts = check_parts(services())
+        parts = extension(Readiness).check()
         failed = failed_parts(parts)
         unavailable = bool(set(failed) & set(NEEDED)) or (bool(failed) and "strict" in request.args)
         status = "unavailable" if unavailable else "degraded" if failed else "ok"
@@ -46,10 +48,11 @@ class Metrics(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """The counters of all processes; with METRICS_LOCAL_ONLY only for the loopback address."""
+        """The metrics of this host's processes and of the installation; with METRICS_LOCAL_ONLY only for the loopback
+        address."""
         if services().settings.metrics_local_only and not _is_local():
             raise ServiceError("not_found")
-        return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+        return Response(scrape(services().settings, extension(FiguresReader)), content_type=CONTENT_TYPE)
 
 
 def _is_local() -> bool:

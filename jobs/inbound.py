@@ -12,6 +12,7 @@ import signal
 
 from app.inbound.email.listener import listen
 from app.infrastructure import signs_of_life
+from app.infrastructure.heartbeat import Heartbeat
 from app.services import Services
 from jobs.runtime import process_services
 
@@ -47,10 +48,13 @@ async def _report_until(stop: asyncio.Event) -> None:
 def main() -> None:
     """Ends on SIGTERM and SIGINT; an address that cannot be bound is one line and exit status 1."""
     services = process_services()
+    heartbeat = Heartbeat(services.database, ["inbound"])
+    heartbeat.start()
     try:
         asyncio.run(run(services))
     except OSError as error:
         raise SystemExit(f"INBOUND_LISTEN: cannot listen there: {error.strerror or error}") from None
+    heartbeat.stop()
     services.database.close()
     logger.info("stopped listening")
 

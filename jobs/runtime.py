@@ -39,7 +39,7 @@ def process_services() -> Services:
     made = make_services(settings)
     _await_database(made)
     log_startup(settings)
-    metrics.share(settings)
+    metrics.share(settings, made.database)
     tracing.start(settings, _role())
     memory.tune()
     return made

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
 from app.infrastructure import signs_of_life
+from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.sends.queue_begin import publish_begin
@@ -58,7 +59,8 @@ def tick(
     """One sweep; `queue` and `runs` are the memory of earlier ones. If the database is unavailable, that is logged, and
     the next tick sweeps again."""
     try:
-        _wake_for_work(services, queue or sweeps.SendQueueSweep(), runs or sweeps.RunSweep())
+        with sweeps.measured_sweep("queues"):
+            _wake_for_work(services, queue or sweeps.SendQueueSweep(), runs or sweeps.RunSweep())
     except SQLAlchemyError as error:
         log_failure(logger, "cannot look for work", error)
     for job in table:
@@ -98,8 +100,11 @@ def main() -> None:
     services = process_services()
     Stop(services.stopping).catch_signals()
     logger.info("scheduler started")
+    heartbeat = Heartbeat(services.database, ["scheduler"])
+    heartbeat.start()
     signs_of_life.ready()
     run(services)
+    heartbeat.stop()
     services.database.close()
     logger.info("scheduler stopped")
 

@@ -36,6 +36,7 @@ from app.clock import now
 from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
 from app.infrastructure import signs_of_life
+from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.queueing import JOBS, SENDS
 from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
@@ -192,7 +193,10 @@ def main(arguments: Sequence[str]) -> None:
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)
+    heartbeat = Heartbeat(services.database, queues)
+    heartbeat.start()
     run(services, queues, stop)
+    heartbeat.stop()
     close_sender_worker(services)
     services.database.close()
     logger.info("worker stopped")

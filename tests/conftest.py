@@ -84,6 +84,7 @@ LIMITS = (
     "app.db.poolers.PROBE_SECONDS",
     "app.db.wait_budget.REQUEST",
     "app.launcher.embedded_redis.START_SECONDS",
+    "app.maintenance.figures_reader.WAIT",
     "app.services.WAIT",
 )
 """Seconds after which the service gives up waiting for a database or a Redis."""

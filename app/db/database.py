@@ -12,6 +12,7 @@ import psycopg
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from app.db import wait_budget
 from app.db.circuit_breaker import DatabaseCircuitBreaker
@@ -189,6 +190,14 @@ class Database:
                 # A sample of each index is enough, and keeps the write lock short however large the tables are.
                 connection.exec_driver_sql("PRAGMA analysis_limit=400")
                 connection.exec_driver_sql("ANALYZE")
+
+    @property
+    def pool_state(self) -> tuple[int, int, int]:
+        """Connections in use and idle, and the most that the pool keeps; zeros for a pool without a limit."""
+        pool = self.engine.pool
+        if not isinstance(pool, QueuePool):
+            return 0, 0, 0
+        return pool.checkedout(), pool.checkedin(), pool.size()
 
     def close(self) -> None:
         """Closes all connections, before a fork and at the end of a process."""

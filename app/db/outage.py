@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -92,12 +93,17 @@ class _Outage:
 
 
 outage = _Outage()
+observers: list[Callable[[str], None]] = []
+"""Are told the kind of each failure that is logged: `pool` without a free connection, `unavailable` or `other`."""
 
 
 def log_failure(logger: logging.Logger, what: str, error: SQLAlchemyError, **extra: Any) -> None:
     """Logs a failure: during an outage in one line, with a traceback only for the first failure of the
     process; in any other case with a traceback."""
-    if not is_unavailable(error):
+    kind = "pool" if isinstance(error, NoFreeConnection) else "unavailable" if is_unavailable(error) else "other"
+    for observer in observers:
+        observer(kind)
+    if kind == "other":
         logger.error("%s: %s", what, reason(error), exc_info=error, extra=extra)
     elif outage.note_failure():
         logger.warning("%s: the database is unavailable: %s", what, reason(error), exc_info=error, extra=extra)

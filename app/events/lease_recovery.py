@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, or_, update
 from app.db.database import Transaction
 from app.db.models import Webhook
 from app.infrastructure.liveness import dead_processes, registered_name
+from app.infrastructure.metrics import LEASES_RECOVERED
 from app.services import Services
 from app.settings import Settings
 
@@ -38,6 +39,7 @@ def recover_leases(services: Services) -> None:
         with services.database.write() as transaction:
             released = _release(transaction, leased_by_dead)
     if released:
+        LEASES_RECOVERED.labels("webhooks").inc(released)
         logger.warning("recovered the webhook leases of a dead process", extra={"webhooks": released})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import cast
+from typing import TypeVar, cast
 
 from flask import current_app, g, request
 
@@ -17,12 +17,18 @@ FAULT = "tms.fault"
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
 
+Kind = TypeVar("Kind")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def services() -> Services:
     """The services of this process."""
     return cast("Services", current_app.extensions[EXTENSION])
+
+
+def extension(kind: type[Kind]) -> Kind:
+    """What the application has one of in this process, by its class."""
+    return cast("Kind", current_app.extensions[f"{EXTENSION}.{kind.__name__}"])
 
 
 def principal() -> Principal:

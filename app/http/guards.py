@@ -19,7 +19,7 @@ from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import FAULT, client_address, method_label, services
 from app.http.html_pages import add_security_headers
-from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id
+from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id, route_label
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics, tracing
@@ -134,11 +134,16 @@ def _finish(response: Response) -> Response:
     seconds = time.perf_counter() - g.started
     if not VERSION.fullmatch(first_segment()):
         add_security_headers(response)
-    metrics.REQUESTS.labels(method_label(), response.status_code).inc()
-    metrics.REQUEST_SECONDS.observe(seconds)
+    _count(response.status_code, seconds)
     _log_access(response, seconds)
     g.span.end(http__response__status_code=response.status_code, tms__account_id=_account_id())
     return response
+
+
+def _count(status: int, seconds: float) -> None:
+    route = route_label()
+    metrics.REQUESTS.labels(method_label(), route, status).inc()
+    metrics.REQUEST_SECONDS.labels(route, f"{status // 100}xx").observe(seconds)
 
 
 def _log_access(response: Response, seconds: float) -> None:

@@ -12,6 +12,8 @@ from app.ids import BIGGEST
 
 API = "v1"
 PATH_WORDS = "tms.words"
+UNMATCHED = "unmatched"
+CONVERTER = re.compile(r"<\w+(?:\([^)]*\))?:")
 ID = re.compile(r"[0-9]{1,19}")
 PUBLIC_ID = re.compile(r"[0-9]{1,19}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 UNQUOTED = "/:@!$&'()*+,;=~"
@@ -32,6 +34,11 @@ def collect_path_words(app: Flask) -> None:
     """Collects the fixed segments of all routes, for `loggable_path`."""
     segments = {segment for rule in app.url_map.iter_rules() for segment in rule.rule.split("/")}
     app.extensions[PATH_WORDS] = frozenset(segment for segment in segments if "<" not in segment)
+
+
+def route_label() -> str:
+    """The route, for metrics: there are as many as endpoints, whatever paths clients ask for."""
+    return CONVERTER.sub("<", request.url_rule.rule) if request.url_rule else UNMATCHED
 
 
 def loggable_path() -> str:

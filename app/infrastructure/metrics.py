@@ -1,4 +1,4 @@
-"""Prometheus metrics of all processes of this machine.
+"""Prometheus metrics of all processes of this machine (docs/monitoring/metrics.md).
 
 Each process counts in its own memory and regularly shares its counts with the others
 (app/infrastructure/shared_counts.py); a scrape adds them up.
@@ -6,107 +6,172 @@ Each process counts in its own memory and regularly shares its counts with the o
 
 from __future__ import annotations
 
-import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-# With one of these in the environment the library would count in memory-mapped files, and on a full disk the kernel
-# kills a process that writes to one (SIGBUS).
-for _name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
-    os.environ.pop(_name, None)
+from app.db import outage
+from app.db.database import Database
+from app.infrastructure.metric_kinds import (
+    DEFINITIONS,
+    OWN,
+    Family,
+    Measurement,
+    counter,
+    exposed,
+    gauge,
+    histogram,
+    timestamp,
+)
+from app.infrastructure.shared_counts import LATEST, Counts, Key, SharedCounts, add
+from app.settings import Settings
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402
-from prometheus_client.metrics_core import Metric  # noqa: E402
-from prometheus_client.registry import Collector  # noqa: E402
-
-from app.infrastructure.shared_counts import Counts, Key, SharedCounts  # noqa: E402
-from app.settings import Settings  # noqa: E402
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST
-
-OWN = CollectorRegistry()
-"""The counts of this process."""
-
-REQUESTS = Counter("tms_http_requests", "API requests answered.", ["method", "status"], registry=OWN)
-REQUEST_SECONDS = Histogram(
+REQUESTS = counter("tms_http_requests", "API requests answered.", "method", "route", "status")
+REQUEST_SECONDS = histogram(
     "tms_http_request_seconds",
     "Time to answer an API request.",
+    "route",
+    "status_class",
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
-    registry=OWN,
 )
-OUTCOMES = Counter(
-    "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", ["type", "outcome"], registry=OWN
+ACCEPTED = counter("tms_accepted_recipients", "Recipients accepted.", "account_class", "type")
+HANDOVER = histogram(
+    "tms_handover_seconds",
+    "Time from the acceptance of a message until the relay or gateway has accepted it.",
+    "account_class",
+    "type",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 21_600, 86_400),
 )
-TRANSPORT_OUTCOMES = Counter(
+OUTCOMES = counter(
+    "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", "account_class", "type", "outcome"
+)
+DEFERRALS = counter("tms_deferrals", "Messages put off, by the reason.", "type", "reason")
+TRANSPORT_OUTCOMES = counter(
     "tms_transport_outcomes",
     "Results of delivery attempts by the name of the transport, `default` for the one in the settings.",
-    ["type", "transport", "outcome"],
-    registry=OWN,
+    "type",
+    "transport",
+    "outcome",
 )
-TRANSPORT_FAILOVERS = Counter(
-    "tms_transport_failovers", "Messages that went to the next transport of their route.", ["transport"], registry=OWN
+TRANSPORT_REPLIES = counter(
+    "tms_transport_replies", "Answers of relays and gateways to messages.", "type", "transport", "reply"
 )
-TRANSPORT_BACKOFFS = Counter(
-    "tms_transport_backoffs", "Back-offs of transports of routes.", ["transport"], registry=OWN
+TRANSPORT_CONNECTIONS = counter(
+    "tms_transport_connections", "Connections opened to relays and gateways.", "type", "transport", "result"
 )
-AUTOMATION_STEPS = Counter(
-    "tms_automation_steps", "Steps of automations that runs have passed.", ["result"], registry=OWN
+TRANSPORT_SLOTS = gauge("tms_transport_slots", "Connections that messages use, and may use.", "transport", "state")
+TRANSPORT_SET_ASIDE = gauge("tms_transport_set_aside", "Senders that have set a transport aside.", "transport")
+TRANSPORT_FAILOVERS = counter(
+    "tms_transport_failovers", "Messages that went to the next transport of their route.", "transport"
 )
-AUTOMATION_DELAY = Histogram(
+TRANSPORT_BACKOFFS = counter("tms_transport_backoffs", "Back-offs of transports of routes.", "transport")
+AUTOMATION_STEPS = counter("tms_automation_steps", "Steps of automations that runs have passed.", "result")
+AUTOMATION_DELAY = histogram(
     "tms_automation_delay_seconds",
     "How long after it was due a run of an automation was advanced.",
     buckets=(1, 5, 15, 60, 300, 1800, 3600, 21_600, 86_400),
-    registry=OWN,
 )
-AUTOMATION_ENDS = Counter("tms_automation_runs_ended", "Runs of automations that ended.", ["reason"], registry=OWN)
-WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
-WEBHOOK_OUTAGES = Counter("tms_webhook_outages", "Webhooks that have failed for a day.", registry=OWN)
+AUTOMATION_ENDS = counter("tms_automation_runs_ended", "Runs of automations that ended.", "reason")
+WEBHOOK_TRIES = counter("tms_webhook_tries", "Requests to webhooks by their outcome.", "outcome")
+WEBHOOK_OUTAGES = counter("tms_webhook_outages", "Webhooks that have failed for a day.")
+WAKE_UPS = counter("tms_wake_ups", "Wake-ups of workers.", "queue", "result")
+SWEEPS = counter("tms_sweeps", "The scheduler's looks for work, and the hourly cleaning.", "sweep", "result")
+SWEEP_SECONDS = histogram(
+    "tms_sweep_seconds", "How long a sweep took.", "sweep", buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600)
+)
+SWEEP_TIME = timestamp("tms_sweep_timestamp_seconds", "When the last sweep was done.", "sweep")
+LEASES_RECOVERED = counter("tms_leases_recovered", "Leases of dead processes that were taken over.", "kind")
+DATABASE_CONNECTIONS = gauge("tms_database_connections", "Connections to the database.", "state")
+DATABASE_ERRORS = counter("tms_database_errors", "Work that failed because of the database.", "reason")
+
+outage.observers.append(lambda reason: DATABASE_ERRORS.labels(reason).inc())
 
 _shared: SharedCounts | None = None
+_pools: list[_Pool] = []
 
 
-def share(settings: Settings) -> None:
+def account_class(*, is_test: bool) -> str:
+    """The label of what belongs to an account."""
+    return "test" if is_test else "live"
+
+
+def share(settings: Settings, database: Database | None = None) -> None:
     """Starts sharing counts with the other processes of this machine, until this one ends. Call it once, in a
     long-lived process, after any fork."""
     global _shared  # noqa: PLW0603 - like the counters themselves, one per process
-    _shared = SharedCounts(settings.data_dir / "metrics", own_counts)
+    if database is not None:
+        _pools.append(_Pool(database))
+    _shared = SharedCounts(settings.data_dir / "metrics", own_counts, own_gauges)
     _shared.start()
 
 
+class _Pool:
+    """The connection pool of this process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        DATABASE_CONNECTIONS.add_source(self.measure)
+
+    def measure(self) -> Measurement:
+        in_use, idle, limit = self._database.pool_state
+        return {("in_use",): in_use, ("idle",): idle, ("limit",): limit}
+
+
 def own_counts() -> Counts:
-    """All counts of this process above zero."""
-    samples = (sample for family in OWN.collect() for sample in family.samples)
+    """All counts of this process above zero, and when something last happened."""
+    families = (family for family in OWN.collect() if not _is_gauge(family))
+    samples = (sample for family in families for sample in family.samples)
     return {_key(sample): sample.value for sample in samples if sample.value and _is_count(sample.name)}
 
 
-def exposition() -> bytes:
-    """The metrics of all processes in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(_Sum(_shared.others() if _shared else []))
-    return generate_latest(registry)
+def own_gauges() -> Counts:
+    """What this process measures."""
+    families = (family for family in OWN.collect() if _is_gauge(family))
+    return {_key(sample): sample.value for family in families for sample in family.samples}
 
 
-class _Sum(Collector):
-    """The families of this process with the counts of all processes."""
-
-    def __init__(self, others: Iterable[Counts]) -> None:
-        self._others = list(others)
-
-    def collect(self) -> Iterator[Metric]:
-        for family in OWN.collect():
-            names = {f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_sum", "_count")}
-            summed = {_key(sample): sample.value for sample in family.samples if _is_count(sample.name)}
-            for counts in self._others:
-                for key, value in counts.items():
-                    if key[0] in names:
-                        summed[key] = summed.get(key, 0.0) + value
-            metric = Metric(family.name, family.documentation, family.type)
-            for (name, labels), value in summed.items():
-                metric.add_sample(name, dict(labels), value)
-            yield metric
+def families() -> Iterator[Family]:
+    """The metrics of all processes."""
+    counts, gauges = (_shared.others(), _shared.others_gauges()) if _shared else ((), ())
+    found = _by_name([*counts, *gauges])
+    for family in OWN.collect():
+        summed = {_key(sample): sample.value for sample in family.samples if _is_count(sample.name)}
+        for name in (family.name, *(f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_sum", "_count"))):
+            add(summed, found.get(name, {}))
+        metric = Family(family.name, family.documentation, family.type)
+        for (name, labels), value in summed.items():
+            metric.add_sample(name, dict(labels), value)
+        yield metric
 
 
-def _key(sample: object) -> Key:
-    return sample.name, tuple(sample.labels.items())  # type: ignore[attr-defined]
+def exposition(further: Iterable[Family] = ()) -> bytes:
+    """The metrics of all processes, and further ones, in Prometheus' text format."""
+    return exposed([*families(), *further])
+
+
+def _by_name(all_counts: Iterable[Counts]) -> dict[str, Counts]:
+    """The sums of the counts, without those with labels that their metric does not have in this version."""
+    found: dict[str, Counts] = defaultdict(dict)
+    for counts in all_counts:
+        for key, value in counts.items():
+            if _fits(key):
+                add(found[key[0]], {key: value})
+    return found
+
+
+def _fits(key: Key) -> bool:
+    name = key[0]
+    stem = name if name in DEFINITIONS else name.rpartition("_")[0]
+    labels = {label for label, _ in key[1]} - {"le"}
+    return stem in DEFINITIONS and labels == {*DEFINITIONS[stem].labels}
+
+
+def _is_gauge(family: Family) -> bool:
+    return family.type == "gauge" and not family.name.endswith(LATEST)
+
+
+def _key(sample: Any) -> Key:
+    return sample.name, tuple(sample.labels.items())
 
 
 def _is_count(name: str) -> bool:

@@ -15,6 +15,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from app.infrastructure.circuit_breaker import CircuitBreaker
+from app.infrastructure.metrics import WAKE_UPS
 
 SENDS = "sends"
 WEBHOOKS = "webhooks"
@@ -49,14 +50,19 @@ class WakeUps:
         so that a request does not wait for a server that is down.
         """
         if self._breaker.is_open:
+            WAKE_UPS.labels(queue, "failed").inc()
             return
         try:
-            self._add_unless_waiting(self._queues[queue], JOBS[queue])
+            is_added = self._add_unless_waiting(self._queues[queue], JOBS[queue])
+            WAKE_UPS.labels(queue, "added" if is_added else "waiting").inc()
         except RedisError as error:
             self._breaker.open()
+            WAKE_UPS.labels(queue, "failed").inc()
             logging.getLogger(__name__).warning("no wake-up for %s, a sweep will find the work: %s", queue, error)
 
     @staticmethod
-    def _add_unless_waiting(queue: Queue, function: str) -> None:
-        if queue.count == 0:
-            queue.enqueue_call(function, timeout=NO_TIME_LIMIT)
+    def _add_unless_waiting(queue: Queue, function: str) -> bool:
+        if queue.count:
+            return False
+        queue.enqueue_call(function, timeout=NO_TIME_LIMIT)
+        return True

@@ -2,7 +2,7 @@
 
 A failure costs counts, never a request or a process: a full disk, or a folder that is missing or not writable, is
 logged once and retried a moment later. The file of a dead process is added to `total.json` by the next one that starts,
-so that no count is lost by a restart and files do not accumulate.
+so that no count is lost by a restart and files do not accumulate. Gauges count only while their process runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from app.infrastructure.liveness import (
     SUFFIX,
     create_locked,
     delete_stale_drafts,
+    live_processes,
     lock_if_dead,
     lock_if_free,
     new_process_name,
@@ -36,21 +37,32 @@ Counts = dict[Key, float]
 PERIOD = 0.5
 """Seconds between two checks for new counts."""
 COUNTS = ".counts"
+GAUGES = "gauges"
 TOTAL = "total.json"
+LATEST = "_timestamp_seconds"
+"""The end of the names of those of which the latest counts, and not the sum."""
 MAX_MERGED = 1000
 """Process names kept in the total, so that no file is counted twice: neither by a reader while a file is being added to
 the total, nor when the process that adds it is killed before it deletes the file."""
 
 
-class SharedCounts:
-    """The folder in which the processes of this machine share their counts."""
+def add(summed: Counts, counts: Mapping[Key, float]) -> None:
+    """Adds counts to others."""
+    for key, value in counts.items():
+        before = summed.get(key, 0.0)
+        summed[key] = max(before, value) if key[0].endswith(LATEST) else before + value
 
-    def __init__(self, folder: Path, own: Callable[[], Counts]) -> None:
+
+class SharedCounts:
+    """The folder in which the processes of this machine share their counts, and their gauges."""
+
+    def __init__(self, folder: Path, own: Callable[[], Counts], own_gauges: Callable[[], Counts] = dict) -> None:
         self._folder = folder
         self._own = own
+        self._own_gauges = own_gauges
         self._name: str | None = None
         self._descriptor = -1
-        self._written: Counts = {}
+        self._written: tuple[Counts, Counts] = {}, {}
         self._failing = False
         self._lock = threading.Lock()
 
@@ -70,23 +82,31 @@ class SharedCounts:
     def write(self) -> None:
         """Shares the counts of this process if they have changed. Raises nothing."""
         with self._errors_logged(), self._lock:
-            counts = self._own()
+            shared = self._own(), self._own_gauges()
             if self._name is None:
                 self._join()
-            if counts != self._written:
-                _replace(self._folder / f"{self._name}{COUNTS}", _listed(counts))
-                self._written = counts
+            if shared != self._written:
+                _replace(self._folder / f"{self._name}{COUNTS}", {**_listed(shared[0]), **_listed(shared[1], GAUGES)})
+                self._written = shared
 
     def others(self) -> Iterable[Counts]:
         """The counts of all other processes, including dead ones."""
         found = {path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS}") if path.stem != self._name}
         # Read last: files added to it meanwhile are named in it.
         total = _read(self._folder / TOTAL)
-        folded = set(total.get("folded", ()))
+        folded = _folded(total)
         yield _counts_of(total)
         for name, content in found.items():
             if name not in folded:
                 yield _counts_of(content)
+
+    def others_gauges(self) -> Iterable[Counts]:
+        """The gauges of all other processes that run."""
+        with contextlib.suppress(OSError):
+            for path in live_processes(self._folder):
+                name = path.name.removesuffix(SUFFIX)
+                if name != self._name:
+                    yield _counts_of(_read(self._folder / f"{name}{COUNTS}"), GAUGES)
 
     @contextlib.contextmanager
     def _errors_logged(self) -> Iterator[None]:
@@ -106,7 +126,7 @@ class SharedCounts:
     def _join(self) -> None:
         name = new_process_name()
         self._descriptor = create_locked(self._folder / f"{name}{SUFFIX}")
-        self._name, self._written = name, {}
+        self._name, self._written = name, ({}, {})
 
     def _leave(self) -> None:
         """Called if the file has disappeared with its folder: the next one gets a new name."""
@@ -130,11 +150,10 @@ class SharedCounts:
 
     def _add_to_total(self, names: list[str]) -> None:
         total = _read(self._folder / TOTAL)
-        folded, summed = list(total.get("folded", ())), _counts_of(total)
+        folded, summed = _folded(total), _counts_of(total)
         for name in names:
             if name not in folded:
-                for key, value in _counts_of(_read(self._folder / f"{name}{COUNTS}")).items():
-                    summed[key] = summed.get(key, 0.0) + value
+                add(summed, _counts_of(_read(self._folder / f"{name}{COUNTS}")))
         _replace(self._folder / TOTAL, {**_listed(summed), "folded": [*names, *folded][:MAX_MERGED]})
 
 
@@ -159,16 +178,22 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _listed(counts: Counts) -> dict[str, Any]:
-    return {"counts": [[name, labels, value] for (name, labels), value in counts.items()]}
+def _folded(total: dict[str, Any]) -> list[str]:
+    """The processes whose counts are in the total."""
+    folded = total.get("folded")
+    return folded if isinstance(folded, list) else []
 
 
-def _counts_of(content: dict[str, Any]) -> Counts:
+def _listed(counts: Counts, part: str = "counts") -> dict[str, Any]:
+    return {part: [[name, labels, value] for (name, labels), value in counts.items()]}
+
+
+def _counts_of(content: dict[str, Any], part: str = "counts") -> Counts:
     """The counts in the parsed file; empty if this code has not written it."""
     try:
         return {
-            (name, tuple((label, value) for label, value in labels)): float(count)
-            for name, labels, count in content.get("counts", ())
+            (str(name), tuple((str(label), str(value)) for label, value in labels)): float(count)
+            for name, labels, count in content.get(part, ())
         }
     except (TypeError, ValueError):
         return {}

@@ -29,6 +29,8 @@ class SignsOfLife:
         self._is_watched = bool(watched and self._socket)
         self.seconds = min(SECONDS, watched / 4) if self._is_watched else SECONDS
         """Seconds between two signs."""
+        self.turned = time.monotonic()
+        """When the main loop last turned."""
         self._file: int | None = None
         self._next = 0.0
 
@@ -40,7 +42,7 @@ class SignsOfLife:
 
     def report(self) -> None:
         """Called at each turn of the main loop, by its thread alone; it does something only when a sign is due."""
-        moment = time.monotonic()
+        self.turned = moment = time.monotonic()
         if moment < self._next:
             return
         self._next = moment + self.seconds
@@ -78,3 +80,8 @@ def _watchdog_seconds(environ: Mapping[str, str]) -> float:
 
 _own = SignsOfLife(os.environ)
 keep, report, ready, starting, seconds = _own.keep, _own.report, _own.ready, _own.starting, _own.seconds
+
+
+def turned() -> float:
+    """When the main loop of this process last turned, on the monotonic clock."""
+    return _own.turned

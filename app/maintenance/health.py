@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,19 +19,50 @@ logger = logging.getLogger(__name__)
 
 OK = "ok"
 SILENT = "does not answer"
+UNKNOWN = "unknown"
 NEEDED = ("database", "migrations")
 """Without these no request can be accepted; without Redis all requests can."""
+FRESH = 1.0
+"""Seconds for which the result of a probe is shown again: probes need no key, and each writes to the database."""
+STALE = 10.0
+"""Seconds for which it is shown while another probe is under way."""
+UNPROBED = {"database": SILENT, "migrations": UNKNOWN, "redis": UNKNOWN}
 
 
-def check_parts(services: Services) -> dict[str, str]:
-    """`ok` or the problem of each part. The reason is logged, not returned."""
-    wait_budget.current().shorten(PROBE_SECONDS)
-    return {**_database(services), "redis": _redis(services)}
+class Readiness:
+    """One per process. One probe at a time uses the database and Redis, so that no number of probes can take the
+    threads and connections that requests need."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._parts = UNPROBED
+        self._probed = -STALE
+
+    def check(self) -> dict[str, str]:
+        """`ok` or the problem of each part. The reason is logged, not returned."""
+        if time.monotonic() - self._probed < FRESH:
+            return self._parts
+        has_shown = time.monotonic() - self._probed < STALE
+        if not self._lock.acquire(timeout=0 if has_shown else PROBE_SECONDS):
+            return self._parts if has_shown else UNPROBED
+        try:
+            if time.monotonic() - self._probed >= FRESH:  # else the one before has just ended
+                self._parts = _check_parts(self._services)
+                self._probed = time.monotonic()
+            return self._parts
+        finally:
+            self._lock.release()
 
 
 def failed_parts(parts: dict[str, str]) -> list[str]:
     """The parts with a problem. A newer schema is not a problem."""
-    return [name for name, state in parts.items() if state not in (OK, "unknown", *FITS)]
+    return [name for name, state in parts.items() if state not in (OK, UNKNOWN, *FITS)]
+
+
+def _check_parts(services: Services) -> dict[str, str]:
+    wait_budget.current().shorten(PROBE_SECONDS)
+    return {**_database(services), "redis": _redis(services)}
 
 
 def _database(services: Services) -> dict[str, str]:
@@ -38,7 +71,7 @@ def _database(services: Services) -> dict[str, str]:
             schema = schema_of(session.connection())
     except SQLAlchemyError as error:
         log_failure(logger, "not ready", error)
-        return {"database": SILENT, "migrations": "unknown"}
+        return {"database": SILENT, "migrations": UNKNOWN}
     return {"database": _write(services), "migrations": _migrations(schema)}
 
 
@@ -57,9 +90,13 @@ def _migrations(schema: Schema) -> str:
 
 
 def _redis(services: Services) -> str:
+    """While its circuit breaker is open it is not asked: a request has just waited in vain."""
+    if services.redis_breaker.is_open:
+        return SILENT
     try:
         services.redis.ping()
     except RedisError as error:
+        services.redis_breaker.open()
         logger.warning("Redis does not answer", extra={"error": str(error)})
         return SILENT
     return OK

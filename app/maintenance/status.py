@@ -122,12 +122,12 @@ def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]
         "due": lambda due_time: due_time,
         "in_flight": lambda due_time: due_time,
         "uncertain": lambda due_time: due_time - wait,
-        "events_waiting": _event_time,
+        "events_waiting": event_time,
         "runs_due": lambda due_time: due_time,
     }
 
 
-def _event_time(payload: str) -> datetime | None:
+def event_time(payload: str) -> datetime | None:
     """The time of the event (docs/webhooks.md#events)."""
     timestamp = orjson.loads(payload).get("timestamp")
     return datetime.fromisoformat(timestamp) if timestamp else None

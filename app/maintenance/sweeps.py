@@ -8,6 +8,9 @@ many rows there are.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,6 +54,7 @@ from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated
 from app.infrastructure import signs_of_life
+from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.inbox_limit import delete_beyond_limit
 from app.recipients.conditions import IS_READY, entry_in_state
@@ -79,6 +83,20 @@ HOLDS_NO_PLACE = (
 """Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""
 CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
+
+
+@contextmanager
+def measured_sweep(name: str) -> Iterator[None]:
+    """Counts a sweep, and how long it takes."""
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        SWEEPS.labels(name, "failed").inc()
+        raise
+    SWEEPS.labels(name, "done").inc()
+    SWEEP_SECONDS.labels(name).observe(time.monotonic() - began)
+    SWEEP_TIME.labels(name).set_to_current_time()
 
 
 class SendQueueSweep:
@@ -132,6 +150,11 @@ def clean(services: Services) -> None:
     reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs
     past their retention, captured messages beyond their maximum, expired back-offs, and queue entries whose recipient
     was deleted by hand; rotates the tables of events; updates the planner's statistics."""
+    with measured_sweep("cleaning"):
+        _clean(services)
+
+
+def _clean(services: Services) -> None:
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Sequence
 
@@ -12,11 +13,26 @@ MIN_SECONDS = 0.001
 """A socket with a timeout of 0 would not wait at all."""
 
 
+class _Attempts(threading.local):
+    """How many connections the current thread has opened, and how many attempts have failed."""
+
+    opened = 0
+    failed = 0
+
+
+attempts = _Attempts()
+
+
 def connect(host: str, port: int, seconds: float) -> socket.socket:
     """A connected socket with a timeout of `seconds`, which is also the limit for lookup and connection. Raises
     `OSError`."""
     deadline = time.monotonic() + seconds
-    connected = connect_to_any(host, look_up(host, seconds), port, deadline)
+    try:
+        connected = connect_to_any(host, look_up(host, seconds), port, deadline)
+    except OSError:
+        attempts.failed += 1
+        raise
+    attempts.opened += 1
     connected.settimeout(seconds)
     return connected
 

@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
-        *("recipients", "routing", "services", "tracking", "transports"),
+        *("network", "recipients", "routing", "services", "tracking", "transports"),
     ),
     "runs": (
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
@@ -88,7 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
-    "application": ("cli", "contacts", "http", "inbound", "infrastructure", "services", "tracking"),
+    "application": ("cli", "contacts", "http", "inbound", "infrastructure", "maintenance", "services", "tracking"),
     "": (),
     "tms": ("", "cli"),
 }

@@ -7,9 +7,9 @@ from sqlalchemy import Table
 
 from app.db.models import Base
 
-SHARED = {"accounts", "event_rotation", "transports", "routes", "routing_version"}
-"""`event_rotation` says to which table the events of all accounts are written. Transports and routes are the
-operator's."""
+SHARED = {"accounts", "event_rotation", "transports", "routes", "routing_version", "processes"}
+"""`event_rotation` says to which table the events of all accounts are written. Transports, routes and
+processes are the operator's."""
 
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 

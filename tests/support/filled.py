@@ -17,9 +17,9 @@ FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
     *("domain_backoffs", "event_rotation", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
-    *("routes", "transports", "transport_accounts"),
+    *("routes", "transports", "transport_accounts", "processes"),
 }
-"""Tables whose size is bounded by what people set up, by deferring domains, or by incomplete replies."""
+"""Tables whose size is bounded by what people set up and start, by deferring domains, or by incomplete replies."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
 
 EMAIL = "'p' || n || '@example.com'"

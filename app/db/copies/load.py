@@ -114,8 +114,8 @@ class Loading:
         return self.connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first() is not None  # noqa: S608 - names
 
 
-MADE_BY_MIGRATIONS = {"event_rotation"}
-"""Tables that have rows in a database that nobody has used."""
+MADE_BY_MIGRATIONS = {"event_rotation", "processes"}
+"""Tables that have rows in a database that nobody has used, though processes may have started over it."""
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from app.db.models.imports import ContactImport
 from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
+from app.db.models.processes import RunningProcess
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
 from app.db.models.transports import Route, RoutingVersion, Transport, TransportAccount
@@ -61,6 +62,7 @@ __all__ = [
     "ReplyPart",
     "Route",
     "RoutingVersion",
+    "RunningProcess",
     "Send",
     "SendLink",
     "SmsSender",

@@ -81,6 +81,8 @@ class QueueEntry(Base):
     """No foreign key: checking it would take longer than writing the entry. The cleaning deletes entries whose
     recipient was deleted by hand."""
     account_id: Mapped[AccountId]
+    type: Mapped[str | None]
+    """`email` or `sms`, as its recipient; null: the version before has written the entry."""
     priority: Mapped[str]
     """`high` or `normal`, as its send."""
     state: Mapped[str]

@@ -48,6 +48,8 @@ class BalancedWorker(BufferingWorker):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._deferred_until = 0.0
+        self.turned = time.monotonic()
+        """When its main thread last turned."""
 
     def run(self) -> None:
         self.on_count(0)
@@ -75,6 +77,7 @@ class BalancedWorker(BufferingWorker):
 
     def turn(self, timeout: float) -> None:
         """Ends the delay in time."""
+        self.turned = time.monotonic()
         left = self._deferred_until - time.monotonic()
         super().turn(min(timeout, left) if left > 0 else timeout)
 

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 0.2
 """Seconds between two checks of the deadlines."""
 BEAT_SECONDS = 1.0
-"""Seconds between two heartbeats for gunicorn's master process."""
+"""Seconds between two signs of life for gunicorn's master process."""
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -122,7 +122,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             os.read(descriptor, 4096)
 
     def _beat(self) -> None:
-        """gunicorn's master kills a process without a heartbeat, which stops when no thread polls any longer."""
+        """gunicorn's master kills a process without a sign of life; there is none when no thread polls any longer."""
         now = time.monotonic()
         if now - self._beat_at >= BEAT_SECONDS:
             self._beat_at = now

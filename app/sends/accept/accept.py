@@ -135,7 +135,9 @@ def check_rules(check: SendCheck, saved_message: SavedMessage | None, group: Sen
         raise ServiceError.of(in_catalogue_order(check.errors.errors))
     tracking = TrackingOptions.of(draft, references.account)
     priority = draft.priority or references.account.priority(draft.type)
-    return ValidSend(draft, content, sender, group, contact_list, tracking, priority)
+    return ValidSend(
+        draft, content, sender, group, contact_list, tracking, priority, is_test=bool(references.account.is_test)
+    )
 
 
 def _check_transport(check: SendCheck) -> None:

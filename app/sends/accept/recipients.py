@@ -86,10 +86,11 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: d
     }
 
 
-def queue_entries(priority: Priority, account_id: int, accepted: datetime) -> CompanionRows:
+def queue_entries(type_: MessageType, priority: Priority, account_id: int, accepted: datetime) -> CompanionRows:
     """The entries of all recipients, which are due at once."""
     columns = {
         "account_id": account_id,
+        "type": type_,
         "priority": priority,
         "state": RecipientState.QUEUED.value,
         "due_time": accepted,

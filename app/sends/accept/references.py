@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, select
 from sqlalchemy.orm import Session
@@ -35,6 +36,8 @@ class SendingAccount:
     track_clicks: bool
     email_priority: Priority
     sms_priority: Priority
+    is_test: bool
+    """Whether it is a test account."""
 
     def priority(self, type_: MessageType) -> Priority:
         """The priority of sends of the type that have none."""
@@ -94,11 +97,17 @@ def _is_configured(parameter: str) -> ColumnElement[bool]:
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 
 
+_OF_ACCOUNT: dict[str, Any] = {
+    **{name: getattr(Account, name) for name in SendingAccount.__slots__ if name != "is_test"},
+    "is_test": Account.test_of.is_not(None).label("is_test"),
+}
+
+
 def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
     of_account = and_(List.account_id == Account.id, List.id == bindparam("list_id", type_=BigInteger))
     return PreparedStatement(
         select(
-            *(getattr(Account, name) for name in SendingAccount.__slots__),
+            *(_OF_ACCOUNT[name] for name in SendingAccount.__slots__),
             *(Group.id.label("group_id"), Group.type.label("group_type"), Group.name.label("group_name")),
             _is_configured("from_domain").label("from_configured"),
             _is_configured("bcc_domain").label("bcc_configured"),

@@ -15,6 +15,7 @@ from app.db.database import Transaction
 from app.db.engine import release_after
 from app.db.json_insert import ChildRows
 from app.db.models import Attachment, Recipient, Send, SendLink
+from app.infrastructure import metrics
 from app.lists.fields import ListSpec
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, Priority, SendDraft
@@ -37,6 +38,8 @@ class ValidSend:
     priority: Priority
     automation_id: int | None = None
     """Where a step of an automation sends; the step is the group then."""
+    is_test: bool = False
+    """Whether its account is a test account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def write_send(
             "send_id",
             rows,
             shared_columns(draft, account_id, group_id, accepted),
-            queue_entries(valid.priority, account_id, accepted),
+            queue_entries(draft.type, valid.priority, account_id, accepted),
         ),
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
@@ -80,6 +83,8 @@ def write_send(
         insert_at_commit(transaction, Send, send, families)
     if group.id is not None:
         count_send(transaction, account_id, group.id, recipients=count, send_time=creation_time)
+    accepted_count = metrics.ACCEPTED.labels(metrics.account_class(is_test=valid.is_test), draft.type)
+    transaction.after_commit(lambda: accepted_count.inc(count))
     return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
 
 

@@ -49,6 +49,7 @@ class ClaimedRecipient(NamedTuple):
     values: dict[str, Any]
     reason: str | None
     attempts: int
+    due_time: datetime | None = None
 
 
 def claim(
@@ -94,7 +95,7 @@ def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
         by_account.setdefault(row.recipient[1], []).append(row)
     turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
     ordered = (row for one_each in turns for row in one_each if row is not None)
-    return [ClaimedRecipient._make((*row.recipient, row.attempts)) for row in ordered]
+    return [ClaimedRecipient._make((*row.recipient, row.attempts, row.due_time)) for row in ordered]
 
 
 def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:

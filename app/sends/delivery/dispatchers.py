@@ -27,6 +27,7 @@ from app.sends.delivery.passed_on import PassedOn
 from app.sends.delivery.rate_limit import allowed_now
 from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.sender_worker import SenderWorker
+from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.delivery.transport_pool import TransportPool
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.transports.base import DeliveryResult
@@ -142,7 +143,8 @@ class Dispatchers:
             self._of(pool).enqueue(recipients[:count], _by_id(built))
         self._postpone(pool, recipients[count:])
 
-    def _postpone(self, pool: TransportPool, recipients: Iterable[PreparedRecipient]) -> None:
+    def _postpone(self, pool: TransportPool, recipients: Sequence[PreparedRecipient]) -> None:
+        count_deferred([one.claimed for one in recipients], "transport")
         for recipient in recipients:
             self.postponed[recipient.id] = pool.turns.next(recipient.claimed.account_id, pool.step)
 

@@ -19,6 +19,7 @@ from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact, DomainBackoff, Send
 from app.sends.delivery.claim import ClaimedRecipient, postpone
+from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 
 
@@ -41,6 +42,7 @@ def defer_backed_off(
         rows = by_domain[backoff.account_id, backoff.domain]
         concerned_by = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
         deferred.update(_defer(transaction, worker, backoff, concerned_by))
+    count_deferred([row for row in claimed if row.id in deferred], "domain_backoff")
     return [row for row in claimed if row.id not in deferred]
 
 

@@ -12,7 +12,13 @@ from app.transports.base import DeliveryResult
 def not_sent(recipient: PreparedRecipient, reason: FailReason, detail: str | None = None) -> AttemptResult:
     """The result of a recipient that is skipped, or whose message cannot be sent."""
     return AttemptResult(
-        recipient.id, recipient.claimed.attempts, recipient.address or None, now(), skip=reason, detail=detail
+        recipient.id,
+        recipient.claimed.attempts,
+        recipient.address or None,
+        now(),
+        skip=reason,
+        detail=detail,
+        is_test=recipient.compiled.send.is_test,
     )
 
 

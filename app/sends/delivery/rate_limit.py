@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import SmsSender
+from app.infrastructure.metrics import DEFERRALS
 from app.sends.delivery.compose import PreparedRecipient
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ def rate_limited(
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
         due_times |= _due_times(redis, sender, rates[sender], ids)
+    DEFERRALS.labels("sms", "rate_limit").inc(len(due_times))
     return due_times
 
 

@@ -26,6 +26,7 @@ from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.size_limits import RenderQuota, SizeLimits
+from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.limits import MAX_RECIPIENTS
 
 DELAY = (0.3, 0.6)
@@ -64,9 +65,11 @@ def apply_render_quota(
     allowed = {recipient.id for send_id in large for recipient in _allowed(by_send[send_id], rows[send_id], limits)}
     allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
     due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
+    others = [recipient for recipient in recipients if recipient.id not in allowed]
+    count_deferred([recipient.claimed for recipient in others], "render_quota")
     return (
         [recipient for recipient in recipients if recipient.id in allowed],
-        {recipient.id: due_time for recipient in recipients if recipient.id not in allowed},
+        {recipient.id: due_time for recipient in others},
     )
 
 

@@ -29,6 +29,7 @@ from app.sends.delivery.passed_on import PassedOn
 from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.simulated_answers import simulated_delay
+from app.sends.delivery.transmission_counts import Transmission
 from app.sends.delivery.transport_pool import TransportPool
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
@@ -90,7 +91,7 @@ class SenderWorker:
         logs.request_id.set(recipient.compiled.send.request_id)
         if isinstance(built.message, Unsendable):
             return not_sent(recipient, built.message.reason, str(built.message))
-        start, other = time.monotonic(), list[float]()
+        transmission, other = Transmission(), list[float]()
         try:
             with _span(recipient, slot) as open_span:
                 answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
@@ -103,7 +104,8 @@ class SenderWorker:
         if built.copy and result.outcome is Outcome.ACCEPTED:
             with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, built.copy))
             result = redact_reply(sanitize_result(with_copy), slot.redaction or self._redaction)
-        slot.seconds = time.monotonic() - start - sum(other)
+        slot.seconds = time.monotonic() - transmission.started - sum(other)
+        transmission.count(recipient, slot.transport or DEFAULT, result)
         if recipient.route is not None:
             if result.untaken and recipient.route.upcoming:
                 return PassedOn(built, slot.transport or DEFAULT, result)
@@ -187,6 +189,7 @@ def _attempt_result(built: BuiltMessage, result: DeliveryResult, transport: str 
         rendered=built.rendered_bytes,
         transport=transport,
         retry_in=simulated_delay(recipient.claimed, recipient.address) if is_test(recipient) else None,
+        is_test=is_test(recipient),
     )
 
 

@@ -10,7 +10,8 @@ import queue
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from app.infrastructure.metrics import TRANSPORT_BACKOFFS
+from app.infrastructure.metric_kinds import Measurement
+from app.infrastructure.metrics import TRANSPORT_BACKOFFS, TRANSPORT_SET_ASIDE, TRANSPORT_SLOTS
 from app.sends.delivery.connection_slots import ConnectionSlot
 from app.sends.delivery.turns import Turns
 from app.transports.availability import Availability
@@ -39,6 +40,19 @@ class TransportPool:
         self._slots: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
         for _ in range(connections):
             self._slots.put(make_slot())
+        self._is_closed = False
+        TRANSPORT_SLOTS.add_source(self.slots_measured)
+        TRANSPORT_SET_ASIDE.add_source(self.set_aside_measured)
+
+    def slots_measured(self) -> Measurement:
+        """For the gauge of connections."""
+        if self._is_closed:
+            return {}
+        return {(self.name, "in_use"): self.connections - self._slots.qsize(), (self.name, "all"): self.connections}
+
+    def set_aside_measured(self) -> Measurement:
+        """For the gauge of transports that this process sends nothing to now."""
+        return {} if self._is_closed else {(self.name,): float(self.availability.is_backed_off)}
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[ConnectionSlot]:
@@ -71,6 +85,7 @@ class TransportPool:
 
     def close(self) -> None:
         """Closes threads and connections; waits for messages in flight."""
+        self._is_closed = True
         self.executor.shutdown()
         for _ in range(self.connections):
             self._slots.get().close()

@@ -28,6 +28,7 @@ class AttemptResult(NamedTuple):
     is the transport's answer, and `rendered` how many bytes the message was rendered to. `transport` is the name of the
     transport that answered; None for the one in the settings (docs/transports.md#named-transports). `retry_in` is the
     time in seconds until the next attempt after a deferral, infinite if there is none; None if the retry rules apply.
+    `is_test` is whether the account is a test account.
     """
 
     recipient_id: int
@@ -40,6 +41,7 @@ class AttemptResult(NamedTuple):
     rendered: int | None = None
     transport: str | None = None
     retry_in: float | None = None
+    is_test: bool = False
 
     def line(self) -> bytes:
         """A line for the journal. Only attempts that reached the transport are written there."""
@@ -59,6 +61,7 @@ class AttemptResult(NamedTuple):
             "rendered": self.rendered,
             **({"transport": self.transport} if self.transport else {}),
             **({"retry_in": self.retry_in} if self.retry_in is not None else {}),
+            **({"is_test": True} if self.is_test else {}),
         }
         return orjson.dumps(fields) + b"\n"
 
@@ -83,6 +86,7 @@ def parse_line(line: bytes) -> AttemptResult:
             rendered=fields.get("rendered"),
             transport=fields.get("transport"),
             retry_in=fields.get("retry_in"),
+            is_test=bool(fields.get("is_test")),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a journal line: {error}") from None

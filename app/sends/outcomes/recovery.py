@@ -15,6 +15,7 @@ from sqlalchemy import or_, select
 
 from app.clock import now
 from app.db.models import QueueEntry
+from app.infrastructure.metrics import LEASES_RECOVERED
 from app.recipients.conditions import IS_SENDING
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
@@ -53,11 +54,13 @@ def _replay(services: Services, journal: FoundJournal) -> None:
     while batch := list(itertools.islice(results, BATCH_SIZE)):
         written = write_bisecting(services.database, journal.worker, batch, rules)
         if written:
+            LEASES_RECOVERED.labels("recipients").inc(written)
             logger.warning("recovered from the journal of a dead worker", extra={"recipients": written})
 
 
 def _requeue_all(services: Services, dead: Collection[str]) -> None:
     while requeued := _requeue_batch(services, dead):
+        LEASES_RECOVERED.labels("recipients").inc(requeued)
         logger.warning("requeued rows of a dead worker", extra={"recipients": requeued})
 
 

@@ -62,6 +62,7 @@ def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetim
     values = {
         "recipient_id": recipient.id,
         "account_id": recipient.account_id,
+        "type": recipient.type,
         "priority": select(Send.priority).where(Send.id == recipient.send_id).scalar_subquery(),
         "state": RecipientState.QUEUED,
         "due_time": moment,

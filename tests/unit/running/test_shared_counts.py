@@ -17,7 +17,7 @@ import pytest
 from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
 from tests.support.servers import wait_until
 
-SENT = ("tms_recipient_outcomes_total", (("type", "email"), ("outcome", "sent")))
+SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
 COUNTING = """
 import pathlib, sys
 from app.infrastructure import metrics
@@ -32,7 +32,7 @@ for line in sys.stdin:
         shown = metrics.exposition().decode().splitlines()
         print(*[line for line in shown if line.startswith("tms_recipient_outcomes_total")], flush=True)
     else:
-        metrics.OUTCOMES.labels("email", "sent").inc(int(line))
+        metrics.OUTCOMES.labels("live", "email", "sent").inc(int(line))
         print("counted", flush=True)
 """
 
@@ -97,7 +97,7 @@ def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start)
     one.ask("3")
     two.ask("4")
     one.ask("write")
-    assert two.ask("show") == 'tms_recipient_outcomes_total{outcome="sent",type="email"} 7.0'
+    assert two.ask("show") == 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"} 7.0'
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
 

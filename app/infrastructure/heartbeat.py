@@ -1,0 +1,100 @@
+"""Heartbeats: the record in the database that a process runs, and when its main loop last turned
+(docs/monitoring/metrics.md#heartbeats).
+
+In the database, because Redis may vanish and other hosts cannot see the files of this one. That a loop turns is known
+by its signs of life (app/infrastructure/signs_of_life.py). One row for each process, written every `PERIOD` seconds by a thread of its own, so that neither a request nor a message waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.clock import now
+from app.db import wait_budget
+from app.db.database import Database
+from app.db.models import RunningProcess
+from app.distribution import VERSION
+from app.infrastructure import signs_of_life
+from app.infrastructure.liveness import new_process_name
+
+PERIOD = 15.0
+"""Seconds between two heartbeats."""
+SILENT = timedelta(seconds=signs_of_life.STALE_SECONDS)
+"""A process is silent when its main loop has not turned for so long."""
+EXPIRED = timedelta(minutes=10)
+"""The rows of processes that have been silent for so long are deleted."""
+WAIT = 5.0
+"""Seconds that writing one may wait for the database: the next one comes soon."""
+STOP_SECONDS = 1.0
+"""Seconds that a process which stops waits for its row to be deleted."""
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """That of this process. `roles` are what it does: the queues of a worker, or `api`, `scheduler`, `inbound`."""
+
+    def __init__(
+        self, database: Database, roles: Sequence[str], turned: Callable[[], float] = signs_of_life.turned
+    ) -> None:
+        self._database = database
+        self._turned = turned
+        self._row: dict[str, Any] = {
+            "name": new_process_name(),
+            "roles": ",".join(roles),
+            "host": socket.gethostname(),
+            "version": VERSION,
+            "start_time": now(),
+        }
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread, which deletes the row. Waits for that only for a moment: it is deleted by others in time."""
+        self._stopped.set()
+        self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._try(self.write)
+            self._stopped.wait(PERIOD)
+        self._try(self.delete)
+
+    @staticmethod
+    def _try(action: Any) -> None:
+        try:
+            with wait_budget.limit_waits(WAIT):
+                action()
+        except SQLAlchemyError as error:
+            logger.debug("no heartbeat for now: %s", error)  # whoever works logs that the database is away
+        except Exception:
+            logger.exception("no heartbeat for now")
+
+    def write(self) -> None:
+        """Writes one, and deletes the rows of processes that are gone. Raises `SQLAlchemyError`."""
+        seen_time = now() - timedelta(seconds=time.monotonic() - self._turned())
+        with self._database.write() as transaction:
+            connection = transaction.connection()
+            own = update(RunningProcess).where(RunningProcess.name == self._row["name"])
+            if not connection.execute(own.values(seen_time=seen_time)).rowcount:
+                connection.execute(insert(RunningProcess).values(**self._row, seen_time=seen_time))
+            connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRED))
+
+    def delete(self) -> None:
+        """Deletes the row. Raises `SQLAlchemyError`."""
+        with self._database.write() as transaction:
+            own = delete(RunningProcess).where(RunningProcess.name == self._row["name"])
+            transaction.connection().execute(own)

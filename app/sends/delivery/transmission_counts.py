@@ -1,0 +1,71 @@
+"""Counts for Prometheus of what a sender does with messages (docs/monitoring/metrics.md#all-metrics)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from app.clock import now
+from app.infrastructure.metrics import (
+    DEFERRALS,
+    HANDOVER,
+    TRANSPORT_CONNECTIONS,
+    TRANSPORT_REPLIES,
+    account_class,
+)
+from app.network.connections import attempts
+from app.sends.delivery.claim import ClaimedRecipient
+from app.sends.delivery.compose import PreparedRecipient
+from app.transports.base import DeliveryResult, Outcome
+
+NETWORK = "4.4."
+"""Begins the status codes of deferrals by the network (RFC 3463)."""
+
+
+class Transmission:
+    """What one transmission opens, from its beginning to its answer, in one thread."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self._opened, self._failed = attempts.opened, attempts.failed
+
+    def count(self, recipient: PreparedRecipient, transport: str, result: DeliveryResult) -> None:
+        """Counts the answer of a relay or gateway, and the connections that it took; a captured message has neither."""
+        type_, send = recipient.claimed.type, recipient.compiled.send
+        if result.outcome is Outcome.ACCEPTED:
+            seconds = (now() - accepted_time(recipient.claimed, send.creation_time)).total_seconds()
+            HANDOVER.labels(account_class(is_test=send.is_test), type_).observe(max(0.0, seconds))
+        if send.is_test:
+            return
+        TRANSPORT_REPLIES.labels(type_, transport, reply_class(result)).inc()
+        for name, number in (("opened", attempts.opened - self._opened), ("failed", attempts.failed - self._failed)):
+            if number:
+                TRANSPORT_CONNECTIONS.labels(type_, transport, name).inc(number)
+
+
+def accepted_time(claimed: ClaimedRecipient, creation_time: datetime) -> datetime:
+    """When the message was accepted: the first due time, in whose second it was created, and later that second."""
+    due_time = claimed.due_time
+    return due_time if due_time and due_time.replace(microsecond=0) == creation_time else creation_time
+
+
+def reply_class(result: DeliveryResult) -> str:
+    """The class of a reply: `accepted`, `temporary`, `permanent`, or `none` without one."""
+    match result.outcome:
+        case Outcome.ACCEPTED:
+            return "accepted"
+        case Outcome.REFUSED:
+            return "permanent"
+        case Outcome.UNCERTAIN:
+            return "none"
+    is_reply = result.reply[:3].isdigit()
+    is_lost = (result.status or "").startswith(NETWORK) or result.reply.startswith("no ")
+    return "none" if is_lost and not is_reply else "temporary"
+
+
+def count_deferred(recipients: Iterable[ClaimedRecipient], reason: str) -> None:
+    """Counts recipients that are put off without an attempt."""
+    for type_, number in Counter(recipient.type for recipient in recipients).items():
+        DEFERRALS.labels(type_, reason).inc(number)

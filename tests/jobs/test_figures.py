@@ -1,0 +1,271 @@
+"""What a scrape shows of an installation, on both databases: its figures, and messages on their way, those of test
+accounts apart (docs/monitoring/metrics.md)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert, select, update
+
+from app.accounts.testing import refreshed_test_account
+from app.clock import now, timestamp
+from app.db.models import Account, Event, List, QueueEntry, RunningProcess, Webhook
+from app.infrastructure import heartbeat
+from app.infrastructure.heartbeat import Heartbeat
+from app.maintenance import figures_reader
+from app.maintenance.figures import WORST
+from app.maintenance.figures_reader import FiguresReader
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_sender_worker
+from tests.conftest import BACKENDS
+from tests.jobs.running import Alone, alone
+from tests.support.plans import StatementRecorder
+from tests.support.scraped import Scraped, samples, scrape, value
+from tests.support.sends import SendsApi, rows_of
+from tests.support.servers import PATIENCE, wait_until
+from tests.support.tenants import Tenant, add_key, new_tenant
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+QUEUE, OLDEST = "tms_queue_entries", "tms_queue_oldest_seconds"
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def installation(request: pytest.FixtureRequest) -> Iterator[Alone]:
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as services:
+        yield services
+        close_sender_worker(services.services)
+
+
+@pytest.fixture
+def one(installation: Alone) -> Alone:
+    """An installation in which nothing is to be done, and no process has a heartbeat."""
+    with installation.services.database.write() as transaction:
+        for model in (QueueEntry, Event, Webhook, RunningProcess):
+            transaction.execute(delete(model))
+    return installation
+
+
+def queue(one: Alone, name: str = QUEUE) -> dict[tuple[str, ...], float]:
+    """The figures of the queue that are not 0."""
+    found = samples(scrape(one.tenant.app), name)
+    labels = ("account_class", "type", "state")
+    return {tuple(dict(key[1])[label] for label in labels): number for key, number in found.items() if number}
+
+
+def set_entries(one: Alone, **values: Any) -> None:
+    with one.services.database.write() as transaction:
+        transaction.execute(update(QueueEntry).values(**values))
+
+
+def test_the_queue_is_counted_by_account_class_type_and_state(one: Alone) -> None:
+    assert queue(one) == {}
+    one.add_recipient(due_time=now() - HOUR, type="sms")
+    one.add_recipient(due_time=now() - MINUTE)
+    one.add_recipient(due_time=now() + HOUR)
+    one.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() + HOUR, worker="w")
+    one.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() - MINUTE, worker="w")
+    one.add_recipient(state="uncertain", due_time=now() + MINUTE)
+    live = new_tenant(one.tenant.app)
+    test = Alone(one.services, one.redis, new_tenant(one.tenant.app, test_of=live.id))
+    test.add_recipient(due_time=now() - HOUR)
+    states = ("due", "deferred", "in_flight", "abandoned", "uncertain")
+    assert queue(one) == {
+        ("live", "sms", "due"): 1,
+        **{("live", "email", state): 1 for state in states},
+        ("test", "email", "due"): 1,
+    }
+    oldest = queue(one, OLDEST)
+    assert oldest["live", "sms", "due"] >= 3600
+    assert 60 <= oldest["live", "email", "due"] < oldest["live", "sms", "due"]
+    assert oldest["live", "email", "uncertain"] >= one.services.settings.uncertain_wait - 60
+    assert ("live", "email", "deferred") not in oldest
+
+
+def test_an_entry_without_a_type_is_counted_by_its_recipient(one: Alone) -> None:
+    """The release before writes none; this one does."""
+    one.add_recipient(type="sms")
+    with one.services.database.read() as session:
+        assert session.scalars(select(QueueEntry.type)).all() == [None]
+    assert queue(one) == {("live", "sms", "due"): 1}
+    set_entries(one, type="email")
+    assert queue(one) == {("live", "email", "due"): 1}
+
+
+def test_webhooks_are_shown_one_by_one_up_to_a_number(one: Alone) -> None:
+    moment = now()
+    ids = [
+        one.tenant.add(Webhook, url=f"https://{n}.example/", creation_time=moment, due_time=moment) for n in range(12)
+    ]
+    for number, webhook_id in enumerate(ids[1:], 1):
+        payload = f'{{"timestamp": "{timestamp(moment - number * HOUR)}"}}'
+        one.tenant.add_all(Event, [{"webhook_id": webhook_id, "payload": payload} for _ in range(number)])
+    with one.services.database.write() as transaction:
+        transaction.execute(update(Webhook).where(Webhook.id == ids[5]).values(failures=1, lease_time=now()))
+    found = scrape(one.tenant.app)
+    states = {state: value(found, "tms_webhooks", state=state) for state in ("all", "behind", "failing", "in_flight")}
+    assert states == {"all": 12, "behind": 11, "failing": 1, "in_flight": 1}
+    assert value(found, "tms_events_waiting") == sum(range(12))
+    assert value(found, "tms_events_oldest_seconds") >= 11 * 3600
+    shown = samples(found, "tms_webhook_events_waiting")
+    assert {dict(key[1])["webhook"]: number for key, number in shown.items()} == {
+        str(ids[number]): number for number in range(12 - WORST, 12)
+    }
+    assert len(samples(found, "tms_webhook_oldest_seconds")) == WORST
+
+
+def process(one: Alone, name: str, roles: str, age: timedelta) -> None:
+    row = {"name": name, "roles": roles, "host": "a", "version": "1", "start_time": now(), "seen_time": now() - age}
+    with one.services.database.write() as transaction:
+        transaction.execute(insert(RunningProcess).values(row))
+
+
+def names(one: Alone) -> set[str]:
+    with one.services.database.read() as session:
+        return set(session.scalars(select(RunningProcess.name)))
+
+
+def test_processes_are_live_silent_and_gone_by_their_heartbeats(one: Alone) -> None:
+    process(one, "live", "webhooks,maintenance", timedelta(0))
+    process(one, "silent", "webhooks", 3 * MINUTE)
+    process(one, "gone", "sends", heartbeat.EXPIRED)
+    beating = Heartbeat(one.services.database, ["scheduler"], time.monotonic)
+    beating.write()
+    beating.write()
+    assert len(names(one)) == 3
+    found = scrape(one.tenant.app)
+    numbers = {key[1]: number for key, number in samples(found, "tms_processes").items() if number}
+    assert numbers == {
+        frozenset({("role", role), ("state", state)}): 1
+        for role, state in (
+            ("webhooks", "live"),
+            ("webhooks", "silent"),
+            ("maintenance", "live"),
+            ("scheduler", "live"),
+        )
+    }
+    assert value(found, "tms_processes", role="sends", state="live") == 0
+    assert value(found, "tms_process_heartbeat_age_seconds", role="webhooks", host="a") < 180
+    beating.delete()
+    assert names(one) == {"live", "silent"}
+
+
+def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(one: Alone) -> None:
+    """Not as the last time that its thread wrote it: a process that hangs falls silent."""
+    beating = Heartbeat(one.services.database, ["sends"], lambda: time.monotonic() - 300)
+    beating.write()
+    found = scrape(one.tenant.app)
+    assert value(found, "tms_processes", role="sends", state="silent") == 1
+    assert value(found, "tms_processes", role="sends", state="live") == 0
+    (age,) = samples(found, "tms_process_heartbeat_age_seconds").values()
+    assert age >= 300
+
+
+def test_a_heartbeat_is_written_by_its_thread_and_deleted_at_an_orderly_end(
+    one: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "STOP_SECONDS", PATIENCE)
+    before = names(one)
+    beating = Heartbeat(one.services.database, ["inbound"])
+    beating.start()
+    wait_until(lambda: len(names(one)) == len(before) + 1, "it is written")
+    beating.stop()
+    assert names(one) == before
+
+
+def test_figures_read_no_history(one: Alone) -> None:
+    """Of recipients only the type of entries that have none: their number does not matter to a scrape."""
+    one.add_recipient()
+    set_entries(one, type="email")
+    with StatementRecorder(one.services.database.engine) as recorder:
+        scrape(one.tenant.app)
+    read = " ".join(recorder.statements).replace("FROM recipients \nWHERE recipients.id = send_queue.recipient_id", "")
+    assert "send_queue" in read
+    assert [table for table in ("recipients", "recipient_steps", "sends", "contacts") if f"FROM {table}" in read] == []
+    assert len(recorder.statements) < 20
+
+
+def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
+    one: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not again before they are worth it: a reading of a second is repeated after a hundred."""
+    monkeypatch.setattr(figures_reader, "WAIT", 0.0)
+    reader, gate, readings = FiguresReader(one.services), threading.Event(), list[str]()
+
+    def hanging(session: Any, uncertain_wait: float) -> dict[str, Any]:
+        readings.append(threading.current_thread().name)
+        gate.wait(PATIENCE)
+        return {}
+
+    monkeypatch.setattr(figures_reader, "read_figures", hanging)
+    assert [reader.latest() for _ in range(5)] == [None] * 5
+    gate.set()
+    wait_until(lambda: reader._running is None, "it ends")
+    found = [reader.latest() for _ in range(5)]
+    assert [reading is not None and reading.database_up for reading in found] == [True] * 5
+    assert readings == ["figures"]
+
+
+def test_account(tenant: Tenant) -> Tenant:
+    """The test account of this one."""
+    with tenant.services.database.write() as transaction:
+        found = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
+        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
+    made.tokens["standard"] = add_key(made, "standard")
+    return made
+
+
+test_account.__test__ = False  # type: ignore[attr-defined]
+
+COUNTED = {
+    "tms_accepted_recipients_total": {},
+    "tms_handover_seconds_count": {},
+    "tms_recipient_outcomes_total": {"outcome": "sent"},
+}
+
+
+def counted(scraped: Scraped, account_class: str) -> dict[str, float]:
+    """The counts of mails of that class."""
+    labels = {"type": "email", "account_class": account_class}
+    return {name: value(scraped, name, **labels, **further) for name, further in COUNTED.items()}
+
+
+def difference(before: Scraped, after: Scraped, account_class: str) -> dict[str, float]:
+    first, second = counted(before, account_class), counted(after, account_class)
+    return {name: second[name] - first[name] for name in COUNTED}
+
+
+def of_transport(scraped: Scraped) -> float:
+    return value(scraped, "tms_transport_replies_total", type="email", transport="default", reply="accepted")
+
+
+def test_a_mail_is_counted_from_its_acceptance_to_its_outcome(one: Alone) -> None:
+    app, tenant = one.tenant.app, new_tenant(one.tenant.app)
+    sends = SendsApi(tenant)
+    before = scrape(app)
+    sends.send(sends.email())
+    drain(tenant.services)
+    after = scrape(app)
+    assert difference(before, after, "live") == dict.fromkeys(COUNTED, 1)
+    assert counted(after, "test") == counted(before, "test")
+    assert of_transport(after) - of_transport(before) == 1
+
+
+def test_messages_of_test_accounts_are_counted_apart_and_by_no_transport(one: Alone) -> None:
+    app, tenant = one.tenant.app, new_tenant(one.tenant.app)
+    live = SendsApi(tenant)
+    assert live.list_id
+    test = test_account(tenant)
+    (copy,) = rows_of(test, List, copy_of=live.list_id)
+    before = scrape(app)
+    SendsApi(test).send(live.email(list_id=copy.id))
+    drain(tenant.services)
+    after = scrape(app)
+    assert difference(before, after, "test") == dict.fromkeys(COUNTED, 1)
+    assert counted(after, "live") == counted(before, "live")
+    assert of_transport(after) == of_transport(before)

@@ -1,0 +1,44 @@
+"""Metrics as a scrape shows them."""
+
+from __future__ import annotations
+
+import re
+
+from flask import Flask
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.http.context import EXTENSION
+from app.maintenance.figures_reader import FiguresReader
+from tests.support.client import Client
+
+Scraped = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def parsed(text: str) -> Scraped:
+    """The samples by name and labels."""
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+
+
+def scrape(app: Flask) -> Scraped:
+    """What `/metrics` shows now, with new figures."""
+    renew(app)
+    answer = Client(app).get("/metrics")
+    assert answer.status_code == 200
+    return parsed(answer.text)
+
+
+def renew(app: Flask) -> None:
+    """Makes the next scrape read the figures, however recently they were read."""
+    reader: FiguresReader = app.extensions[f"{EXTENSION}.{FiguresReader.__name__}"]
+    reader._due = 0.0
+
+
+def value(scraped: Scraped, name: str, **labels: str) -> float:
+    """That of one sample; 0 if it is not there."""
+    return scraped.get((name, frozenset(labels.items())), 0.0)
+
+
+def samples(scraped: Scraped, pattern: str) -> Scraped:
+    """Those whose names fit."""
+    return {key: number for key, number in scraped.items() if re.fullmatch(pattern, key[0])}
