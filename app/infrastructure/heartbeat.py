@@ -2,7 +2,8 @@
 (docs/monitoring/metrics.md#heartbeats).
 
 In the database, because Redis may vanish and other hosts cannot see the files of this one. That a loop turns is known
-by its signs of life (app/infrastructure/signs_of_life.py). One row for each process, written every `PERIOD` seconds by a thread of its own, so that neither a request nor a message waits for it.
+by its signs of life (app/infrastructure/signs_of_life.py). One row for each process, written every `PERIOD` seconds by
+a thread of its own, so that neither a request nor a message waits for it.
 """
 
 from __future__ import annotations

@@ -162,17 +162,29 @@ def test_no_process_starts_with_a_schema_of_another_version(
     assert {process.returncode for process in started} == {1}
 
 
-def test_metrics_count_requests_by_method_and_status(tenant: Tenant, anon: Client) -> None:
+def test_metrics_count_requests_by_method_route_and_status(tenant: Tenant, anon: Client) -> None:
     tenant.api.get("/v1/messages")
     tenant.api.get("/v1/messages/0")
     tenant.api.get("/v1/messages", environ_overrides={"REQUEST_METHOD": "MADEUP"})
+    anon.get("/v1/messages")
+    tenant.client("report").post("/v1/lists/1/contacts", {})
+    anon.get("/a/path/that/somebody/made/up")
     answer = anon.get("/metrics")
     assert answer.status_code == 200
     assert answer.mimetype == "text/plain"
-    assert 'tms_http_requests_total{method="GET",status="200"}' in answer.text
-    assert 'tms_http_requests_total{method="GET",status="404"}' in answer.text
-    assert 'tms_http_requests_total{method="other",status="405"}' in answer.text
+    for method, route, status in (
+        ("GET", "/v1/messages", 200),
+        ("GET", "/v1/messages/<message_id>", 404),
+        ("other", "unmatched", 405),
+        ("GET", "/v1/messages", 401),
+        ("POST", "/v1/lists/<list_id>/contacts", 403),
+        ("GET", "unmatched", 404),
+    ):
+        assert f'tms_http_requests_total{{method="{method}",route="{route}",status="{status}"}}' in answer.text
+        shown = f'tms_http_request_seconds_count{{route="{route}",status_class="{status // 100}xx"}}'
+        assert shown in answer.text
     assert "MADEUP" not in answer.text
+    assert "somebody" not in answer.text
 
 
 @pytest.fixture(scope="module")
