@@ -26,8 +26,10 @@ LEAST = 256
 NOTHING = 50e-9
 """Seconds per character of the longest text: too few for quadratic growth. Splitting a text into words takes a third of
 it; where the words no longer fit the caches, which depends on the machine, the cost of each doubles or trebles."""
-CERTAIN = FACTOR / 2
-"""Growth that needs no further measurements: quadratic, and not caches."""
+CERTAIN = FACTOR * 3 / 4
+"""Growth that needs no further measurements after those of a few rounds: quadratic, and neither caches nor others that
+use them, too."""
+FEW_ROUNDS = 3
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`, as <malloc.h> numbers them."""
 KEPT = 32 * 1024 * 1024
@@ -50,7 +52,7 @@ def growth(
         found = seconds(read, large, times) / seconds(read, small, times) / FACTOR
         pairs: list[tuple[float, float]] = []
         for rounds in range(ROUNDS):
-            if found <= MOST_GROWTH or (found > CERTAIN and rounds):
+            if found <= MOST_GROWTH or (found > CERTAIN and rounds >= FEW_ROUNDS):
                 break
             if rounds == ROUNDS // 2 and size < largest // FACTOR:
                 size = min(4 * size, largest // FACTOR)

@@ -42,6 +42,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def used_in_half_a_second(pid: int) -> float:
+    before, began = cpu_seconds(pid), time.monotonic()
+    wait_until(lambda: time.monotonic() - began > 0.5, "half a second has passed")
+    return cpu_seconds(pid) - before
+
+
 def test_commands_of_a_pipeline_are_answered_in_order(redis: Redis) -> None:
     with redis.pipeline(transaction=False) as pipe:
         for number in range(500):
@@ -96,13 +102,13 @@ def test_clients_are_distinguished(server: RedisProcess, redis: Redis) -> None:
 def test_idle_clients_cost_no_processor_time(server: RedisProcess, redis: Redis) -> None:
     """Thirty waiting clients: a loop that polls each of them a hundred times a second would take a tenth of a
     processor."""
-    assert server.pid is not None
+    pid = server.pid
+    assert pid is not None
     with Redis.from_url(server.url, max_connections=40) as second_client:
         kept = [second_client.connection_pool.get_connection() for _ in range(30)]
         redis.ping()
-        before, began = cpu_seconds(server.pid), time.monotonic()
-        wait_until(lambda: time.monotonic() - began > 0.5, "half a second has passed")
-        assert cpu_seconds(server.pid) - before <= 0.03
+        # The first half seconds may still be busy with the connections.
+        wait_until(lambda: used_in_half_a_second(pid) <= 0.03, "it is idle for half a second")
         for connection in kept:
             second_client.connection_pool.release(connection)
 
