@@ -330,6 +330,12 @@ VALUES: dict[str, Any] = {
     "deep object": DEEP,
     "object with odd names": {"": 1, "_schema": 1, "\x00": 1, "a" * 10_000: 1},
 }
+FOR_A_DATABASE = {
+    *("64 bits", "more than 64 bits", "unsigned", "huge float", "tiny float", "huge string", "sql"),
+    *("nul", "nul within", "bidi", "beyond the basic plane", "object with odd names"),
+}
+"""Values that a database may refuse or change, which are tried on both; the others on PostgreSQL alone, since nothing
+else that they meet depends on the database."""
 EXTRA_BODIES: dict[str, bytes] = {
     "long name": orjson.dumps({"n" * 1_000_000: 1}),
     "many names": orjson.dumps({f"n{number}": 1 for number in range(20_000)}),
@@ -441,8 +447,10 @@ def check_answered(answer: Any, sent: Any) -> None:
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("place", PLACES)
 def test_any_value_in_any_place_is_answered(
-    writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str, value: str
+    settings: Settings, writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str, value: str
 ) -> None:
+    if value not in FOR_A_DATABASE and settings.database_url.startswith("sqlite"):
+        pytest.skip("values that do not depend on the database are tried on PostgreSQL")
     method, path, document = places[place]
     for body in replaced(document, VALUES[value]):
         check_answered(writer.api.raw(method, path, orjson.dumps(body)), body)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,9 +16,10 @@ from app.db.schema import newest_revision
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, not_found
+from tests.support.forked import Forked, run_module
 from tests.support.own_postgres import OwnPostgres
 from tests.support.prepared import migrated_file
-from tests.support.servers import PATIENCE, scratch_database
+from tests.support.servers import scratch_database
 from tests.support.tenants import Tenant
 
 NOWHERE = "unix:///nowhere/redis.sock"
@@ -147,19 +144,14 @@ def test_no_process_starts_with_a_schema_of_another_version(
     database = f"sqlite:///{tmp_path}/tms.sqlite3"
     if revision:
         upgrade(database, revision)
-    environ = {**os.environ, "DATA_DIR": str(tmp_path), "DATABASE_URL": database, "PORT": "1"}
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(
-                subprocess.Popen([sys.executable, "-m", *module], env=environ, stderr=subprocess.PIPE, text=True)
-            )
-            for module in modules
-        ]
-        errors = [process.communicate(timeout=PATIENCE)[1] for process in started]
+    environ = {"DATA_DIR": str(tmp_path), "DATABASE_URL": database, "PORT": "1"}
+    logs = [tmp_path / f"{number}.log" for number in range(len(modules))]
+    started = [Forked(log, run_module, environ, *module) for log, module in zip(logs, modules, strict=True)]
+    assert [process.wait() for process in started] == [1] * len(modules)
+    errors = [log.read_text() for log in logs]
     has = f"at revision {revision}" if revision else "not migrated yet"
     needs = f"this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
     assert errors == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)
-    assert {process.returncode for process in started} == {1}
 
 
 def test_metrics_count_requests_by_method_route_and_status(tenant: Tenant, anon: Client) -> None:

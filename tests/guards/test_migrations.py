@@ -11,6 +11,7 @@ from sqlalchemy.schema import CreateIndex, DropIndex
 from app.db import migrate
 from app.db.models import Base, Recipient, table_of
 from tests.support.forked import context
+from tests.support.prepared import migrated_file
 from tests.support.servers import PATIENCE, short_folder
 
 
@@ -190,16 +191,14 @@ def rows_of(engine: Engine, names: tuple[str, str, str]) -> list[tuple[object, .
         return [tuple(row) for row in connection.execute(text(f"SELECT {columns} FROM {table} ORDER BY id"))]
 
 
-def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:
+def test_nothing_in_the_models_lacks_a_migration(migrated_url: str) -> None:
     """After a change of the models: `make migration m="what it does"`."""
-    migrate.upgrade(database_url)
-    assert migrate.differences(database_url) == []
+    assert migrate.differences(migrated_url) == []
 
 
-def test_migrations_and_models_make_the_same_indexes_of_recipients(database_url: str) -> None:
+def test_migrations_and_models_make_the_same_indexes_of_recipients(migrated_url: str) -> None:
     """Alembic compares neither the conditions of partial indexes nor, on SQLite, those on expressions."""
-    migrate.upgrade(database_url)
-    engine = create_engine(database_url)
+    engine = create_engine(migrated_url)
     try:
         with engine.connect() as connection:
             made = index_definitions(connection)
@@ -224,8 +223,7 @@ def index_definitions(connection: Connection) -> dict[str, str]:
 def test_no_id_is_given_twice_on_sqlite() -> None:
     """Alembic compares columns, not AUTOINCREMENT, which is lost when it rebuilds a table."""
     with short_folder() as folder:
-        database_url = f"sqlite:///{folder}/tms.sqlite3"
-        migrate.upgrade(database_url)
+        database_url = migrated_file(folder / "tms.sqlite3")
         engine = create_engine(database_url)
         with engine.connect() as connection:
             rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all()
@@ -234,10 +232,9 @@ def test_no_id_is_given_twice_on_sqlite() -> None:
     assert promised <= {row.name for row in rows if "AUTOINCREMENT" in row.sql}
 
 
-def test_an_upgrade_to_where_it_is_changes_nothing(database_url: str) -> None:
-    migrate.upgrade(database_url)
-    migrate.upgrade(database_url)
-    assert is_current(database_url)
+def test_an_upgrade_to_where_it_is_changes_nothing(migrated_url: str) -> None:
+    migrate.upgrade(migrated_url)
+    assert is_current(migrated_url)
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
@@ -264,8 +261,7 @@ def test_a_failing_migration_leaves_nothing(database_url: str, monkeypatch: pyte
 def test_rows_that_refer_to_nothing_are_refused() -> None:
     """SQLite rebuilds an altered table with foreign keys off, so they are checked at the end."""
     with short_folder() as folder:
-        database_url = f"sqlite:///{folder}/tms.sqlite3"
-        migrate.upgrade(database_url)
+        database_url = migrated_file(folder / "tms.sqlite3")
         engine = create_engine(database_url)
         with engine.begin() as connection:
             connection.execute(

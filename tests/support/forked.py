@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
+import sys
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.support.servers import PATIENCE
@@ -44,6 +47,14 @@ class Forked:
         """Sends SIGKILL and waits for the end."""
         self._process.kill()
         self._process.join()
+
+
+def run_module(environ: Mapping[str, str], name: str, *arguments: str) -> None:
+    """For `Forked`: runs a module as `python -m` does, with these variables besides those of the server."""
+    os.environ.update(environ)
+    sys.argv = [name, *arguments]
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it has been imported
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _run(log: Path, function: Callable[..., object], *arguments: object) -> None:

@@ -17,6 +17,9 @@ SLOW = (
     "tests/e2e/",
     "tests/server/",
     "tests/api/test_openapi.py",
+    "tests/cli/test_process.py",
+    "tests/guards/test_migrations",
+    "tests/guards/test_plans.py",
     "tests/jobs/delivery/test_crash.py",
     "tests/jobs/delivery/test_day.py",
     "tests/jobs/delivery/test_fairness.py",
@@ -24,10 +27,14 @@ SLOW = (
     "tests/jobs/test_schedule.py",
     "tests/jobs/test_sms_worker.py",
     "tests/jobs/test_worker.py",
+    "tests/unit/network/test_lookup.py",
+    "tests/unit/running/test_limits.py",
+    "tests/unit/running/test_private_folder.py",
 )
 """Files in which single tests take a second or more (`make test ARGS=--durations=60`)."""
-SERVICES = {"demo", "running", "service", "web", "strict", "narrow"}
-"""Fixtures with a service that several of these tests use: each process that runs one of them starts its own."""
+SERVICES = {"demo", "running", "service", "web", "strict", "narrow", "hasty", "full"}
+"""Fixtures with a service or a filled database that several of these tests use: each process that runs one of them
+makes its own."""
 
 
 def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
@@ -70,7 +77,10 @@ def _backend(item: pytest.Item) -> str | None:
     return params["settings"] if isinstance(params.get("settings"), str) else None
 
 
-def _service(item: pytest.Item) -> str | None:
-    """The service that the test shares with others; empty for none."""
+def _service(item: pytest.Item) -> tuple[str, object] | None:
+    """The service that the test shares with others, with its parameter; empty for none."""
     used = SERVICES.intersection(getattr(item, "fixturenames", ()))
-    return min(used) if used else None
+    if not used:
+        return None
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return min(used), params.get(min(used))

@@ -44,9 +44,17 @@ class Source:
             if isinstance(node, Function):
                 yield node
 
-    def imports(self) -> Iterator[tuple[str, int]]:
+    def imports(self) -> tuple[tuple[str, int], ...]:
         """The full names of the imported modules with the lines of the imports; `from a import b` means a.b if that is
         a module of ours, else a."""
+        return self._imports
+
+    @cached_property
+    def _imports(self) -> tuple[tuple[str, int], ...]:
+        """Read once: many tests ask every module."""
+        return tuple(self._read_imports())
+
+    def _read_imports(self) -> Iterator[tuple[str, int]]:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node.lineno) for alias in node.names)
