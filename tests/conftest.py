@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import sqlite3
+import ssl
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -96,6 +97,25 @@ def patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for limit in LIMITS:
             patch.setattr(limit, PATIENCE)
+        yield
+
+
+OF_THE_SYSTEM = os.environ.get("SSL_CERT_FILE")
+"""The certificates that this machine trusts, where they are not at the usual place."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trusted_certificates() -> Iterator[None]:
+    """Reading those of the system takes 20 milliseconds for each of a thousand transports, and no test meets a server
+    that has one of them."""
+    read = ssl.SSLContext.set_default_verify_paths
+
+    def read_those_of_a_test(context: ssl.SSLContext) -> None:
+        if os.environ.get("SSL_CERT_FILE") != OF_THE_SYSTEM:
+            read(context)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "set_default_verify_paths", read_those_of_a_test)
         yield
 
 

@@ -28,9 +28,9 @@ from bench.processes import listens
 from tests.chaos import series
 from tests.chaos.disk import small_disk
 from tests.chaos.record import Delivery, read_deliveries, read_mails
-from tests.support.launched import ROOT, Launched, free_port
+from tests.support.launched import ROOT, Launched
 from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import scratch_database, short_folder, wait_until
+from tests.support.servers import free_port, scratch_database, short_folder, wait_until
 
 NAMES = ("acme", "bolt", "crux")
 SECRET = "the secret of all webhooks of the suite, long enough"

@@ -26,8 +26,8 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.client import SENDS, Client
 from tests.support.nameserver import NameServer
-from tests.support.servers import short_folder
-from tests.unit.transports.mailserver import MailServer, free_port
+from tests.support.servers import free_port, short_folder
+from tests.unit.transports.mailserver import MailServer
 
 DOMAIN, OWNER = "shop.example", "owner@shop.example"
 NEW = ("init", "--domain", DOMAIN, "--owner", OWNER)

@@ -15,8 +15,9 @@ from app.seed import SeedError, load_seed
 from tests.cli.conftest import Cli
 from tests.support.routing import Routing, routing_of
 from tests.support.sends import SendsApi
+from tests.support.servers import free_port
 from tests.support.tenants import Tenant, unique
-from tests.unit.transports.mailserver import MailServer, free_port
+from tests.unit.transports.mailserver import MailServer
 
 URL = "smtps://user:s3cret@relay.example:465?timeout=5"
 

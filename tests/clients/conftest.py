@@ -15,8 +15,8 @@ import yaml
 from transactional_messaging import Client
 
 from app.launcher.demo import SEED
-from tests.support.launched import PATIENT, ROOT, Launched, free_port
-from tests.support.servers import short_folder
+from tests.support.launched import PATIENT, ROOT, Launched
+from tests.support.servers import free_port, short_folder
 
 LIBRARY = ROOT / "clients" / "python" / "src"
 TOKEN = "tms_a-key-of-the-tests-of-the-client-library-0123456789"

@@ -22,7 +22,7 @@ from transactional_messaging import (
 from transactional_messaging.client import base_of
 from transactional_messaging.transport import Answer, Call
 
-from tests.support.launched import free_port
+from tests.support.servers import free_port
 from tests.support.webhook_receiver import Receiver, Reply
 
 KEY = "tms_key"

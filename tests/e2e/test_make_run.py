@@ -20,8 +20,8 @@ from redis import Redis
 from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
 from tests.support.blocks import blocks
-from tests.support.launched import PATIENT, ROOT, SEED, Launched, free_port
-from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
+from tests.support.launched import PATIENT, ROOT, SEED, Launched
+from tests.support.servers import PATIENCE, free_port, redis_server, scratch_database, short_folder, wait_until
 from tests.support.yardstick import slowness
 
 REDIS = r"redis-server|app\.launcher\.python_redis"

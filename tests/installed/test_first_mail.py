@@ -15,9 +15,8 @@ import requests
 
 from tests.e2e.sink import mail_sink
 from tests.support.installed import Installed
-from tests.support.launched import free_port
 from tests.support.nameserver import NameServer
-from tests.support.servers import PATIENCE, wait_until
+from tests.support.servers import PATIENCE, free_port, wait_until
 
 DOMAIN, OWNER = "shop.example", "owner@shop.example"
 

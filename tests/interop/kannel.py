@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import quote_plus
 
-from tests.support.launched import free_port
-from tests.support.servers import wait_until
+from tests.support.servers import free_port, wait_until
 
 FAKE_SMSC = "/usr/lib/kannel/test/fakesmsc"
 USER, PASSWORD = "service", "secret"

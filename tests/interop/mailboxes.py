@@ -12,7 +12,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from tests.support.launched import free_port
+from tests.support.servers import free_port
 
 
 class Mailboxes:

@@ -7,8 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.launched import free_port
-from tests.support.servers import wait_until
+from tests.support.servers import free_port, wait_until
 
 USER, PASSWORD = "service", "correct horse"
 REALM = "relay.test"

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.launched import ROOT, free_port
+from tests.support.launched import ROOT
+from tests.support.servers import free_port
 
 PATIENCE = 60.0
 Event = dict[str, Any]

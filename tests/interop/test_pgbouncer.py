@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from tests.support.launched import Launched, free_port
+from tests.support.launched import Launched
 from tests.support.own_postgres import own_postgres
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import free_port, short_folder, wait_until
 
 SETTINGS = """
 [databases]

@@ -14,8 +14,8 @@ from tests.interop.mailboxes import Mailboxes, mailboxes
 from tests.interop.operator import Operator
 from tests.interop.postfix import PASSWORD, REALM, USER, Postfix, Routes
 from tests.support.certificates import Authority
-from tests.support.launched import Launched, free_port
-from tests.support.servers import short_folder, wait_until
+from tests.support.launched import Launched
+from tests.support.servers import free_port, short_folder, wait_until
 
 ACCEPTED, REFUSED, DEFERRED, BOUNCING = "accepted.test", "refused.test", "deferred.test", "bouncing.test"
 BOUNCES = "bounces.test"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +16,8 @@ from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.captured import capture
-from tests.support.servers import PATIENCE
+from tests.support.forked import Forked, run_module
+from tests.support.servers import wait_until
 from tests.support.statements import StatementCounter
 
 MINUTE = timedelta(minutes=1)
@@ -118,13 +117,13 @@ def test_the_process_ends_when_asked(number: signal.Signals) -> None:
     with alone(None) as parts:
         settings = parts.services.settings
         environment = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
-        command = [sys.executable, "-m", "jobs.schedule"]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            assert "using the database" in process.stderr.readline()
-            assert "scheduler started" in process.stderr.readline()
-            process.send_signal(number)
-            assert process.wait(PATIENCE) == 0
+        log = settings.data_dir / "schedule.log"
+        process = Forked(log, run_module, environment, "jobs.schedule")
+        wait_until(lambda: log.exists() and log.read_text().count("\n") == 2, "it has written two lines")
+        first, second = log.read_text().splitlines()
+        assert ("using the database" in first, "scheduler started" in second) == (True, True)
+        process.send_signal(number)
+        assert process.wait() == 0
 
 
 def test_slow_jobs_also_run_at_the_turn_of_a_month() -> None:

@@ -16,9 +16,9 @@ from app.sends.delivery.drain import drain
 from app.settings import Settings, SettingsError, from_environment
 from tests.support.client import SENDS, Client
 from tests.support.sends import SendsApi
+from tests.support.servers import free_port
 from tests.support.tenants import Tenant
 from tests.support.webhook_receiver import Receiver
-from tests.unit.transports.mailserver import free_port
 
 CLIENTS_TRACE, CLIENTS_SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

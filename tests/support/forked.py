@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.servers import PATIENCE
 
-IMPORTED = ["jobs.worker", "app.launcher.embedded_redis", "app.db.migrate"]
+IMPORTED = ["jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"]
 """The modules that the server imports when it starts, which is before the first process."""
 
 context = multiprocessing.get_context("forkserver")

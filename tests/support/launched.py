@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import requests
 import yaml
 
 from app.settings import Settings
-from tests.support.servers import PATIENCE, wait_until
+from tests.support.servers import PATIENCE, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 PATIENT = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "patient"), str(ROOT)))}
@@ -46,13 +45,6 @@ SEED: dict[str, Any] = {
         }
     ]
 }
-
-
-def free_port() -> int:
-    """A free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Launched:

@@ -4,13 +4,15 @@ EMBEDDED_REDIS chooses among the Redis servers as for `make run`."""
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from redis import Redis
@@ -84,6 +86,15 @@ def _connected(server_url: str) -> Iterator[Connection]:
     engine = create_engine(server_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with engine.connect() as connection:
         yield connection
+
+
+def free_port() -> int:
+    """A port without a listener, which no other program gets by chance: the system chooses from higher ones."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

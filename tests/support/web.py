@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from app.settings import Settings
-from tests.support.servers import PATIENCE, wait_until
+from tests.support.servers import PATIENCE, free_port, wait_until
 
 GUNICORN = ("-m", "gunicorn", "wsgi:application")
 ROOT = Path(__file__).parents[2]
@@ -56,9 +56,7 @@ def web_server(settings: Settings, folder: Path, limits: str = "", **environ: st
     """Runs a server with the database, the Redis and the data folder of these settings; further settings by their
     variables. `limits` are options of the shell's `ulimit`."""
     log = folder / "web.log"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     environment = {
         **os.environ,
         "DATA_DIR": str(settings.data_dir),

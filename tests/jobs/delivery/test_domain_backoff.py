@@ -18,8 +18,9 @@ from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
+from tests.support.servers import free_port
 from tests.support.statements import StatementCounter
-from tests.unit.transports.mailserver import MailServer, free_port
+from tests.unit.transports.mailserver import MailServer
 
 SLOW_DOWN = "451 4.7.1 too much mail from you"
 BUSY = "451 4.3.2 this mailbox is busy"

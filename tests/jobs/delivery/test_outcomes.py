@@ -16,7 +16,8 @@ from app.services import Services
 from app.transports.email import mime
 from tests.jobs.delivery.conftest import Changed, events, texts
 from tests.support.rows import Rows
-from tests.unit.transports.mailserver import MailServer, free_port
+from tests.support.servers import free_port
+from tests.unit.transports.mailserver import MailServer
 
 NO_SUCH_USER = "550 5.1.1 no such user here"
 BUSY = "451 4.3.2 busy, come back later"

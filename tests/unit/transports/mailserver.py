@@ -268,10 +268,3 @@ class LineServer:
                     if replies[number - 1].startswith("354") and line:
                         self.behind.append(lines.rest)
                 connection.sendall(reply.encode() + b"\r\n")
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

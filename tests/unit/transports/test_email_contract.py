@@ -11,8 +11,9 @@ import pytest
 
 from app.transports.base import OutboundEmail, Outcome
 from app.transports.email import email_transport
+from tests.support.servers import free_port
 from tests.unit.transports.conftest import Certificate
-from tests.unit.transports.mailserver import MailServer, free_port
+from tests.unit.transports.mailserver import MailServer
 
 MakeMail = Callable[..., OutboundEmail]
 

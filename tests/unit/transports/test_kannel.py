@@ -12,7 +12,7 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome, Untaken
 from app.transports.sms import sms_transport
-from tests.unit.transports.mailserver import free_port
+from tests.support.servers import free_port
 
 RECEIPTS = "http://tms.example/inbound/kannel/dlr/token"
 

@@ -11,7 +11,8 @@ from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Transpor
 from app.transports.email import email_transport
 from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
-from tests.unit.transports.mailserver import DROP, LineServer, MailServer, free_port
+from tests.support.servers import free_port
+from tests.unit.transports.mailserver import DROP, LineServer, MailServer
 
 MakeMail = Callable[..., OutboundEmail]
 HELLO = ["220 relay ready", "250-relay", "250 PIPELINING"]

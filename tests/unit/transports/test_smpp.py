@@ -14,7 +14,7 @@ from app.transports.base import DeliveryResult, OutboundSms, Outcome
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, free_port
 from tests.support.smsc import (
     BIND_TRANSCEIVER,
     BIND_TRANSMITTER,
@@ -29,7 +29,6 @@ from tests.support.smsc import (
     Smsc,
     Submission,
 )
-from tests.unit.transports.mailserver import free_port
 
 UNKNOWN_COMMAND = 0x03
 UUID = "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11"
