@@ -24,6 +24,7 @@ from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_secret
+from app.inbound.simulated import simulate_due
 from app.maintenance import sweeps
 from app.runs.delete import delete_automation
 from app.runs.due_runs import DueRuns
@@ -408,6 +409,8 @@ def work(full: Full) -> None:
             sweep.finds_work(session)
         sweeps.events_waiting(session)
         sweeps.replies_waiting(session)
+        sweeps.simulations_waiting(session)
+    simulate_due(full.services)
     sweeps.clean(full.services)
 
 

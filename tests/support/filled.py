@@ -56,7 +56,11 @@ RUNS = {
     "end_time": "CASE WHEN n % 1000 > 1 THEN {moment} END",
     "due_time": "'2100-01-01 00:00:00.000000'",
 }
-EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS}
+CAPTURED = {"simulates": "'open'", "simulate_time": "CASE n % 1000 WHEN 0 THEN {moment} END"}
+EXPRESSIONS = {
+    **{"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS},
+    "captured_messages": CAPTURED,
+}
 OF_THE_ACCOUNT = {
     *("contacts", "recipients", "sends", "recipient_steps"),
     *("automation_runs", "automation_passed_steps"),
