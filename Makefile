@@ -43,7 +43,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/monitoring/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -65,6 +65,15 @@ interop-packages:
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer >/dev/null
 	$(call install,requirements-interop.lock)
+
+.PHONY: monitoring
+monitoring: setup-dev monitoring-packages ## run the alert rules with Prometheus' own tool (on Debian, as root: installs it)
+	@MONITORING=1 $(PYTHON) -m pytest tests/monitoring $(ARGS)
+
+.PHONY: monitoring-packages
+monitoring-packages:
+	@command -v promtool >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
 
 # Node's own lock has no registry in it; without npm the checks in Python remain.
 NODE_TOOLS := $(VENV)/openapi-tools

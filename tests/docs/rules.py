@@ -244,6 +244,13 @@ def _need(program: str) -> None:
         raise LeftOut(program)
 
 
+def _query(_page: Page, block: Block) -> None:
+    """A query of metrics that exist; the guard of the pages on monitoring also looks at the labels."""
+    known = (ROOT / "docs" / "monitoring" / "metrics.md").read_text("utf-8")
+    for name in re.findall(r"\btms_\w+", block.text):
+        assert f"`{name.removesuffix('_bucket')}`" in known, name
+
+
 RULES: dict[str, Callable[[Page, Block], None]] = {
     "sh": _commands,
     "console": _session,
@@ -256,5 +263,6 @@ RULES: dict[str, Callable[[Page, Block], None]] = {
     "sql": _sql,
     "zone": _zone,
     "toml": _toml,
+    "promql": _query,
     **dict.fromkeys(INTERPRETERS, _foreign),
 }

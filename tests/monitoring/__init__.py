@@ -1,0 +1,1 @@
+"""Alert rules, run by Prometheus itself: `make monitoring` (docs/monitoring/alerts.md)."""
