@@ -30,7 +30,7 @@ NOUNS = (
     "db",
 )
 """Modules with a `group` of commands."""
-COMMANDS = ("init", "seed", "status", "backup", "restore")
+COMMANDS = ("init", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 
 

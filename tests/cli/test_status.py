@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import orjson
@@ -103,7 +104,7 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
 
 
 def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
-    lines = bare.text("status").splitlines()
+    lines = bare.text("status").partition("\n\n")[2].splitlines()
     assert [line.partition(":")[0].replace(" ", "_") for line in lines] == list(bare.json("status"))
 
 
@@ -119,3 +120,19 @@ def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(serv
             compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
             rows = transaction.execute(text(f"{verb} {compiled}".replace(":", r"\:"))).all()
             assert any("ix_send_queue_" in str(row[-1]) for row in rows), (name, rows)
+
+
+def test_it_says_what_needs_attention(bare: Cli, tenant: Tenant) -> None:
+    rows = Rows(tenant.services, tenant.id)
+    rows.change(rows.add_send(["late@example.com"]), due_time=now() - timedelta(minutes=5), state="held")
+    result = bare.run("status", "--check")
+    assert result.exit_code == 1, result.output
+    assert re.search(r"^! \d+ of email are held after a restore \(.*#tmsmessagesheld\)$", result.stdout, re.MULTILINE)
+    assert "all is well" not in result.stdout
+    assert bare.run("status").exit_code == 0, "without --check the exit code says whether the command worked"
+
+
+def test_top_shows_it_over_and_over(bare: Cli) -> None:
+    shown = bare.text("top", "--count", "2", "--interval", "0.1")
+    assert shown.count("a second, on this host: ") == 2
+    assert shown.count("processes: ") == 2

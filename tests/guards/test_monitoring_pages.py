@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.maintenance.findings import LIMITS
+
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 ROW = re.compile(r"^\| `(tms_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
 METRICS = {
@@ -65,3 +67,11 @@ def test_a_rule_has_a_section_that_says_what_to_do(rule: dict[str, dict[str, str
 
 def test_the_runbook_has_no_section_of_a_rule_that_is_gone() -> None:
     assert re.findall(r"^## (Tms\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in RULES]
+
+
+def test_findings_of_the_command_line_are_conditions_of_the_rules() -> None:
+    """With the same limits."""
+    expressions_of = {rule["alert"]: rule["expr"] for rule in RULES}
+    source = (FOLDER.parents[1] / "app" / "maintenance" / "findings.py").read_text("utf-8")
+    assert set(re.findall(r'"(Tms\w+)"', source)) <= set(expressions_of)
+    assert {alert: float(expressions_of[alert].rpartition(" > ")[2]) for alert in LIMITS} == LIMITS

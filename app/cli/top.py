@@ -1,0 +1,76 @@
+"""`flask top`: the overview of an installation, over and over."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+import click
+from flask.cli import with_appcontext
+
+from app.cli.base import Command, echo, print_rows
+from app.cli.overview import print_findings, read_overview
+from app.clock import now, timestamp
+from app.http.context import services
+from app.infrastructure.shared_counts import Counts, SharedCounts, add
+from app.maintenance.figures import Figures
+
+RATES = {
+    "accepted": "tms_accepted_recipients_total",
+    "attempts": "tms_recipient_outcomes_total",
+    "requests": "tms_http_requests_total",
+    "to webhooks": "tms_webhook_tries_total",
+}
+"""What is counted on this host -> its metric."""
+
+
+@click.command("top", cls=Command)
+@click.option("--interval", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many; by default at Ctrl-C.")
+@with_appcontext
+def command(interval: float, count: int | None) -> None:
+    """Follow what needs attention, the queue, the processes, and what this host does a second."""
+    parts = services()
+    counts = SharedCounts(parts.settings.data_dir / "metrics", dict)
+    before, began = _totals(counts), time.monotonic()
+    shown_times = 0
+    while count is None or shown_times < count:
+        time.sleep(interval)
+        after, ended = _totals(counts), time.monotonic()
+        with parts.database.read() as session:
+            figures, found = read_overview(parts, session)
+        if sys.stdout.isatty():
+            click.clear()
+        echo(timestamp(now()))
+        print_findings(found)
+        _print_figures(figures)
+        rates = {name: (after[name] - before[name]) / (ended - began) for name in RATES}
+        echo("a second, on this host: " + ", ".join(f"{rate:.1f} {name}" for name, rate in rates.items()))
+        before, began, shown_times = after, ended, shown_times + 1
+
+
+def _totals(counts: SharedCounts) -> Mapping[str, float]:
+    summed: Counts = {}
+    for one in counts.others():
+        add(summed, one)
+    return {name: sum(value for key, value in summed.items() if key[0] == metric) for name, metric in RATES.items()}
+
+
+def _print_figures(figures: Figures) -> None:
+    entries, oldest = figures["tms_queue_entries"], figures["tms_queue_oldest_seconds"]
+    rows = [
+        {
+            "messages": " ".join(key),
+            "number": f"{number:g}",
+            "oldest": f"{oldest[key]:.0f} s" if key in oldest else None,
+        }
+        for key, number in entries.items()
+        if number
+    ]
+    if rows:
+        print_rows(rows, as_json=False)
+    waiting, age = figures["tms_events_waiting"][()], figures["tms_events_oldest_seconds"][()]
+    echo(f"events that wait: {waiting:g}, the oldest for {age:.0f} s")
+    processes = {role: number for (role, state), number in figures["tms_processes"].items() if state == "live"}
+    echo("processes: " + ", ".join(f"{number:g} {role}" for role, number in processes.items()))
