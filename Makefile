@@ -83,7 +83,7 @@ NODE_LOCK := $(addprefix tests/openapi/,package-lock.json)
 openapi: setup-dev openapi-packages ## check the OpenAPI description: validator, linters, and clients that are generated from it
 	@if command -v npm >/dev/null; then export NODE_TOOLS=$(NODE_TOOLS); \
 	else echo "left out, since there is no npm: redocly, spectral and the TypeScript client"; \
-	fi; OPENAPI=1 $(PYTHON) -m pytest tests/openapi $(ARGS)
+	fi; OPENAPI=1 $(PYTHON) -m pytest -n 2 --dist loadfile tests/openapi $(ARGS)
 
 .PHONY: openapi-packages
 openapi-packages: setup-dev

@@ -26,10 +26,9 @@ def description_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def python_client(description_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that contains the package `tms_client`, generated without a warning."""
     folder: Path = tmp_path_factory.mktemp("python")
-    generator = Path(sys.executable).parent / "openapi-python-client"
     command: list[str | Path] = [
-        generator,
-        "generate",
+        sys.executable,
+        *("-m", "openapi_python_client", "generate"),
         "--meta",
         "none",
         "--fail-on-warning",

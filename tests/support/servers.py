@@ -49,8 +49,8 @@ def postgres_server() -> Iterator[str]:
     with short_folder() as folder:
         server = start_postgres(folder / "pg")
         try:
-            lax = (f"ALTER SYSTEM SET {name} = off;" for name in ("fsync", "synchronous_commit", "full_page_writes"))
-            server.psql("\n".join((*lax, "SELECT pg_reload_conf();")))
+            off = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
+            server.psql("\n".join((*(f"ALTER SYSTEM SET {name} = off;" for name in off), "SELECT pg_reload_conf();")))
             yield parse_database_url(server.get_uri())
         finally:
             server.cleanup()
