@@ -144,16 +144,20 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
-    return [_prepare(row, compiled[row.send_id], contacts.get(row.id), suppressions, own[row.id]) for row in claimed]
+    return [
+        prepare_recipient(row, compiled[row.send_id], contacts.get(row.id), suppressions, own[row.id])
+        for row in claimed
+    ]
 
 
-def _prepare(
+def prepare_recipient(
     claimed: ClaimedRecipient,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
+    """What its message is composed from, or why there is none: also of a dry run."""
     send = compiled.send
     skip = skip_reason(
         claimed, contact, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test

@@ -24,9 +24,9 @@ from app.sends.accept.write import ValidSend, send_columns
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
-from app.sends.delivery.load import load_domains, load_suppressions
+from app.sends.delivery.load import load_domains, load_suppressions, prepare_recipient
 from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.suppression import Suppressions, delivery_address, skip_reason
+from app.sends.delivery.suppression import Suppressions, delivery_address
 from app.tracking.instrument import LinkIds
 from app.transports.email import mime
 
@@ -145,12 +145,10 @@ def _prepared(
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
-    send = compiled.send
-    skip = skip_reason(row, contact, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test)
-    address = delivery_address(row, contact) or ""
+    """As delivery prepares it; a contact that would be created has the marks of its address by then."""
+    address = delivery_address(row, contact)
     if contact is not None and contact.id == NEW_CONTACT_ID and address:
         is_blocked = AccountAddress.of(row.account_id, ADDRESS_KIND_BY_TYPE[row.type], address) in suppressions.blocked
         is_email = row.type == "email"
         contact = replace(contact, blocked_email=is_email and is_blocked, blocked_mobile=not is_email and is_blocked)
-    numbered = row._replace(id=STAND_IN_ID)
-    return PreparedRecipient(numbered, compiled, address, contact, attachments, skip, is_large=False)
+    return prepare_recipient(row._replace(id=STAND_IN_ID), compiled, contact, suppressions, attachments)
