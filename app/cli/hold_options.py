@@ -38,10 +38,16 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def of_messages(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (json_option, yes_option, dry_run_option, uuid_option, was_option, after_option, before_option):
+def narrowing_messages(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that choose messages."""
+    for option in (uuid_option, was_option, after_option, before_option):
         command = option(command)
     return accounts_option(group_option(command))
+
+
+def of_messages(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of commands that end messages."""
+    return narrowing_messages(dry_run_option(yes_option(json_option(command))))
 
 
 def of_runs(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,18 +10,20 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
-from app.cli.base import Group, Row, accounts_option, json_option, print_done, print_rows
-from app.cli.hold_options import goes_on, of_events, of_messages, of_runs
+from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_done, print_rows
+from app.cli.hold_options import goes_on, narrowing_messages, of_events, of_messages, of_runs
 from app.cli.progress import progress
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Automation
+from app.db.models import Automation, QueueEntry, Recipient
 from app.db.models import Group as TransactionalGroup
 from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
 from app.http.context import services
 from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
-from app.sends.holds.held import HeldMessages, count_held
+from app.sends.holds.held import HeldMessages, count_held, held_messages
 from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
+
+SHOWN = ("uuid", "type", "email", "mobile", "was", "due_time")
 
 group = Group("holds", help="What a restored backup would send again, and is held.")
 
@@ -62,6 +64,21 @@ def _row(
     what: str, of: str | None, held: int, first_due: datetime | None = None, last_due: datetime | None = None
 ) -> Row:
     return {"what": what, "of": of, "held": held, "first_due": first_due, "last_due": last_due}
+
+
+@group.command("show")
+@narrowing_messages
+@limit_option
+@json_option
+def show(*, limit: int, as_json: bool, **options: Any) -> None:
+    """Show held messages one by one, the newest first, with their state in the backup."""
+    columns = Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.held_state
+    with services().database.read() as session:
+        names = {one.id: one.name for one in all_accounts(session)}
+        wanted = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
+        found = session.execute(wanted.order_by(QueueEntry.recipient_id.desc()).limit(limit)).all()
+    rows = [{"account": names.get(row.account_id), **dict(zip(SHOWN, row[1:], strict=True))} for row in found]
+    print_rows(rows, as_json)
 
 
 @group.group("release", cls=Group)

@@ -76,6 +76,8 @@ def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, ro
     theirs = held(Rows(other_tenant.services, other_tenant.id), "e@example.com")
     release = ("holds", "release", "messages", "--account", tenant.name, "--yes")
     assert bare.json(*release, "--group", str(group), "--due-before", now().isoformat())["released"] == 2
+    shown = bare.json("holds", "show", "--account", tenant.name, "--was", "sending")
+    assert [(row["account"], row["email"], row["was"]) for row in shown] == [(tenant.name, "d@example.com", "sending")]
     assert bare.json(*release, "--was", "sending")["released"] == 1
     assert bare.json(*release, "--due-after", now().isoformat(), "--dry-run") == {"held": 1}
     assert rows.states([*first, *second, *third, *theirs]) == ["queued", "queued", "held", "queued", "held"]
