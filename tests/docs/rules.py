@@ -46,7 +46,7 @@ INTERPRETERS = {
     "go": ("go", "vet"),
 }
 """Languages of clients, whose programs are read from standard input, but for Go from a file."""
-PROGRAMS = {"curl", "gunzip", *(program for program, *_ in INTERPRETERS.values())}
+PROGRAMS = {"curl", "gunzip", "openssl", *(program for program, *_ in INTERPRETERS.values())}
 """What commands may need that a machine with Python and make can lack."""
 
 

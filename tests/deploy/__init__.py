@@ -1,0 +1,1 @@
+"""`make deploy-check`: the files of `deploy/` at work. It needs root, Linux and packages of the distribution."""

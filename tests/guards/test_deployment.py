@@ -1,0 +1,179 @@
+"""The files of `deploy/` fit the service: their commands, settings, paths and limits exist and agree. What runs them:
+`make deploy-check`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings, from_environment
+from tests.support.deployment import (
+    ASSIGNMENT,
+    DEPLOY,
+    FILES,
+    ROOT,
+    SANDBOX,
+    SETTINGS,
+    UNITS,
+    Unit,
+    compose,
+    environment_of_image,
+    is_in_context,
+    own_services,
+    processes,
+    stages,
+    units,
+    wrong_command,
+)
+
+PROCESS_UNITS = [one for one in units() if one.path.name != "tms-migrate.service"]
+NOT_SETTINGS = {"PATH", "PYTHONDONTWRITEBYTECODE"}
+needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+
+
+def only(name: str) -> str:
+    """The argument of the only such instruction of the image."""
+    (found,) = [one.text for one in stages()[-1] if one.name == name]
+    return found
+
+
+class TestImage:
+    def test_it_is_not_run_by_root_and_keeps_its_data_in_a_volume(self) -> None:
+        assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", only("USER"))
+        assert only("VOLUME") == only("WORKDIR") == environment_of_image()["DATA_DIR"]
+        assert environment_of_image().keys() - NOT_SETTINGS <= SETTINGS
+        assert str(Settings().port) == only("EXPOSE")
+
+    def test_its_entrypoint_is_the_command_and_its_default_and_check_exist(self) -> None:
+        scripts = (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.scripts]")[2]
+        last = {one.name: one for one in stages()[-1]}
+        (entry,) = last["ENTRYPOINT"].parts
+        assert re.search(rf'^{entry} = "', scripts, re.MULTILINE)
+        assert wrong_command(last["CMD"].parts) == ""
+        check = last["HEALTHCHECK"].text.partition(" CMD ")[2]
+        assert check == '["python", "-m", "jobs.healthcheck"]'
+
+    def test_what_it_copies_is_in_the_repository_and_what_the_wheel_needs_is_sent_to_the_build(self) -> None:
+        for one in stages()[0]:
+            if one.name == "COPY":
+                assert [word for word in one.words[:-1] if not (ROOT / word).exists()] == []
+        wheel = (ROOT / "pyproject.toml").read_text("utf-8").partition("[tool.hatch.build.targets.wheel]")[2]
+        packed = re.findall(r'"([\w./]+)"', wheel.partition("[tool.")[0])
+        needed = [*packed, "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "app/settings.py"]
+        assert [name for name in needed if not is_in_context(name)] == []
+        others = ["var/secret_key", ".git/config", "deploy/secrets/secret_key", "deploy/.env", "tests/conftest.py"]
+        assert [
+            name for name in (*others, "/".join(("app", "__pycache__", "settings.pyc"))) if is_in_context(name)
+        ] == []
+
+
+class TestCompose:
+    def test_it_runs_every_process_of_the_procfile_and_the_migration_before_them(self) -> None:
+        commands = {name: tuple(one["command"]) for name, one in own_services().items()}
+        assert set(commands.values()) == {*processes(), ("db", "upgrade")}
+        assert [problem for command in commands.values() if (problem := wrong_command(list(command)))] == []
+        waiting = {name: one["depends_on"] for name, one in own_services().items() if name != "migrate"}
+        assert {one["migrate"]["condition"] for one in waiting.values()} == {"service_completed_successfully"}
+
+    @pytest.mark.parametrize("name", compose()["services"])
+    def test_every_container_is_bounded_and_has_no_more_rights_than_it_needs(self, name: str) -> None:
+        one = compose()["services"][name]
+        assert one["read_only"]
+        assert one["cap_drop"] == ["ALL"]
+        assert one["security_opt"] == ["no-new-privileges:true"]
+        assert {"mem_limit", "pids_limit", "restart", "healthcheck", "tmpfs"} <= one.keys()
+
+    def test_its_settings_secrets_volumes_and_files_exist(self) -> None:
+        whole = compose()
+        for name, one in own_services().items():
+            assert one["environment"].keys() <= SETTINGS | FILES, name
+            assert set(one["secrets"]) <= whole["secrets"].keys()
+            files = {value for key, value in one["environment"].items() if key in FILES}
+            assert files == {f"/run/secrets/{secret}" for secret in one["secrets"]}
+            assert (DEPLOY / one["build"]["context"]).resolve() == ROOT
+            assert (ROOT / one["build"]["dockerfile"]).is_file()
+            assert one["volumes"] == [f"data:{environment_of_image()['DATA_DIR']}"]
+        assert {"data", "postgres"} == whole["volumes"].keys()
+
+    def test_its_example_of_an_environment_is_valid(self, tmp_path: Path) -> None:
+        values = dict(ASSIGNMENT.findall((DEPLOY / ".env.example").read_text("utf-8")))
+        assert values.keys() <= SETTINGS
+        from_environment({**values, "DATA_DIR": str(tmp_path)})
+
+
+class TestUnits:
+    def test_they_run_every_process_of_the_procfile(self) -> None:
+        commands = [str(one.value("Service", "ExecStart")).split() for one in PROCESS_UNITS]
+        assert {tuple(words[1:]) for words in commands} == processes()
+        assert {words[0] for words in commands} == {"/opt/tms/bin/tms"}
+        assert wrong_command(str(Unit(UNITS / "tms-migrate.service").value("Service", "ExecStart")).split()[1:]) == ""
+
+    @pytest.mark.parametrize("unit", PROCESS_UNITS, ids=lambda unit: str(unit.path.name))
+    def test_each_process_is_watched_restarted_and_bounded(self, unit: Unit) -> None:
+        values = {name: unit.value("Service", name) for name in ("Type", "WatchdogSec", "Restart", "TimeoutStopSec")}
+        assert values == {"Type": "notify", "WatchdogSec": "120", "Restart": "always", "TimeoutStopSec": "20"}
+        assert unit.value("Service", "RestartPreventExitStatus") == "2"
+        assert unit.value("Service", "MemoryMax")
+        assert unit.value("Install", "WantedBy") == unit.value("Unit", "PartOf") == "tms.target"
+        assert "tms-migrate.service" in str(unit.value("Unit", "After"))
+
+    def test_they_can_write_to_the_data_folder_only_and_their_settings_exist(self) -> None:
+        expected = {"ProtectSystem": "strict", "DynamicUser": "yes", "NoNewPrivileges": "yes", "StateDirectory": "tms"}
+        assert {name: SANDBOX.value("Service", name) for name in expected} == expected
+        (assignments,) = SANDBOX.values("Service", "Environment")
+        names = {word.partition("=")[0] for word in assignments.split()}
+        assert names - NOT_SETTINGS <= SETTINGS
+        assert "DATA_DIR=%S/tms" in assignments.split()
+
+    @needs_systemd
+    def test_systemd_takes_them(self, tmp_path: Path) -> None:
+        """Without a line about our units; those of the machine may have faults of their own."""
+        verified = verify(tmp_path)
+        assert [line for line in verified.stderr.splitlines() if "tms" in line] == []
+
+    @needs_systemd
+    def test_systemd_rates_their_exposure_as_ok(self, tmp_path: Path) -> None:
+        """Of 10.0 for a unit without a sandbox; below 2.0 is its best grade."""
+        copy(tmp_path)
+        for name in ("tms-web.service", "tms-sends@1.service"):
+            command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(tmp_path / name)]
+            shown = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = re.search(r"exposure level for \S+: ([\d.]+)", shown.stdout)
+            assert found, shown
+            assert float(found[1]) < 2.0, shown.stdout
+
+
+def copy(folder: Path) -> None:
+    """The units with a program that exists on this machine."""
+    shutil.copytree(UNITS, folder, dirs_exist_ok=True)
+    for path in folder.glob("*.service"):
+        path.write_text(path.read_text("utf-8").replace("/opt/tms/bin/tms", "/bin/true"), "utf-8")
+    (folder / "tms-sends@1.service").write_text((folder / "tms-sends@.service").read_text("utf-8"), "utf-8")
+
+
+def verify(folder: Path) -> subprocess.CompletedProcess[str]:
+    copy(folder)
+    names = [str(path) for path in sorted(folder.glob("tms*.*")) if path.is_file() and "@." not in path.name]
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *names]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+class TestProxies:
+    def test_they_take_the_largest_request_and_keep_connections_for_less_long_than_the_service(self) -> None:
+        largest = Settings().max_request_bytes
+        nginx, caddy, haproxy = ((DEPLOY / name).read_text() for name in ("nginx.conf", "Caddyfile", "haproxy.cfg"))
+        assert f"client_max_body_size {largest >> 20}m;" in nginx
+        assert f"max_size {largest >> 20}MiB" in caddy
+        assert f"req.body_size gt {largest} " in haproxy
+        upstream = nginx[: nginx.index("server {\n    # Requests")]
+        kept = re.findall(r"(?:keepalive_timeout|\tkeepalive|pool-purge-delay) (\d+)s", upstream + caddy + haproxy)
+        assert len(kept) == 3
+        assert max(map(int, kept)) < Settings().keepalive_seconds
+
+
+def test_the_command_of_the_units_is_a_valid_script() -> None:
+    assert subprocess.run(["sh", "-n", UNITS / "tms"], check=False).returncode == 0

@@ -1,0 +1,153 @@
+"""The files of `deploy/`, parsed: the Containerfile, the compose file and the units of systemd."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from app.infrastructure.queueing import JOBS
+from app.settings import Settings, in_file
+from app.tms import script_info, tms
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = DEPLOY / "systemd"
+ASSIGNMENT = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
+SETTINGS = {one.metadata["variable"] for one in fields(Settings)}
+FILES = {in_file(one.metadata["variable"]) for one in fields(Settings) if one.metadata["secret"]}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of the Containerfile, continued lines joined, with the values of its arguments."""
+
+    name: str
+    text: str
+
+    @property
+    def parts(self) -> list[str]:
+        """The arguments in the form of a JSON list."""
+        found: list[str] = json.loads(self.text)
+        return found
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments as a shell splits them, without options."""
+        return [word for word in shlex.split(self.text) if not word.startswith("--")]
+
+    def option(self, name: str) -> str | None:
+        """The value of `--name=value`."""
+        found = re.search(rf"--{name}=(\S+)", self.text)
+        return found[1] if found else None
+
+
+def stages() -> list[list[Instruction]]:
+    """The stages of the Containerfile, each from its FROM on."""
+    text = re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text("utf-8"), flags=re.MULTILINE)
+    found: list[list[Instruction]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        name, _, rest = line.strip().partition(" ")
+        if name == "FROM":
+            found.append([])
+        if name and found:
+            found[-1].append(Instruction(name, " ".join(rest.split())))
+    return found
+
+
+def environment_of_image() -> dict[str, str]:
+    """What ENV sets in the last stage."""
+    pairs = [word.split("=", 1) for one in stages()[-1] if one.name == "ENV" for word in one.words]
+    return dict(pairs)
+
+
+def is_in_context(path: str) -> bool:
+    """Whether the file of the repository is sent to the build, by the lines of the ignore file."""
+    included = True
+    for line in (DEPLOY / "Containerfile.dockerignore").read_text("utf-8").splitlines():
+        pattern = line.strip().removeprefix("!")
+        if not pattern or pattern.startswith("#"):
+            continue
+        parts = path.split("/")
+        above = ["/".join(parts[: number + 1]) for number in range(len(parts))]
+        anywhere = pattern.removeprefix("**/")
+        if any(fnmatch.fnmatch(one, pattern) for one in above) or (anywhere != pattern and anywhere in parts):
+            included = line.startswith("!")
+    return included
+
+
+def compose() -> dict[str, Any]:
+    """The compose file."""
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    return found
+
+
+def own_services() -> dict[str, dict[str, Any]]:
+    """The services of the compose file that run our image."""
+    return {name: one for name, one in compose()["services"].items() if "build" in one}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of systemd, or a drop-in of units."""
+
+    path: Path
+
+    def values(self, section: str, name: str) -> list[str]:
+        """The values of a setting, in order."""
+        current, found = "", []
+        for line in self.path.read_text("utf-8").splitlines():
+            if header := re.fullmatch(r"\[(\w+)\]", line):
+                current = header[1]
+            elif not line.startswith("#") and current == section and line.startswith(f"{name}="):
+                found.append(line.partition("=")[2])
+        return found
+
+    def value(self, section: str, name: str) -> str | None:
+        """The only value."""
+        values = self.values(section, name)
+        assert len(values) < 2, f"{self.path.name}: {name} is set more than once"
+        return values[0] if values else None
+
+
+def units() -> list[Unit]:
+    """The services."""
+    return [Unit(path) for path in sorted(UNITS.glob("*.service"))]
+
+
+SANDBOX = Unit(UNITS / "tms-.service.d" / "10-sandbox.conf")
+
+
+def wrong_command(arguments: list[str]) -> str:
+    """Why `tms` does not take the arguments; nothing if it does."""
+    group: click.Command | None = tms
+    context = click.Context(tms, obj=script_info())
+    rest = list(arguments)
+    while isinstance(group, click.Group) and rest and not rest[0].startswith("-"):
+        group = group.get_command(context, rest.pop(0))
+    if group is None or (isinstance(group, click.Group) and not group.invoke_without_command):
+        return f"there is no command tms {shlex.join(arguments)}"
+    if arguments[0] == "worker":
+        return "".join(f"there is no queue {name}" for name in rest if name not in JOBS)
+    try:
+        group.make_context(arguments[0], rest, parent=context)
+    except click.ClickException as error:
+        return error.format_message()
+    return ""
+
+
+def processes() -> set[tuple[str, ...]]:
+    """The arguments of `tms` for the processes of the Procfile."""
+    modules = {"gunicorn": "web", "jobs.worker": "worker", "jobs.schedule": "scheduler", "jobs.inbound": "inbound"}
+    found = set()
+    for line in (ROOT / "Procfile").read_text("utf-8").splitlines():
+        module, *arguments = line.partition(" -m ")[2].split()
+        found.add((modules[module], *(arguments if module == "jobs.worker" else ())))
+    return found
