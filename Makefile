@@ -167,6 +167,10 @@ growth: setup-bench ## measure every filter and page at 10,000 and at 5,000,000 
 chaos: setup-dev ## inject faults into the running service and check its guarantees (ARGS="--only kill-sender --seed 7", --short, --broken)
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
+.PHONY: rolling
+rolling: setup-dev ## upgrade the running service under load, from the last release and of itself (ARGS="--short", --sqlite)
+	@$(PYTHON) -m tests.rolling $(ARGS)
+
 .PHONY: lint
 lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)

@@ -6,10 +6,14 @@ import logging
 import os
 import sys
 
+# A master process of an earlier release, started by `python -m gunicorn`, starts this one as a script of that package,
+# whose modules would hide those of Python that have the same names (`http`).
+sys.path[:] = [each for each in sys.path if not os.path.isfile(os.path.join(each, "arbiter.py"))]
 if os.getcwd() != os.path.dirname(os.path.realpath(__file__)):
     # gunicorn has put the current folder first, whose files may have the names of our modules: it comes last.
     sys.path.sort(key=lambda folder: os.path.realpath(folder or ".") == os.getcwd())
 
+from gunicorn.app import base
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.http import message
@@ -19,9 +23,10 @@ from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http.context import EXTENSION
-from app.http.server import balanced_worker, master
+from app.http.server import balanced_worker
 from app.http.server.limits import MAX_REQUEST_LINE
-from app.infrastructure import logs, metrics, tracing
+from app.http.server.master import Master
+from app.infrastructure import logs, metrics, replacing, tracing
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
@@ -55,7 +60,12 @@ class ServiceLogger(Logger):
             logger.handlers = []
             logger.propagate = True
         self.error_log.setLevel(logging.INFO)
-        log_startup(settings)
+
+
+def on_starting(_master: object) -> None:
+    """gunicorn's hook: the application is loaded, and nothing listens yet."""
+    replacing.end_check()
+    log_startup(settings, role="web")
 
 
 def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
@@ -70,16 +80,19 @@ def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
 
 def worker_exit(_server: object, process: balanced_worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API ends."""
-    process.heartbeat.stop()
+    heartbeat = getattr(process, "heartbeat", None)  # gunicorn's master calls it, too, for one that has disappeared
+    if heartbeat is not None:
+        heartbeat.stop()
 
 
+# gunicorn makes the master process of this class; it has no setting for it.
+base.Arbiter = Master
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
 worker_class = "app.http.server.balanced_worker.BalancedWorker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = balanced_worker.child_exit
-on_starting = master.on_starting
 # Loaded once, before the processes are forked: they start faster and share its memory. It opens no connection.
 preload_app = True
 # Seconds for requests in progress at a stop; the launcher waits for 7 seconds.

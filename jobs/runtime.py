@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
 from app.db.schema import SchemaError, check_schema
-from app.infrastructure import logs, memory, metrics, signs_of_life, tracing
+from app.infrastructure import logs, memory, metrics, replacing, signs_of_life, tracing
 from app.infrastructure.startup_report import log_startup
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
@@ -38,7 +38,8 @@ def process_services() -> Services:
     logs.configure(settings)
     made = make_services(settings)
     _await_database(made)
-    log_startup(settings)
+    replacing.end_check()
+    log_startup(settings, role="background")
     metrics.share(settings, made.database)
     tracing.start(settings, _role())
     memory.tune()

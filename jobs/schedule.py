@@ -96,9 +96,10 @@ def run(services: Services) -> None:
 
 
 def main() -> None:
-    """Ends on SIGTERM and SIGINT within a tick."""
+    """Ends on SIGTERM and SIGINT within a tick; SIGUSR2 replaces it by newer code."""
     services = process_services()
-    Stop(services.stopping).catch_signals()
+    stop = Stop(services.stopping)
+    stop.catch_signals()
     logger.info("scheduler started")
     heartbeat = Heartbeat(services.database, ["scheduler"])
     heartbeat.start()
@@ -107,6 +108,7 @@ def main() -> None:
     heartbeat.stop()
     services.database.close()
     logger.info("scheduler stopped")
+    stop.end()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The request to stop a process, made by SIGTERM or SIGINT."""
+"""The request to stop a process, made by SIGTERM or SIGINT, or to replace it by newer code, made by SIGUSR2."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from queue import SimpleQueue
 from types import FrameType
 
 from rq.exceptions import StopRequested
+
+from app.infrastructure import replacing
 
 
 class Stop:
@@ -22,15 +25,22 @@ class Stop:
 
     def __init__(self, stopping: threading.Event) -> None:
         self.requested = False
+        self.is_replaced = False
         self._stopping = stopping
         self._signals: SimpleQueue[int] = SimpleQueue()
         self._waiting = False
 
     def catch_signals(self) -> None:
         """Installs the handlers; a second signal changes nothing."""
-        threading.Thread(target=self._set_when_told, daemon=True).start()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        threading.Thread(target=self._do_what_is_told, daemon=True).start()
+        for number in (signal.SIGTERM, signal.SIGINT, replacing.SIGNAL):
             signal.signal(number, self._on_signal)
+        replacing.accept_signals()
+
+    def end(self) -> None:
+        """At the end of the process: runs its newer code if it was asked to."""
+        if self.is_replaced:
+            replacing.run_again(os.environ)
 
     @contextmanager
     def may_interrupt(self) -> Iterator[None]:
@@ -44,11 +54,19 @@ class Stop:
             self._waiting = False
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == replacing.SIGNAL:
+            self._signals.put(number)
+            return
+        if self.requested:
+            self.is_replaced = False  # a second request is to stop, whatever the first one was
         self.requested = True
         self._signals.put(number)
         if self._waiting:
             raise StopRequested
 
-    def _set_when_told(self) -> None:
-        self._signals.get()
+    def _do_what_is_told(self) -> None:
+        while self._signals.get() == replacing.SIGNAL:
+            if not self.requested and replacing.new_code_starts(os.environ):
+                self.is_replaced = True
+                os.kill(os.getpid(), signal.SIGTERM)  # ends the work in the main thread as usual
         self._stopping.set()

@@ -6,7 +6,7 @@
 
 It does not fork per job, so that database, Redis and mail connections stay open. It survives an outage of Redis: it
 reconnects with growing delays, up to two seconds. On SIGTERM or SIGINT it sets `services.stopping`, at which a job ends
-after the messages in flight, and then exits.
+after the messages in flight, and then exits. On SIGUSR2 it does the same, and then runs the code that is installed now.
 
 Queues that must not wait for each other belong to different processes: a webhook receiver may take 30 seconds to
 answer, and a password reset must not wait for it.
@@ -200,6 +200,7 @@ def main(arguments: Sequence[str]) -> None:
     close_sender_worker(services)
     services.database.close()
     logger.info("worker stopped")
+    stop.end()
 
 
 if __name__ == "__main__":

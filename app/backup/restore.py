@@ -15,7 +15,7 @@ from app.backup.secret_key import installed_key, key_to_install
 from app.clock import now
 from app.db.copies.load import Loading, loading
 from app.db.field_indexes import create_indexes
-from app.db.schema import newest_revision
+from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
 from app.infrastructure.running import databases
 from app.runs.holds import hold_runs

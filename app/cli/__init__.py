@@ -30,7 +30,7 @@ NOUNS = (
     "db",
 )
 """Modules with a `group` of commands."""
-COMMANDS = ("init", "seed", "status", "top", "backup", "restore")
+COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 
 

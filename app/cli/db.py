@@ -9,11 +9,27 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.cli.base import Group, Row, Unavailable, WrongValue, json_option, print_done, print_row
+from app.cli.base import (
+    Group,
+    Row,
+    Unavailable,
+    WrongValue,
+    echo,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+)
 from app.db import migrate
+from app.db.phases import Part
 from app.http.context import services
 
 group = Group("db", help="Migrate the database.")
+
+WAITING: dict[Part, str] = {
+    "expand": "left until all processes run this release: {}; then `db upgrade --contract`",
+    "contract": "left, because a release in between is needed before them: {}",
+}
 
 
 @contextmanager
@@ -28,12 +44,31 @@ def _one_line() -> Iterator[None]:
 
 @group.command()
 @click.argument("revision", default="head")
+@click.option(
+    "--expand",
+    "part",
+    flag_value="expand",
+    help="Only what processes of the release before go on working with.",
+)
+@click.option("--contract", "part", flag_value="contract", help="The rest, once all processes run this release.")
 @json_option
-def upgrade(revision: str, as_json: bool) -> None:
-    """Upgrade the database to REVISION, by default the newest."""
+def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
+    """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
-        migrate.upgrade(_url(), revision)
+        left = migrate.upgrade(_url(), revision, part or "all")
     _print_revision(as_json)
+    if part and left and not as_json:
+        echo(WAITING[part].format(", ".join(left)))
+
+
+@group.command()
+@json_option
+def plan(as_json: bool) -> None:
+    """Show the pending migrations, and which of them can run while processes of the release before do."""
+    found = migrate.plan_of(_url())
+    when = {**dict.fromkeys(found.run, "--expand"), **dict.fromkeys(found.left, "--contract")}
+    rows = [{"revision": one, "run_with": when[one], "does": migrate.title_of(one)} for one in when]
+    print_rows(rows, as_json)
 
 
 @group.command()

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from app.distribution import gunicorn_command, process_environment, python_command
+from app.infrastructure import replacing
 
 
 class WrongArgument(click.ClickException):
@@ -32,7 +33,8 @@ class ProcessCommand(click.Command):
 
 def become(command: list[str]) -> NoReturn:
     """Replaces this process by that command."""
-    os.execve(command[0], command, process_environment(os.environ))  # noqa: S606 - the commands are ours
+    environment = replacing.remember_command(process_environment(os.environ))
+    os.execve(command[0], command, environment)  # noqa: S606 - the commands are ours
 
 
 @click.command("run", cls=ProcessCommand)

@@ -1,6 +1,7 @@
 """Migrations of a database to the schema of the models, or back; safe to run in any number of processes at once.
 
-All steps of one call are one transaction on both databases: a migration that fails leaves nothing behind.
+On SQLite, and on a new database, all steps of one call are one transaction: a migration that fails leaves nothing
+behind. On PostgreSQL each migration is one, so that none keeps the locks of another (app/db/migration_steps.py).
 """
 
 from __future__ import annotations
@@ -10,58 +11,75 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine
 
+from app.db import migration_steps, phases
 from app.db.engine import WRITE, make_engine
 from app.db.history_ranges import RANGE_NAME
+from app.db.migration_steps import FOLDER, configured, current_revision, script
 from app.db.models import Base
+from app.db.phases import Part, Plan
+from app.db.schema_state import code_in_use, in_use_after, write_state
 from app.db.wait_budget import limit_waits
 
-FOLDER = Path(__file__).parent / "migrations"
-ADVISORY_LOCK = 7_166_350_117
-"""An arbitrary key that nothing else uses in this database."""
 PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
 """Names of the tables that are parts of another one: its name comes before the last underscore."""
 
 
 class MigrationError(Exception):
-    """A migration would leave rows with dangling foreign keys."""
+    """A migration cannot be made, or would leave rows with dangling foreign keys."""
 
 
-def upgrade(database_url: str, revision: str = "head") -> None:
-    """Migrates to a revision, by default the newest. Concurrent calls wait, and then find nothing to do."""
+def upgrade(database_url: str, revision: str = "head", part: Part = "all") -> tuple[str, ...]:
+    """Migrates to a revision, by default the newest, or runs a part of what is pending (app/db/phases.py). Returns the
+    revisions that are left. Concurrent calls wait, and then find nothing to do."""
+    with limit_waits(math.inf), _engine(database_url) as engine:
+        if engine.dialect.name == "postgresql" and _current(engine) is not None:
+            try:
+                return migration_steps.upgrade(engine, revision, part)
+            except migration_steps.TablesInUse as error:
+                raise MigrationError(str(error)) from None
     with exclusive(database_url) as connection:
-        command.upgrade(_config(connection), revision)
+        return upgrade_within(connection, revision, part)
 
 
 def downgrade(database_url: str, revision: str) -> None:
     """Migrates back to a revision; `base` is an empty database."""
     with exclusive(database_url) as connection:
-        command.downgrade(_config(connection), revision)
+        downgrade_within(connection, revision)
 
 
 def current(database_url: str) -> str | None:
     """The revision of the database; None when it has none."""
-    with _shared(database_url) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+    with _engine(database_url) as engine:
+        return _current(engine)
 
 
 def newest() -> str | None:
-    """The revision that this version needs."""
-    return ScriptDirectory(str(FOLDER)).get_current_head()
+    """The newest revision of this version."""
+    return script().get_current_head()
+
+
+def plan_of(database_url: str) -> Plan:
+    """What `upgrade` with the part `expand` would run, and what it would leave."""
+    with _engine(database_url) as engine, engine.connect() as connection:
+        at = current_revision(connection)
+        return phases.plan(migration_steps.pending("head", at), "expand", at, code_in_use(connection, at))
+
+
+def title_of(revision: str) -> str:
+    """What a migration says it does."""
+    return str(script().get_revision(revision).doc)
 
 
 def differences(database_url: str) -> list[object]:
     """Differences between models and database, as Alembic lists them; empty when the migrations are complete."""
-    with _shared(database_url) as connection, warnings.catch_warnings():
+    with _engine(database_url) as engine, engine.connect() as connection, warnings.catch_warnings():
         # Neither library reads such an index of SQLite; a test compares it (tests/guards/test_migrations.py).
         warnings.filterwarnings("ignore", ".*expression-based index")
         options = {"include_object": included_on(connection.dialect.name)}
@@ -80,37 +98,41 @@ def included_on(dialect: str) -> Callable[..., bool]:
     return included
 
 
-def upgrade_within(connection: Connection, revision: str) -> None:
-    """Migrates to a revision in the transaction of an exclusive connection."""
-    command.upgrade(_config(connection), revision)
+def upgrade_within(connection: Connection, revision: str, part: Part = "all") -> tuple[str, ...]:
+    """As `upgrade`, in the transaction of an exclusive connection."""
+    at = current_revision(connection)
+    in_use = code_in_use(connection, at)
+    plan = phases.plan(migration_steps.pending(revision, at), part, at, in_use)
+    if plan.run:
+        command.upgrade(configured(connection), plan.run[-1])
+    write_state(connection, current_revision(connection), in_use_after(part, at, in_use))
+    return plan.left
 
 
 def downgrade_within(connection: Connection, revision: str) -> None:
     """Migrates back to a revision in the transaction of an exclusive connection."""
-    command.downgrade(_config(connection), revision)
+    in_use = code_in_use(connection, current_revision(connection))
+    command.downgrade(configured(connection), revision)
+    write_state(connection, current_revision(connection), in_use)
 
 
 def generate(database_url: str, message: str) -> None:
     """Writes a new migration with the differences between models and database. For development."""
     newer = max((int(path.name[1:5]) for path in (FOLDER / "versions").glob("v*.py")), default=0) + 1
     with exclusive(database_url) as connection:
-        command.revision(_config(connection), message, autogenerate=True, rev_id=f"{newer:04}")
+        command.revision(configured(connection), message, autogenerate=True, rev_id=f"{newer:04}")
 
 
-def _config(connection: Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    config.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
-    config.attributes["connection"] = connection
-    return config
+def _current(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        return current_revision(connection)
 
 
 @contextmanager
-def _shared(database_url: str) -> Iterator[Connection]:
+def _engine(database_url: str) -> Iterator[Engine]:
     engine = make_engine(database_url)
     try:
-        with engine.connect() as connection:
-            yield connection
+        yield engine
     finally:
         engine.dispose()
 
@@ -118,19 +140,17 @@ def _shared(database_url: str) -> Iterator[Connection]:
 @contextmanager
 def exclusive(database_url: str) -> Iterator[Connection]:
     """A connection in a transaction that excludes other migrations, without a time limit: tables may be large."""
-    engine = make_engine(database_url)
-    try:
-        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
-            _before_begin(connection)
-            with connection.begin():
-                if connection.dialect.name == "postgresql":
-                    connection.execute(text("SET LOCAL statement_timeout = 0"))
-                    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-                yield connection
-                _check_references(connection)
-    finally:
-        engine.dispose()
+    with (
+        limit_waits(math.inf),
+        _engine(database_url) as engine,
+        engine.connect().execution_options(**{WRITE: True}) as connection,
+    ):
+        _before_begin(connection)
+        with connection.begin():
+            if connection.dialect.name == "postgresql":
+                migration_steps.exclude_others(connection)
+            yield connection
+            _check_references(connection)
 
 
 def _before_begin(connection: Connection) -> None:

@@ -1,25 +1,25 @@
-"""Whether the database's schema fits this version of the code.
+"""Whether the database's schema fits this version of the code (docs/operations.md#migrations).
 
-An older one, or none, does not: statements would fail one by one. A newer one does: in a rolling upgrade the first host
-migrates while the others still run, so a release's migrations keep what the previous release needs, and the changelog
-says so if one cannot.
+An older one does not, unless only contracting migrations are pending: statements would fail one by one. A newer one
+does as long as it was only expanded: in an upgrade the schema is expanded first, while processes of the release before
+go on. They do not know the newer migrations, so the database says which code it still fits.
 """
 
 from __future__ import annotations
 
 import logging
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, inspect, text
 
 from app.db.database import Database
+from app.db.models import SchemaState
+from app.db.phases import newest_revision, oldest_revision
 from app.distribution import COMMAND_LINE
 
-VERSIONS = Path(__file__).parent / "migrations" / "versions"
 TABLE = "alembic_version"
-FITS = ("ok", "newer")
+STATE_TABLE = SchemaState.__tablename__
+FITS = ("ok", "pending", "newer")
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +29,12 @@ class SchemaError(Exception):
 
 
 class Schema(NamedTuple):
-    """The schema of the database. `state` is `ok`, `newer`, `older`, `missing` or `foreign`."""
+    """The schema of the database. `state` is `ok`, `pending` (contracting migrations are), `newer`, `too new`, `older`,
+    `missing` or `foreign`. `oldest_code` is the oldest code that works with a newer one."""
 
     state: str
     revision: str | None
-
-
-@cache
-def newest_revision() -> str:
-    """The revision that this version needs, from the names of the migrations: Alembic would cost each start a fifth of
-    a second."""
-    return max(path.name[1:5] for path in VERSIONS.glob("v[0-9][0-9][0-9][0-9]_*.py"))
+    oldest_code: str = ""
 
 
 def schema_of(connection: Connection) -> Schema:
@@ -47,7 +42,18 @@ def schema_of(connection: Connection) -> Schema:
     if not inspect(connection).has_table(TABLE):
         return Schema("missing", None)
     revision = connection.execute(text(f"SELECT max(version_num) FROM {TABLE}")).scalar()  # noqa: S608 - a constant name
-    return Schema(_state(revision), revision)
+    state = _state(revision)
+    if state != "newer":
+        return Schema(state, revision)
+    oldest = oldest_code_of(connection)
+    return Schema("newer" if oldest <= newest_revision() else "too new", revision, oldest)
+
+
+def oldest_code_of(connection: Connection) -> str:
+    """The oldest code that works with the schema, as the database says; empty if it says nothing."""
+    if not inspect(connection).has_table(STATE_TABLE):
+        return ""
+    return connection.execute(text(f"SELECT oldest_code FROM {STATE_TABLE}")).scalar() or ""  # noqa: S608 - a constant name
 
 
 def _state(revision: str | None) -> str:
@@ -57,7 +63,9 @@ def _state(revision: str | None) -> str:
         return "foreign"
     if revision == newest_revision():
         return "ok"
-    return "newer" if revision > newest_revision() else "older"
+    if revision > newest_revision():
+        return "newer"
+    return "pending" if revision >= oldest_revision() else "older"
 
 
 def check_schema(database: Database) -> None:
@@ -66,9 +74,18 @@ def check_schema(database: Database) -> None:
         schema = schema_of(session.connection())
     if schema.state == "newer":
         logger.warning("the database is at revision %s, this version knows %s", schema.revision, newest_revision())
-    if schema.state in FITS:
-        return
+    if schema.state not in FITS:
+        raise SchemaError(misfit(schema))
+
+
+def misfit(schema: Schema) -> str:
+    """Why the schema does not fit, and what to do, in one line."""
     if schema.state == "foreign":
-        raise SchemaError(f"the database is at revision {schema.revision}, which this service does not have")
+        return f"the database is at revision {schema.revision}, which this service does not have"
+    if schema.state == "too new":
+        return (
+            f"the database is at revision {schema.revision}, which needs a version with {schema.oldest_code} or newer, "
+            f"this one has {newest_revision()}: install a newer version"
+        )
     has = f"at revision {schema.revision}" if schema.revision else "not migrated yet"
-    raise SchemaError(f"the database is {has}, this version needs {newest_revision()}: run `{COMMAND_LINE} db upgrade`")
+    return f"the database is {has}, this version needs {oldest_revision()}: run `{COMMAND_LINE} db upgrade`"

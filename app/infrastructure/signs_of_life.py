@@ -40,6 +40,12 @@ class SignsOfLife:
             os.close(self._file)
         self._file = file
 
+    def leave(self) -> None:
+        """In a process that was forked from this one: the file is not its own."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
     def report(self) -> None:
         """Called at each turn of the main loop, by its thread alone; it does something only when a sign is due."""
         self.turned = moment = time.monotonic()
@@ -79,7 +85,8 @@ def _watchdog_seconds(environ: Mapping[str, str]) -> float:
 
 
 _own = SignsOfLife(os.environ)
-keep, report, ready, starting, seconds = _own.keep, _own.report, _own.ready, _own.starting, _own.seconds
+keep, leave, report, ready, starting = _own.keep, _own.leave, _own.report, _own.ready, _own.starting
+seconds = _own.seconds
 
 
 def turned() -> float:

@@ -16,9 +16,10 @@ from app.transports.urls import display_url
 logger = logging.getLogger(__name__)
 
 
-def log_startup(settings: Settings) -> None:
-    """Logs one line with database and transports, and one for each variable that looks like a misspelt setting."""
-    running.register(settings)
+def log_startup(settings: Settings, *, role: str = "") -> None:
+    """Logs one line with database and transports, and one for each variable that looks like a misspelt setting. `role`
+    is that of a process that can be replaced in place."""
+    running.register(settings, role)
     logger.info(
         "using the database %s, sending mail to %s and texts to %s",
         database_url.without_credentials(settings.database_url),

@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import Account, Event, QueueEntry, Recipient, RunningProcess, Webhook
-from app.db.schema import newest_revision, schema_of
+from app.db.phases import newest_revision
+from app.db.schema import schema_of
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.infrastructure.heartbeat import SILENT
 from app.infrastructure.metric_kinds import DEFINITIONS, Family, Labels, Measurement, define, gauge_family

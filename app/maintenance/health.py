@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db import wait_budget
 from app.db.outage import log_failure
 from app.db.probe import PROBE_SECONDS, accepts_writes
-from app.db.schema import FITS, Schema, newest_revision, schema_of
+from app.db.schema import FITS, Schema, misfit, schema_of
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def _write(services: Services) -> str:
 
 def _migrations(schema: Schema) -> str:
     if schema.state not in FITS:
-        logger.warning("the database is at revision %s, this version needs %s", schema.revision, newest_revision())
+        logger.warning(misfit(schema))
     return schema.state
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import make_url, text
 
 from app.db.engine import make_engine
 from app.db.migrate import upgrade
-from app.db.schema import newest_revision
+from app.db.phases import oldest_revision
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, not_found
@@ -79,9 +79,13 @@ def readiness(settings: Settings, database_url: str) -> tuple[int, str, str]:
 
 
 def set_revision(database_url: str, revision: str) -> None:
+    execute(database_url, "UPDATE alembic_version SET version_num = :revision", revision=revision)
+
+
+def execute(database_url: str, statement: str, **values: str) -> None:
     engine = make_engine(database_url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        connection.execute(text(statement), values)
     engine.dispose()
 
 
@@ -93,6 +97,8 @@ def test_a_schema_of_another_version_is_named(settings: Settings, own_database: 
     assert readiness(settings, own_database) == (200, "ok", "ok")
     set_revision(own_database, "9000")
     assert readiness(settings, own_database) == (200, "newer", "ok")
+    execute(own_database, "UPDATE schema_state SET oldest_code = '8999'")
+    assert readiness(settings, own_database) == (503, "too new", "ok")
     set_revision(own_database, "1975ea83b712")
     assert readiness(settings, own_database) == (503, "foreign", "ok")
 
@@ -150,7 +156,7 @@ def test_no_process_starts_with_a_schema_of_another_version(
     assert [process.wait() for process in started] == [1] * len(modules)
     errors = [log.read_text() for log in logs]
     has = f"at revision {revision}" if revision else "not migrated yet"
-    needs = f"this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
+    needs = f"this version needs {oldest_revision()}: run `flask --app wsgi db upgrade`"
     assert errors == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)
 
 

@@ -25,6 +25,7 @@ NOT_RUN = [
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/openapi.md", "`make openapi` type-checks and calls a generated client"),
     ("docs/operations.md", "`make installed` runs these commands"),
+    ("docs/operations.md", "`make rolling` walks these steps under load"),
     ("docs/performance.md", "needs the files of two benchmarks"),
     ("docs/sms.md", "configures Kannel; `make interop` runs one"),
 ]

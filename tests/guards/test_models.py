@@ -7,9 +7,9 @@ from sqlalchemy import Table
 
 from app.db.models import Base
 
-SHARED = {"accounts", "event_rotation", "transports", "routes", "routing_version", "processes"}
+SHARED = {"accounts", "event_rotation", "transports", "routes", "routing_version", "processes", "schema_state"}
 """`event_rotation` says to which table the events of all accounts are written. Transports, routes and
-processes are the operator's."""
+processes are the operator's; `schema_state` is the database's own."""
 
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 

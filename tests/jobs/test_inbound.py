@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import smtplib
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,3 +88,45 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
             assert inbound.process.wait() == 1
             (line,) = inbound.lines()
             assert line.startswith("INBOUND_LISTEN: cannot listen there: ")
+
+
+def test_newer_code_takes_over_its_sockets(tmp_path: Path) -> None:
+    """A message that is on its way is answered, and a client that connects meanwhile waits for its greeting."""
+    port, log = free_port(), tmp_path / "log"
+    with alone(None) as parts, own_process(parts, log, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
+        rows = Rows(parts.services, parts.tenant.id)
+        first, second = rows.add_send(["ann@example.com", "bob@example.com"])
+        rows.change([first, second], state="delivered", attempts=1)
+        wait_until(lambda: "listening" in log.read_text(), "it listens")
+        with smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client, smtplib.SMTP("127.0.0.1", port) as idle:
+            to = return_path(parts.services.settings, first, FROM)
+            client.ehlo()
+            client.mail("<>")
+            process.send_signal(signal.SIGUSR2)
+            assert idle.getreply()[0] == 421
+            with smtplib.SMTP(timeout=PATIENCE) as waiting:
+                waiting.sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
+                client.rcpt(to)
+                assert client.data(delivery_failure(to, "ann@example.com"))[0] == 250
+                assert client.getreply()[0] == 421
+                assert waiting.getreply()[0] == 220
+                to = return_path(parts.services.settings, second, FROM)
+                assert waiting.sendmail("<>", [to], delivery_failure(to, "bob@example.com")) == {}
+        assert [rows.recipient(each).state for each in (first, second)] == ["bounced", "bounced"]
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+@contextmanager
+def own_process(parts: Alone, log: Path, **overrides: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The process with a command line of its own, by which it can be replaced; killed if it does not end by itself."""
+    settings = parts.services.settings
+    own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
+    environment = {**os.environ, **own, "SECRET_KEY": settings.secret_key, **overrides}
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", "jobs.inbound"], env=environment, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

@@ -12,7 +12,7 @@ from sqlalchemy.types import TypeEngine
 
 from app.db.copies.copy_text import Kind
 from app.db.history_ranges import RANGE_NAME, SPAN
-from app.db.schema import TABLE
+from app.db.schema import STATE_TABLE, TABLE
 
 PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
 """Tables whose rows are read and written through their parent."""
@@ -53,7 +53,7 @@ def stored_tables(connection: Connection) -> dict[str, StoredTable]:
         names = [name for name, _ in inspector.get_sorted_table_and_fkc_names() if name is not None]
     found = {}
     for name in names:
-        if name != TABLE and not PARTITION.fullmatch(name):
+        if name not in (TABLE, STATE_TABLE) and not PARTITION.fullmatch(name):
             columns = inspector.get_columns(name)
             kinds = tuple(_kind(column["type"]) for column in columns)
             found[name] = StoredTable(name, tuple(column["name"] for column in columns), kinds)

@@ -20,6 +20,7 @@ from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, Inboun
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.processes import RunningProcess
+from app.db.models.schema_state import SchemaState
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
 from app.db.models.transports import Route, RoutingVersion, Transport, TransportAccount
@@ -63,6 +64,7 @@ __all__ = [
     "Route",
     "RoutingVersion",
     "RunningProcess",
+    "SchemaState",
     "Send",
     "SendLink",
     "SmsSender",

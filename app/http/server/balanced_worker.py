@@ -27,6 +27,11 @@ _connection_counts: Any = (c_int * SLOTS).from_buffer(mmap.mmap(-1, SLOTS * size
 _connection_counts[:] = [UNUSED] * SLOTS
 
 
+def accepting_workers() -> int:
+    """How many processes accept connections. For the master."""
+    return sum(count > UNUSED for count in _connection_counts)
+
+
 def _slot(worker: Any) -> int:
     """`age` counts the processes that the master has started; there are never as many at once as slots."""
     return int(worker.age) % SLOTS

@@ -15,6 +15,7 @@ import itertools
 import logging
 import os
 import selectors
+import signal
 import time
 from typing import Any
 
@@ -27,6 +28,7 @@ from app.http.server.limits import Limits, max_connections
 from app.http.server.poller import make_poller
 from app.http.server.request import Request
 from app.http.server.respond import respond
+from app.infrastructure import signs_of_life
 from app.settings import from_environment
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,9 @@ CHECK_SECONDS = 0.2
 """Seconds between two checks of the deadlines."""
 BEAT_SECONDS = 1.0
 """Seconds between two signs of life for gunicorn's master process."""
+DRAIN_SECONDS = 300.0
+"""Seconds after which a process that retires ends although clients still have connections to it. Each connection has a
+deadline of its own, which is nearly always earlier."""
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -49,6 +54,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         self.limits = Limits.of(from_environment())
         self.max_connections = 0
         self.is_accepting = False
+        self.is_retiring = False
         self._request_numbers = itertools.count(1)
         self._checked_at = self._beat_at = 0.0
 
@@ -59,12 +65,27 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             raise RuntimeError("this server speaks plain http; leave TLS (certfile, keyfile) to the proxy in front")
 
     def init_process(self) -> None:
+        signs_of_life.leave()
         self.max_connections = max_connections(self.cfg.worker_connections)
         self._selector = selectors.DefaultSelector()
         poller = make_poller()
         self.connections = Connections(poller, self.limits.buffered_bytes, self.on_count)
         self._threads = AnsweringThreads(poller, self.connections, self.limits, self.cfg.threads, self.respond)
         super().init_process()
+
+    def init_signals(self) -> None:
+        super().init_signals()
+        signal.signal(signal.SIGUSR2, self.handle_retire)
+        signal.siginterrupt(signal.SIGUSR2, False)
+
+    def handle_retire(self, _number: int, _frame: Any) -> None:
+        """Processes with newer code accept connections now."""
+        self.is_retiring = self.is_retiring or self.alive
+        self.alive = False
+
+    def handle_exit(self, _number: int, _frame: Any) -> None:
+        """The service is stopped."""
+        self.alive = self.is_retiring = False
 
     def respond(self, connection: Connection, request: Request) -> bool:
         """In one of the threads: computes and sends the response. True if the connection is kept alive."""
@@ -95,6 +116,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
 
     def _end(self) -> None:
         self.set_accepting(False)
+        self._drain()
         self._threads.begin_stop()
         now = time.monotonic()
         until, keep_until = now + self.cfg.graceful_timeout, now + STOPPING_KEEPALIVE_SECONDS
@@ -104,6 +126,16 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         self._threads.stop()
         for listener in self.sockets:
             listener.close()
+
+    def _drain(self) -> None:
+        """Until it is to stop, a process that retires answers what comes on the connections that it has. Each is closed
+        after its next response. One that stays idle is closed no sooner than ever: a client that sends at that moment
+        would get no answer, and clients and proxies give up idle connections before that."""
+        if self.is_retiring:
+            logger.info("newer code accepts connections now; this process ends with its last one")
+        until = time.monotonic() + DRAIN_SECONDS
+        while self.is_retiring and self.connections.count and time.monotonic() < until and self.is_parent_alive():
+            self.turn(CHECK_SECONDS)
 
     def is_parent_alive(self) -> bool:
         """Whether gunicorn's master process is alive."""

@@ -1,18 +1,115 @@
-"""gunicorn's master process: each look at its processes, once a second, is a sign of life of its own."""
+"""gunicorn's master process, which can be replaced by newer code while its workers answer.
+
+gunicorn's own SIGUSR2 starts a second master beside the first one, under another process id, and leaves it to the
+operator to end the first; whatever supervises it takes that for its end. Its SIGHUP starts new workers with the old
+code. Here either signal replaces the code of the master in place (app/infrastructure/replacing.py). The listening
+sockets stay open all the time. The new code starts workers of its own; once all of them accept connections, the others
+retire: they accept no more, and end with their last connection.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
-from app.infrastructure import signs_of_life
+from gunicorn.arbiter import Arbiter
+
+from app.http.server.balanced_worker import accepting_workers
+from app.http.server.buffering_worker import DRAIN_SECONDS
+from app.infrastructure import replacing, signs_of_life
+
+logger = logging.getLogger(__name__)
+
+WORKERS = "TMS_WEB_WORKERS"
+"""Variable with the ids of the workers that are handed over."""
+RETIRE = signal.SIGUSR2
+"""What tells a worker to end with its last connection. Workers of the next release must be told by the same signal."""
 
 
-def on_starting(master: Any) -> None:
-    """gunicorn's hook. gunicorn tells systemd itself that it is ready; it has no hook for the turns of its loop."""
-    look = master.murder_workers
+class _Heartbeat:
+    """In place of the file by which gunicorn sees whether a worker is alive: a retiring one limits itself."""
 
-    def look_and_report() -> None:
-        look()
+    def __init__(self) -> None:
+        self._until = time.monotonic() + DRAIN_SECONDS
+
+    def last_update(self) -> float:
+        return self._until
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(slots=True)
+class Predecessor:
+    """A worker that the code from before has started, as gunicorn's list of workers has it."""
+
+    pid: int
+    age: int = 0
+    """The oldest go first when there are too many."""
+    aborted: bool = False
+    tmp: _Heartbeat = field(default_factory=_Heartbeat)
+
+
+class Master(Arbiter):  # type: ignore[misc]
+    """The master process."""
+
+    WORKERS: dict[int, Any]
+
+    def start(self) -> None:
+        """Takes over the sockets and the workers of the code from before, if there was any."""
+        self._is_stopping = self._has_ended_older = False
+        predecessors = [int(pid) for pid in os.environ.pop(WORKERS, "").split(",") if pid]
+        super().start()
+        replacing.accept_signals()
+        if predecessors:
+            self.spawn_workers()
+            self.WORKERS.update((pid, Predecessor(pid)) for pid in predecessors)
+
+    def handle_usr2(self) -> None:
+        """Replaces the code."""
+        folder = self.START_CTX["cwd"]
+        if not replacing.new_code_starts(self.cfg.env_orig, folder, meanwhile=signs_of_life.report):
+            return
+        environment = {name: value for name, value in self.cfg.env_orig.items() if not name.startswith("LISTEN_")}
+        environment["GUNICORN_PID"] = str(os.getpid())
+        environment["GUNICORN_FD"] = ",".join(str(one.fileno()) for one in self.LISTENERS)
+        environment[WORKERS] = ",".join(map(str, self.WORKERS))
+        try:
+            replacing.run_again(environment, folder)
+        except OSError:
+            logger.exception("this process goes on as it is")
+
+    def handle_hup(self) -> None:
+        """The same."""
+        self.handle_usr2()
+
+    def manage_workers(self) -> None:
+        """Called after each signal, and each second: a sign of life. gunicorn tells systemd itself that it is ready."""
+        super().manage_workers()
+        self._end_older_master()
         signs_of_life.report()
 
-    master.murder_workers = look_and_report
+    def kill_worker(self, pid: int, sig: int) -> None:
+        """Ends a worker, or lets it retire."""
+        if self._is_stopping or sig != signal.SIGTERM or not isinstance(self.WORKERS.get(pid), Predecessor):
+            super().kill_worker(pid, sig)
+        elif accepting_workers() >= self.num_workers:
+            super().kill_worker(pid, RETIRE)
+
+    def stop(self, graceful: bool = True) -> None:
+        """Ends all workers, the retiring ones too."""
+        self._is_stopping = True
+        super().stop(graceful)
+
+    def _end_older_master(self) -> None:
+        """A release that does not replace itself in place has started this process beside it."""
+        if self.master_pid in (0, os.getpid()) or self.master_pid != os.getppid():
+            return
+        if accepting_workers() >= self.num_workers and not self._has_ended_older:
+            self._has_ended_older = True
+            logger.info("the process of the code from before, %s, ends", self.master_pid)
+            os.kill(self.master_pid, signal.SIGTERM)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import socket
+from collections.abc import Callable, Sequence
 
 from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
@@ -30,6 +32,10 @@ PATIENCE = 5.0
 """Seconds that a report waits for the outcome of its message to be written."""
 IDLE_SECONDS = 60.0
 TRY_LATER = "451 4.3.0 not now, try again later"
+GOING_DOWN = b"421 4.3.2 restarting, come again at once\r\n"
+HAND_OVER_SECONDS = 30.0
+"""Seconds for messages that are on their way when newer code takes over; clients wait minutes for a greeting."""
+HAND_OVER_PAUSE = 0.1
 
 NULL_SENDER = "<>"
 # Routes before an address (RFC 5321, appendix C) are ignored.
@@ -40,6 +46,19 @@ class InboundSMTP(SMTP):
     """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
 
     line_length_limit = 65536  # a malformed message is no reason to cause a bounce of a report
+    ended: Callable[[InboundSMTP], object]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The library's hook."""
+        super().connection_lost(error)
+        self.ended(self)
+
+    def end_if_idle(self) -> None:
+        """Asks the client to come again, unless it has begun a message."""
+        is_idle = self.envelope is None or self.envelope.mail_from is None
+        if is_idle and isinstance(self.transport, asyncio.WriteTransport) and not self.transport.is_closing():
+            self.transport.write(GOING_DOWN)
+            self.transport.close()
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
         """The address of a command, and the rest of the line. The library also parses nested comments, up to the
@@ -96,15 +115,51 @@ class Handler:
         return TRY_LATER
 
 
-async def listen(services: Services, host: str, port: int) -> asyncio.Server:
-    """Starts listening; the caller closes the server. Raises `OSError` for an address that cannot be listened on."""
-    loop = asyncio.get_running_loop()
-    handler, hostname = Handler(services), socket.gethostname()
+class Listener:
+    """The server and its sessions."""
 
-    def new_session() -> InboundSMTP:
-        most = services.settings.inbound_max_bytes
-        return InboundSMTP(
-            handler, data_size_limit=most, enable_SMTPUTF8=True, hostname=hostname, timeout=IDLE_SECONDS, loop=loop
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._handler = Handler(services)
+        self._hostname = socket.gethostname()
+        self._sessions: set[InboundSMTP] = set()
+        self.servers: list[asyncio.Server] = []
+
+    async def listen(self, host: str, port: int, sockets: Sequence[socket.socket] = ()) -> None:
+        """Listens at the address, or on sockets that were handed over. Raises `OSError` for an address that cannot be
+        listened on."""
+        loop = asyncio.get_running_loop()
+        if sockets:
+            self.servers = [await loop.create_server(self._new_session, sock=each) for each in sockets]
+        else:
+            self.servers = [await loop.create_server(self._new_session, host, port)]
+
+    def _new_session(self) -> InboundSMTP:
+        session = InboundSMTP(
+            self._handler,
+            data_size_limit=self._services.settings.inbound_max_bytes,
+            enable_SMTPUTF8=True,
+            hostname=self._hostname,
+            timeout=IDLE_SECONDS,
+            loop=asyncio.get_running_loop(),
         )
+        session.ended = self._sessions.discard
+        self._sessions.add(session)
+        return session
 
-    return await loop.create_server(new_session, host, port)
+    async def hand_over(self) -> list[int]:
+        """Stops accepting, ends the sessions once no message is on its way, and returns descriptors of the sockets, at
+        which new connections wait."""
+        kept = [os.dup(each.fileno()) for server in self.servers for each in server.sockets]
+        self.close()
+        until = asyncio.get_running_loop().time() + HAND_OVER_SECONDS
+        while self._sessions and asyncio.get_running_loop().time() < until:
+            for session in tuple(self._sessions):
+                session.end_if_idle()
+            await asyncio.sleep(HAND_OVER_PAUSE)
+        return kept
+
+    def close(self) -> None:
+        """Stops listening."""
+        for server in self.servers:
+            server.close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import smtplib
 from contextlib import AbstractContextManager
 
 import pytest
 
 from app.inbound.email import listener
-from app.inbound.email.listener import listen
+from app.inbound.email.listener import Listener
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
@@ -20,7 +21,13 @@ from tests.support.servers import PATIENCE
 
 def listening(services: Services) -> AbstractContextManager[int]:
     """The port of a listener that runs in a thread."""
-    return in_thread(listen(services, "127.0.0.1", 0))
+
+    async def server() -> asyncio.Server:
+        one = Listener(services)
+        await one.listen("127.0.0.1", 0)
+        return one.servers[0]
+
+    return in_thread(server())
 
 
 @pytest.fixture

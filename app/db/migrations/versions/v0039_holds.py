@@ -13,6 +13,8 @@ down_revision = "0034"
 branch_labels = None
 depends_on = None
 
+phase = "expand"
+
 BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 

@@ -10,6 +10,8 @@ down_revision = "0039"
 branch_labels = None
 depends_on = None
 
+phase = "expand"
+
 TIMES = ("creation_time", "last_modified_time")
 COLUMNS = {
     "lists": ("account_id", "name", "system", "allow_duplicates", "stop_words", "has_automations", *TIMES),

@@ -10,6 +10,8 @@ down_revision = "0042"
 branch_labels = None
 depends_on = None
 
+phase = "expand"
+
 TABLE = "captured_messages"
 
 

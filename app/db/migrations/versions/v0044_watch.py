@@ -13,6 +13,8 @@ down_revision = "0043"
 branch_labels = None
 depends_on = None
 
+phase = "expand"
+
 
 def upgrade() -> None:
     """To this revision."""

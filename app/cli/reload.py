@@ -1,0 +1,56 @@
+"""`flask reload`: the processes of this machine run the code that is installed now, one after the other, while the
+service goes on (docs/operations.md#upgrading)."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+from flask.cli import with_appcontext
+
+from app.cli.base import Command, Unavailable, echo
+from app.http.context import services
+from app.infrastructure import replacing, running
+from app.infrastructure.running import Process
+
+WAIT_SECONDS = 300.0
+PAUSE = 0.1
+
+
+@click.command("reload", cls=Command)
+@with_appcontext
+def command() -> None:
+    """Replace the code of the running processes of this machine and DATA_DIR by the installed one, workers first."""
+    settings = services().settings
+    found = running.processes(settings)
+    if not found:
+        raise Unavailable(f"no process of the service runs with the data folder {settings.data_dir}")
+    for process in found:
+        if process.role:
+            _replace(process)
+            echo(f"process {process.pid} ({process.role}) runs the installed code")
+    for process in found:
+        if not process.role:
+            echo(f"process {process.pid} cannot be replaced while it runs: restart it")
+
+
+def _replace(process: Process) -> None:
+    """Returns when the process has started with the new code."""
+    process.refusal.unlink(missing_ok=True)
+    try:
+        os.kill(process.pid, replacing.SIGNAL)
+    except OSError as error:
+        raise Unavailable(f"process {process.pid} cannot be reached: {error.strerror}") from None
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not _has_started_again(process):
+        if process.refusal.exists():
+            raise Unavailable(f"process {process.pid} goes on with the code from before: its log says why")
+        if time.monotonic() > deadline:
+            raise Unavailable(f"process {process.pid} has not started again within {WAIT_SECONDS:g} seconds")
+        time.sleep(PAUSE)
+
+
+def _has_started_again(process: Process) -> bool:
+    found = running.processes(services().settings)
+    return any(one.pid == process.pid and one.file != process.file for one in found)

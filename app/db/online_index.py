@@ -1,0 +1,96 @@
+"""Indexes that are built while others write the table, for migrations (docs/operations.md#migrations).
+
+A plain CREATE INDEX keeps writers out for as long as it takes, a minute for some million rows. These functions are for
+migrations with `online = True`, which PostgreSQL runs outside of a transaction; each may be repeated after an
+interruption. On SQLite, and in a new database, they work as those of Alembic.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from app.db import migration_steps
+
+INVALID = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
+RANGES = "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits WHERE inhparent = to_regclass(:name)"
+
+Columns = Sequence[str | sa.TextClause]
+"""Names, and expressions as `sa.text`."""
+
+
+def create_index_online(
+    name: str, table: str, columns: Columns, *, where: str | None = None, unique: bool = False
+) -> None:
+    """As `op.create_index`. On a table in ranges, the index of each range is built by itself."""
+    connection = op.get_bind()
+    if not _is_online(connection):
+        rows = None if where is None else sa.text(where)
+        op.create_index(name, table, list(columns), unique=unique, postgresql_where=rows, sqlite_where=rows)
+        return
+    kind = "UNIQUE INDEX" if unique else "INDEX"
+    definition = f"({_listed(connection, columns)}){f' WHERE {where}' if where else ''}"
+    ranges = sorted(connection.execute(text(RANGES), {"name": table}).scalars())
+    if not ranges:
+        _build(connection, kind, name, f"{table} {definition}")
+        return
+    _lock_patiently(connection, f"CREATE {kind} IF NOT EXISTS {name} ON ONLY {table} {definition}")
+    for one in ranges:
+        _build(connection, kind, f"{name}_of_{one}", f"{one} {definition}")
+        _lock_patiently(connection, f"ALTER INDEX {name} ATTACH PARTITION {name}_of_{one}")
+
+
+def drop_index_online(name: str, table: str) -> None:
+    """As `op.drop_index`. That of a table in ranges is dropped with a lock on the table, for a moment."""
+    connection = op.get_bind()
+    if not _is_online(connection):
+        op.drop_index(name, table_name=table)
+        return
+    if connection.execute(text(RANGES), {"name": table}).first() is not None:
+        _lock_patiently(connection, f"DROP INDEX IF EXISTS {name}")
+    else:
+        connection.execute(text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
+
+
+def _is_online(connection: Connection) -> bool:
+    isolation = connection.get_execution_options().get("isolation_level")
+    return connection.dialect.name == "postgresql" and isolation == "AUTOCOMMIT"
+
+
+def _listed(connection: Connection, columns: Columns) -> str:
+    quote = connection.dialect.identifier_preparer.quote
+    return ", ".join(quote(one) if isinstance(one, str) else one.text for one in columns)
+
+
+def _lock_patiently(connection: Connection, statement: str) -> None:
+    """Runs a statement that needs the table for itself, for a moment: it lets others pass that wait behind it."""
+    deadline = time.monotonic() + migration_steps.PATIENCE
+    connection.execute(text(f"SET lock_timeout = '{migration_steps.LOCK_TIMEOUT}'"))
+    while not _got_its_locks(connection, statement):
+        if time.monotonic() > deadline:
+            raise migration_steps.TablesInUse(f"the tables of this statement stay in use: {statement}")
+        time.sleep(random.uniform(*migration_steps.PAUSE))  # noqa: S311 - so that two do not meet again
+    connection.execute(text("RESET lock_timeout"))
+
+
+def _got_its_locks(connection: Connection, statement: str) -> bool:
+    try:
+        connection.execute(text(statement))
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) not in migration_steps.LOCKED:
+            raise
+        return False
+    return True
+
+
+def _build(connection: Connection, kind: str, name: str, on: str) -> None:
+    """Builds it after removing what an interrupted attempt has left."""
+    if connection.execute(text(INVALID), {"name": name}).scalar():
+        connection.execute(text(f"DROP INDEX CONCURRENTLY {name}"))
+    connection.execute(text(f"CREATE {kind} CONCURRENTLY IF NOT EXISTS {name} ON {on}"))

@@ -1,0 +1,127 @@
+"""Migrations of a PostgreSQL database that others use meanwhile (docs/operations.md#migrations)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from sqlalchemy import Connection, Engine, create_engine, text
+
+from app.db import migrate, migration_steps
+from app.db.online_index import create_index_online, drop_index_online
+from tests.guards.test_migrations import GROUPS_OF_REVISION_0012
+from tests.support.servers import scratch_database, wait_until
+
+DOMAIN = "INSERT INTO domains (account_id, name, creation_time) VALUES (1, '{}', '2026-01-01')"
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+@pytest.fixture
+def database_url(postgres: str) -> Iterator[str]:
+    """A database with an account, at the revision before automations got an index."""
+    with scratch_database(postgres) as url:
+        migrate.upgrade(url, "0033")
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text(GROUPS_OF_REVISION_0012[0]))
+        engine.dispose()
+        yield url
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Of another process, whose statements wait for a lock no longer than a migration keeps others out."""
+    made = create_engine(database_url, connect_args={"options": "-c lock_timeout=60s"})
+    yield made
+    made.dispose()
+
+
+def test_a_migration_lets_others_pass_that_wait_behind_it(
+    database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would wait behind a long transaction, and everybody else behind the migration."""
+    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(migration_steps, "PAUSE", (0.01, 0.02))
+    with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
+        long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
+        upgrade = thread.submit(migrate.upgrade, database_url, "0034")
+        wait_until(lambda: "waits until others have left its tables" in caplog.text, "it has tried")
+        with engine.begin() as another:
+            another.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
+        assert not upgrade.done()
+        long_transaction.rollback()
+        assert upgrade.result() == ()
+    assert migrate.current(database_url) == "0034"
+
+
+def test_a_migration_whose_tables_stay_in_use_is_given_up(
+    database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(migration_steps, "PATIENCE", 0.0)
+    with engine.connect() as long_transaction:
+        long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
+        with pytest.raises(migrate.MigrationError, match="revision 0034 found its tables in use"):
+            migrate.upgrade(database_url)
+    assert migrate.current(database_url) == "0033"
+
+
+@contextlib.contextmanager
+def as_a_migration(engine: Engine) -> Iterator[Connection]:
+    """What a migration with `online = True` runs in."""
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    with connection, Operations.context(MigrationContext.configure(connection)):
+        yield connection
+
+
+@pytest.mark.parametrize("table", ["domains", "recipients"])
+def test_an_index_is_built_while_others_write_the_table(
+    engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one on a table in ranges. Built a second time, it stays."""
+    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(migration_steps, "PAUSE", (0.01, 0.02))
+
+    def build() -> None:
+        with as_a_migration(engine):
+            create_index_online("ix_new", table, ["account_id", text("lower(uuid)" if in_ranges else "lower(name)")])
+
+    in_ranges = table == "recipients"
+    with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
+        long_transaction.execute(text(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
+        done = thread.submit(build)
+        with engine.connect() as watching:
+            wait_until(lambda: watching.execute(text(WAITING)).scalar_one() > 0, "it waits for the long transaction")
+        with engine.begin() as another:
+            another.execute(text(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
+        assert not done.done()
+        long_transaction.rollback()
+        done.result()
+    assert_is_valid(engine)
+    build()
+    assert_is_valid(engine)
+    with as_a_migration(engine):
+        drop_index_online("ix_new", table)
+
+
+def assert_is_valid(engine: Engine) -> None:
+    with engine.connect() as connection:
+        valid = connection.execute(
+            text("SELECT indisvalid FROM pg_index WHERE indexrelid::regclass::text LIKE 'ix_new%'")
+        )
+        assert set(valid.scalars()) == {True}
+
+
+def test_what_an_interrupted_attempt_has_left_is_built_anew(engine: Engine) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for name in "ab":
+            connection.execute(text(DOMAIN.format(name)))
+        with pytest.raises(Exception, match="duplicate"):
+            connection.execute(text("CREATE UNIQUE INDEX CONCURRENTLY ix_new ON domains (account_id)"))
+    with as_a_migration(engine):
+        create_index_online("ix_new", "domains", ["name"])
+    assert_is_valid(engine)

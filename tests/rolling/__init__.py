@@ -1,0 +1,7 @@
+"""`make rolling`: upgrades of the running service under load (docs/operations.md#upgrading).
+
+__main__  the databases, the result and the exit status
+service   the processes, as a process manager keeps them, and the code that they run
+load      the clients, and what they were answered
+upgrade   the steps of an operator
+"""

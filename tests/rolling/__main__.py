@@ -1,0 +1,62 @@
+"""`make rolling`: upgrades the running service under load, and fails if a client notices."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.rolling.service import Service
+from tests.rolling.upgrade import run
+from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
+
+FREQUENT = ('"logger":"app.access"', '"logger":"app.sends.outcomes.observability"')
+"""What is left out of the log when it is shown."""
+SHORT = ("postgresql",)
+DATABASES = ("postgresql", "sqlite")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make rolling", description=__doc__)
+    parser.add_argument("--short", action="store_true", help=f"only on {' and '.join(SHORT)}: what CI runs")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
+    options = parser.parse_args()
+    clean = True
+    for name in SHORT if options.short else DATABASES[1:] if options.sqlite else DATABASES:
+        clean = _upgrade(name) and clean
+    print("no client has noticed anything" if clean else "clients were REFUSED, or messages LOST or DOUBLED")
+    return 0 if clean else 1
+
+
+def _upgrade(name: str) -> bool:
+    with short_folder() as folder, _database(name) as database_url, redis_server() as redis_url:
+        began = time.monotonic()
+        service = Service(folder, database_url, redis_url)
+        try:
+            result = run(service)
+        except AssertionError:
+            told = [line for line in service.log().splitlines() if not any(one in line for one in FREQUENT)]
+            print(*told[-60:], sep="\n", file=sys.stderr)
+            raise
+        counts = f"{len(result.refused)} refused, {len(result.lost)} lost, {len(result.doubled)} doubled"
+        print(f"{name}: {result.accepted} accepted in {time.monotonic() - began:.0f} s, {counts}", flush=True)
+        for line in (result.left_out, *result.refused[:10], *result.lost[:10], *result.doubled[:10]):
+            if line:
+                print(f"  {line}", flush=True)
+        return result.is_clean
+
+
+@contextlib.contextmanager
+def _database(name: str) -> Iterator[str]:
+    """Its URL, empty for SQLite."""
+    if name == "sqlite":
+        yield ""
+        return
+    with postgres_server() as server_url, scratch_database(server_url) as url:
+        yield url
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The service as a process manager runs it: each process by its own command, in a folder that leads to the code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import requests
+import yaml
+
+from app.settings import own_redis_url
+from tests.support.launched import ROOT, SEED, SURROUNDINGS, TOKEN
+from tests.support.servers import PATIENCE, free_port, wait_until
+
+RELEASED = "38d73fd15c7ef5d6ac11740743669056eac8b1d8"
+"""The last commit with the schema 0034: the release from before processes could be replaced in place."""
+BACKGROUND = {
+    "sends-1": ("jobs.worker", "sends"),
+    "sends-2": ("jobs.worker", "sends"),
+    "webhooks": ("jobs.worker", "webhooks", "maintenance"),
+    "automations": ("jobs.worker", "automations"),
+    "schedule": ("jobs.schedule",),
+}
+
+
+def unpack_released(folder: Path) -> bool:
+    """Writes the code of that commit into the folder; False if this checkout does not have it."""
+    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{RELEASED}^{{commit}}"]
+    if subprocess.run(known, stderr=subprocess.DEVNULL, check=False).returncode:
+        return False
+    folder.mkdir()
+    with subprocess.Popen(["git", "-C", str(ROOT), "archive", RELEASED], stdout=subprocess.PIPE) as archive:
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
+    return True
+
+
+class Service:
+    """The processes, the folder `current` with their code, and the relay."""
+
+    def __init__(self, folder: Path, database_url: str, redis_url: str) -> None:
+        self.folder = folder
+        self.port, self._relay_port = free_port(), free_port()
+        self._current = folder / "current"
+        self._data = folder / "data"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        clean = {name: value for name, value in os.environ.items() if name not in {*SURROUNDINGS, "PYTHONPATH"}}
+        self._environment = {
+            **clean,
+            "PWD": str(self._current),
+            "DATA_DIR": str(self._data),
+            "DATABASE_URL": database_url or f"sqlite:///{folder}/tms.sqlite3",
+            "REDIS_URL": redis_url or own_redis_url(self._data),
+            "PORT": str(self.port),
+            "WEB_WORKERS": "2",
+            "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{self._relay_port}",
+            "RATE_LIMIT": "off",
+            "LOG_FORMAT": "json",
+        }
+
+    # ------------------------------------------------------------------------------------------ code
+
+    def install(self, code: Path) -> None:
+        """Makes `current` lead to this code."""
+        fresh = self.folder / "fresh"
+        fresh.symlink_to(code)
+        fresh.rename(self._current)
+
+    def command(self, *arguments: str) -> str:
+        """Runs a command of the code that is installed now; returns its output."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "flask", "--app", "wsgi", *arguments],
+            cwd=self._current,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr + self.log()[-3000:]
+        return ended.stdout
+
+    def prepare(self) -> None:
+        """Makes the database of the code that is installed now, with an account."""
+        seed = self.folder / "seed.yaml"
+        seed.write_text(yaml.safe_dump(SEED))
+        self.command("db", "upgrade")
+        self.command("seed", str(seed))
+
+    # ------------------------------------------------------------------------------------------ processes
+
+    def start(self) -> None:
+        """Starts everything; returns when requests are answered."""
+        relay = [sys.executable, "-m", "tests.chaos.relay", str(self._relay_port), str(self.folder), "1"]
+        self._processes["relay"] = subprocess.Popen(relay, cwd=ROOT)
+        for name in BACKGROUND:
+            self._begin(name)
+        self._begin("web")
+        wait_until(self._answers, "the API answers")
+
+    def restart_background(self) -> None:
+        """Ends each background process and starts it with the code that is installed now, one after the other."""
+        for name in BACKGROUND:
+            self._end(name)
+            self._begin(name)
+
+    def replace_web(self) -> None:
+        """Sends the master process of the API the signal; returns when another one has taken its place."""
+        before = self._processes["web"]
+        before.send_signal(signal.SIGUSR2)
+        wait_until(lambda: before.poll() is not None, "the master process of the code from before has ended", 90)
+        assert self._answers()
+
+    def ids(self) -> dict[str, int]:
+        """The process ids of the processes that run."""
+        return {name: process.pid for name, process in self._processes.items() if process.poll() is None}
+
+    def stop(self) -> None:
+        """Ends everything."""
+        for name in reversed(list(self._processes)):
+            self._end(name)
+        for line in self.log().splitlines():  # a master process that was replaced has left its id to nobody
+            if '"Listening at' in line:
+                _terminate(int(line.rpartition("(")[2].partition(")")[0]))
+
+    def _begin(self, name: str) -> None:
+        module = ("gunicorn", "wsgi:application") if name == "web" else BACKGROUND[name]
+        with (self.folder / "log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", *module],
+                cwd=self._current,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _end(self, name: str) -> None:
+        process = self._processes[name]
+        process.terminate()
+        process.wait(PATIENCE)
+
+    # ------------------------------------------------------------------------------------------ from outside
+
+    def _answers(self) -> bool:
+        try:
+            return self._get("/readyz").status_code == 200
+        except requests.RequestException:
+            return False
+
+    def list_id(self) -> int:
+        """The id of the one list."""
+        return int(self._get("/v1/lists", name="Customers").json()["_embedded"]["lists"][0]["id"])
+
+    def _get(self, path: str, **params: str) -> requests.Response:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return requests.get(f"http://127.0.0.1:{self.port}{path}", params=params, headers=headers, timeout=PATIENCE)
+
+    def log(self) -> str:
+        """The lines of all processes."""
+        return (self.folder / "log").read_text("utf-8", "replace")
+
+
+def _terminate(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended")
