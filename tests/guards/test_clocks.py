@@ -23,7 +23,10 @@ LEAST_DEADLINE = 30
 shorter than a second."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
+    "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",
+    "tests/jobs/test_figures.py": "it passes the clock on",
     "tests/support/clocks.py": "it passes the clock on",
+    "tests/support/installed.py": "it reports how long an installation has taken",
     "tests/support/postgres_start.py": "it gives up after its own deadline",
     "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
     "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
