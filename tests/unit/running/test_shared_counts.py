@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
+from app.infrastructure.liveness import create_locked
+from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts, add
 from tests.support.servers import wait_until
 
 SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
@@ -131,6 +132,30 @@ def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -
     SharedCounts(tmp_path, dict)._merge_dead()
     assert counted(tmp_path) == 2
     assert not (tmp_path / f"dead{COUNTS}").exists()
+
+
+def test_gauges_are_those_of_running_processes_and_timestamps_the_latest_of_all(tmp_path: Path) -> None:
+    gauge, moment = ("tms_transport_slots", (("state", "all"),)), ("tms_sweep_timestamp_seconds", ())
+    for name, time in (("running", 3), ("dead", 5)):
+        shared = {"counts": [[*moment, time]], "gauges": [[*gauge, 4]]}
+        (tmp_path / f"{name}{COUNTS}").write_text(json.dumps(shared))
+    (tmp_path / "dead.alive").touch()
+    descriptor = create_locked(tmp_path / "running.alive")
+    reader = SharedCounts(tmp_path, dict)
+    assert list(reader.others_gauges()) == [{gauge: 4.0}]
+    reader._merge_dead()
+    summed: Counts = {}
+    for counts in reader.others():
+        add(summed, counts)
+    assert summed == {moment: 5.0}
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("total", ['{"folded": 5}', '{"folded": {}, "counts": {}}', '{"counts": [[1, [[2, 3]], 4]]}'])
+def test_a_damaged_total_loses_no_other_counts(tmp_path: Path, total: str) -> None:
+    (tmp_path / TOTAL).write_text(total)
+    (tmp_path / f"whole{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    assert counted(tmp_path) == 2
 
 
 @pytest.mark.parametrize(
