@@ -74,7 +74,7 @@ class TestImage:
 class TestCompose:
     def test_it_runs_every_process_of_the_procfile_and_the_migration_before_them(self) -> None:
         commands = {name: tuple(one["command"]) for name, one in own_services().items()}
-        assert set(commands.values()) == {*processes(), ("db", "upgrade")}
+        assert set(commands.values()) == {*processes(), ("db", "upgrade", "--expand")}
         assert [problem for command in commands.values() if (problem := wrong_command(list(command)))] == []
         waiting = {name: one["depends_on"] for name, one in own_services().items() if name != "migrate"}
         assert {one["migrate"]["condition"] for one in waiting.values()} == {"service_completed_successfully"}
@@ -117,6 +117,7 @@ class TestUnits:
         values = {name: unit.value("Service", name) for name in ("Type", "WatchdogSec", "Restart", "TimeoutStopSec")}
         assert values == {"Type": "notify", "WatchdogSec": "120", "Restart": "always", "TimeoutStopSec": "20"}
         assert unit.value("Service", "RestartPreventExitStatus") == "2"
+        assert unit.value("Service", "ExecReload") == "/bin/kill -USR2 $MAINPID"
         assert unit.value("Service", "MemoryMax")
         assert unit.value("Install", "WantedBy") == unit.value("Unit", "PartOf") == "tms.target"
         assert "tms-migrate.service" in str(unit.value("Unit", "After"))
