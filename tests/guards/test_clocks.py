@@ -25,6 +25,7 @@ DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
     "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",
     "tests/jobs/test_figures.py": "it passes the clock on",
+    "tests/rolling/__main__.py": "it prints how long an upgrade has taken",
     "tests/support/clocks.py": "it passes the clock on",
     "tests/support/installed.py": "it reports how long an installation has taken",
     "tests/support/postgres_start.py": "it gives up after its own deadline",
