@@ -23,6 +23,10 @@ WAIT = 0.25
 """Seconds that a scrape waits for new figures; then it shows those before."""
 LEAST_INTERVAL = 1.0
 """Seconds between the starts of two readings, however often scrapers come."""
+MOST_INTERVAL = 30.0
+"""Seconds from a reading to the next one, however long it took: an alert must notice that its condition has ended."""
+RETRY_INTERVAL = 2.0
+"""Seconds from a reading that failed to the next one."""
 DATABASE_SECONDS = 2.0
 """Seconds within which the database answers, or counts as away."""
 MAX_AGE = 600.0
@@ -32,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reading(NamedTuple):
-    """Figures, when they were taken on the monotonic clock, and how long that took."""
+    """Figures, when they were taken on the monotonic clock, and how long the database took for them."""
 
     figures: Figures
     taken: float
@@ -43,7 +47,7 @@ class Reading(NamedTuple):
 
 class FiguresReader:
     """One per process: one reading at a time, in a thread and over a connection of its own, which takes at most
-    `FULL_SHARE` of the time."""
+    `FULL_SHARE` of the time, unless `MOST_INTERVAL` is over."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -65,21 +69,24 @@ class FiguresReader:
         return reading if reading and time.monotonic() - reading.taken <= MAX_AGE else None
 
     def _run(self, ended: threading.Event) -> None:
-        began = time.monotonic()
+        began, pause = time.monotonic(), RETRY_INTERVAL
         try:
-            self._latest = self._read(began)
+            self._latest = reading = self._read(began)
+            if reading.database_up:
+                pause = min(reading.seconds / FULL_SHARE, MOST_INTERVAL)
         except Exception:
             logger.exception("the figures for /metrics cannot be read")
         finally:
-            took = time.monotonic() - began
             with self._lock:
                 self._running = None
-                self._due = max(began + LEAST_INTERVAL, began + took / FULL_SHARE)
+                self._due = max(began + LEAST_INTERVAL, time.monotonic() + pause)
             ended.set()
 
     def _read(self, began: float) -> Reading:
-        """A database that does not answer has no figures; whatever else fails is raised."""
+        """A database that does not answer has no figures; whatever else fails is raised. Only what the database does
+        counts as the time that they took: a Redis that hangs must not keep them from being read again soon."""
         redis_up = self._redis_answers()
+        started = time.monotonic()
         try:
             with wait_budget.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
                 schema_of(session.connection())
@@ -87,8 +94,8 @@ class FiguresReader:
                 figures = read_figures(session, self._services.settings.uncertain_wait)
         except SQLAlchemyError as error:
             log_failure(logger, "no figures for /metrics", error)
-            return Reading({}, began, time.monotonic() - began, database_up=False, redis_up=redis_up)
-        return Reading(figures, began, time.monotonic() - began, database_up=True, redis_up=redis_up)
+            return Reading({}, began, time.monotonic() - started, database_up=False, redis_up=redis_up)
+        return Reading(figures, began, time.monotonic() - started, database_up=True, redis_up=redis_up)
 
     def _redis_answers(self) -> bool:
         try:

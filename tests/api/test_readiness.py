@@ -12,6 +12,7 @@ from flask import Flask
 from app.db import outage
 from app.http.context import EXTENSION
 from app.maintenance import figures_reader, health
+from app.maintenance.figures_reader import FiguresReader
 from app.maintenance.health import Readiness
 from app.settings import Settings
 from tests.api.test_database_away import hasty
@@ -19,6 +20,7 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.client import Client
 from tests.support.own_postgres import OwnPostgres
+from tests.support.redis_process import running_redis
 from tests.support.scraped import parsed, renew
 from tests.support.servers import PATIENCE, short_folder, wait_until
 
@@ -65,6 +67,18 @@ def test_metrics_are_shown_without_a_database_that_hangs(
         assert [name for name, _ in found if name.startswith("tms_queue")] == []
         assert [name for name, _ in found if name == "tms_http_requests_total"]
     wait_until(lambda: up() == 1, "the figures are back")
+
+
+def test_figures_are_soon_read_again_after_a_redis_that_hung(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long Redis took: otherwise an alert would go on for minutes after its condition has ended."""
+    monkeypatch.setattr("app.services.WAIT", 1.0)
+    with running_redis() as redis, app_with(settings, redis_url=redis.url) as app:
+        reader = FiguresReader(app.extensions[EXTENSION])
+        with redis.frozen():
+            wait_until(lambda: (reading := reader.latest()) is not None and not reading.redis_up, "it does not answer")
+        wait_until(lambda: (reading := reader.latest()) is not None and reading.redis_up, "it answers again")
 
 
 class Hanging:

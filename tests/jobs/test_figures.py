@@ -193,8 +193,9 @@ def test_figures_read_no_history(one: Alone) -> None:
 def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     one: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not again before they are worth it: a reading of a second is repeated after a hundred."""
+    """And not again within the least interval."""
     monkeypatch.setattr(figures_reader, "WAIT", 0.0)
+    monkeypatch.setattr(figures_reader, "LEAST_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(one.services), threading.Event(), list[str]()
 
     def hanging(session: Any, uncertain_wait: float) -> dict[str, Any]:
