@@ -67,7 +67,7 @@ interop-packages:
 	$(call install,requirements-interop.lock)
 
 .PHONY: monitoring
-monitoring: setup-dev monitoring-packages ## run the alert rules with Prometheus' own tool (on Debian, as root: installs it)
+monitoring: setup-dev monitoring-packages ## test the alert rules with Prometheus itself (on Debian, as root: installs it)
 	@MONITORING=1 $(PYTHON) -m pytest tests/monitoring $(ARGS)
 
 .PHONY: monitoring-packages
