@@ -1,0 +1,30 @@
+"""Keyed hashes of addresses, for records that must recognise an address without holding it.
+
+The key is derived from SECRET_KEY: without it nobody can try all mobile numbers, or a list of email addresses, against
+the hashes. The same address has the same hash in every account.
+"""
+
+from __future__ import annotations
+
+import hmac
+from functools import lru_cache
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from app.addresses import NormalizedAddress
+
+PURPOSE = b"transactional-messaging-service address digests 1"
+"""Binds the derived key to this use."""
+
+
+def address_digest(secret_key: str, address: NormalizedAddress) -> str:
+    """The keyed hash of the address, 64 hexadecimal digits. Two forms of one address, as people write it, are the same
+    once they are normalized (`app.addresses.normalize_address`)."""
+    text = f"{address.kind}\0{address.key}".encode("utf-8", "surrogatepass")
+    return hmac.digest(_key(secret_key), text, "sha256").hex()
+
+
+@lru_cache(maxsize=8)
+def _key(secret_key: str) -> bytes:
+    return HKDF(SHA256(), length=32, salt=None, info=PURPOSE).derive(secret_key.encode())
