@@ -172,10 +172,11 @@ rolling: setup-dev ## upgrade the running service under load, from the last rele
 	@$(PYTHON) -m tests.rolling $(ARGS)
 
 .PHONY: lint
-lint: setup-dev ## check format, style and types
+lint: setup-dev ## check format, style, types, and the dependencies for known vulnerabilities
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)
 	@$(VENV)/bin/ruff check --quiet $(CODE)
 	@$(VENV)/bin/mypy --no-error-summary
+	@$(PYTHON) -m tools.audit requirements.lock requirements-dev.lock
 
 .PHONY: format
 format: setup-dev ## format the code
