@@ -33,17 +33,24 @@ IGNORED: dict[str, str] = {}
 """Vulnerabilities that do not concern the service, each with the reason."""
 
 
+class UnreachableError(Exception):
+    """The database of advisories cannot be had; the text says why."""
+
+
 def main(locks: Sequence[str]) -> int:
-    status = 0
-    for lock in locks:
-        status = max(status, audit(Path(lock)))
-    return status
+    """The exit status."""
+    try:
+        return max(audit(Path(lock)) for lock in locks)
+    except UnreachableError as error:
+        print(f"the dependencies are not audited, since the database of advisories cannot be reached: {error}")
+        return 0
 
 
 def audit(lock: Path, *options: str) -> int:
-    """Prints the known vulnerabilities of what a lock file pins, or why they cannot be had.
+    """Prints the known vulnerabilities of what a lock file pins. 1 if there is one.
 
-    Raises RuntimeError if the audit fails for another reason, since silence would look like safety."""
+    Raises UnreachableError, and RuntimeError if the audit fails for another reason, since silence would look like
+    safety."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "audited.py"
         _write(script, PINNED.findall(lock.read_text("utf-8")))
@@ -53,9 +60,9 @@ def audit(lock: Path, *options: str) -> int:
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment, check=False)
         except subprocess.TimeoutExpired:
-            return _left_out(lock, f"no answer within {SECONDS} seconds")
+            raise UnreachableError(f"no answer within {SECONDS} seconds") from None
     if run.returncode and UNREACHABLE in run.stderr:
-        return _left_out(lock, run.stderr.strip().splitlines()[-1].strip())
+        raise UnreachableError(run.stderr.strip().splitlines()[-1].strip().removeprefix("cause: "))
     if run.returncode not in (0, 1):
         raise RuntimeError(f"uv audit: {run.stderr.strip()}")
     if run.returncode:
@@ -71,11 +78,6 @@ def _write(script: Path, packages: Sequence[tuple[str, str]]) -> None:
     tables = [PACKAGE.format(name=json.dumps(name), version=json.dumps(version)) for name, version in packages]
     lock = LOCK.format(requirements=requirements, packages="".join(tables))
     script.with_name(script.name + ".lock").write_text(lock, "utf-8")
-
-
-def _left_out(lock: Path, reason: str) -> int:
-    print(f"{lock.name} is not audited, since the database of advisories cannot be reached: {reason}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -97,11 +97,16 @@ def test_nothing_known_is_silent(advisories: str, tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-def test_without_advisories_one_line_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit.audit(_lock(tmp_path, "flask==3.1.3"), "--service-url", f"http://127.0.0.1:{free_port()}") == 0
+def test_without_advisories_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = ("--service-url", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setattr(audit, "AUDIT", (*audit.AUDIT[:-1], *nowhere, audit.AUDIT[-1]))
+    lock = str(_lock(tmp_path, "flask==3.1.3"))
+    assert audit.main([lock, lock]) == 0
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 1
-    assert told[0].startswith("some.lock is not audited, since the database of advisories cannot be reached: ")
+    assert told[0].startswith("the dependencies are not audited, since the database of advisories cannot be reached: ")
 
 
 def test_an_audit_that_fails_otherwise_is_an_error(tmp_path: Path) -> None:
