@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.accounts import account_named
+from app.accounts.late_copies import renumber_late_copies
 from app.clock import this_second
 from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
 from app.errors import ServiceError
@@ -48,6 +49,7 @@ def refreshed_test_account(session: Session, account: Account) -> Account:
     if account.test_of is not None:
         raise ServiceError("invalid_id", field="account", detail=f"{account.name!r} is a test account itself")
     test = _test_account_of(session, account) or _create(session, account)
+    renumber_late_copies(session, test.id)
     changes = [
         _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
         _copy_named(session, List, account, test),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
+from app.accounts.late_copies import renumber_all_late_copies
 from app.cli.base import (
     Group,
     Row,
@@ -56,9 +57,17 @@ def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
     """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
         left = migrate.upgrade(_url(), revision, part or "all")
+    if part == "contract" and migrate.current(_url()) == migrate.newest():
+        _correct_what_older_processes_wrote()
     _print_revision(as_json)
     if part and left and not as_json:
         echo(WAITING[part].format(", ".join(left)))
+
+
+def _correct_what_older_processes_wrote() -> None:
+    """What they have added since the schema was expanded, in a form that migrations had replaced by then."""
+    with services().database.write() as transaction:
+        renumber_all_late_copies(transaction)
 
 
 @group.command()

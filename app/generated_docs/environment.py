@@ -23,6 +23,7 @@ HEAD = """\
 # Generated from app/settings.py by `make docs`; docs/settings.md is the same as a page.
 """
 EXAMPLES = {
+    "DATA_DIR": "/var/lib/tms",
     "SEED": "/etc/tms/seed.yaml",
     "DATABASE_URL": "postgresql://tms:password@127.0.0.1/tms",
     "REDIS_URL": "redis://127.0.0.1:6379/0",
@@ -56,13 +57,18 @@ def example() -> str:
 
 
 def _entry(one: Field[Any]) -> str:
-    meaning = LINK.sub(r"\1", one.metadata["meaning"]).replace("`", "")
-    if one.metadata["shown"] and one.metadata["shown"].strip("`") != value(one):
-        meaning += f"; default: {LINK.sub(r'[1]', one.metadata['shown']).replace('`', '')}"
+    meaning, default = _plain(one.metadata["meaning"]), _plain(one.metadata["shown"] or "")
+    if default and default != value(one):
+        meaning += f"; default: {default}"
     if one.metadata["secret"]:
         meaning += " (*)"
     text = textwrap.fill(meaning, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n" + textwrap.indent(text, "# ") + f"\n#{one.metadata['variable']}={value(one)}\n"
+
+
+def _plain(text: str) -> str:
+    """Markdown without its links and marks of code."""
+    return LINK.sub(r"\1", text).replace("`", "")
 
 
 def value(one: Field[Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from flask.testing import FlaskCliRunner
+from sqlalchemy import text
 
 from app import create_app
 from app.db import migrate
@@ -59,6 +60,28 @@ def test_an_upgrade_in_two_parts(run: FlaskCliRunner) -> None:
         run.invoke(args=["db", "upgrade", "--contract"]).stdout == f"the database is at revision {migrate.newest()}\n"
     )
     assert run.invoke(args=["db", "plan"]).stdout == "none\n"
+
+
+def test_the_contracting_part_corrects_what_older_processes_wrote_meanwhile(run: FlaskCliRunner) -> None:
+    """A copy in a test account that has an id of its own (docs/testing.md#copies)."""
+    account = ("--account", "Acme")
+    run.invoke(args=["db", "upgrade"])
+    run.invoke(args=["accounts", "create", "Acme"])
+    run.invoke(args=["keys", "create", "ci", "--level", "standard", "--test", *account])
+    created = run.invoke(args=["lists", "create", "Customers", "--field", "Email:Email", *account])
+    assert created.exit_code == 0, created.stderr
+    found: Services = run.app.extensions[EXTENSION]
+    columns = "name, system, allow_duplicates, stop_words, has_automations, creation_time, last_modified_time"
+    with found.database.write() as transaction:
+        transaction.execute(
+            text(f"INSERT INTO lists (account_id, copy_of, {columns}) SELECT 2, id, {columns} FROM lists")
+        )
+    run.invoke(args=["db", "upgrade", "--contract"])
+    with found.database.read() as session:
+        assert session.execute(text("SELECT id, account_id, copy_of FROM lists ORDER BY id")).all() == [
+            (-1, 2, 1),
+            (1, 1, None),
+        ]
 
 
 def test_from_before_there_were_phases_nothing_runs_beside_older_processes(run: FlaskCliRunner) -> None:
