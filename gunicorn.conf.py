@@ -19,10 +19,11 @@ from gunicorn.glogging import Logger
 from gunicorn.http import message
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.accounts.key_uses import KeyUses
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
-from app.http.context import EXTENSION
+from app.http.context import EXTENSION, extension_name
 from app.http.server import balanced_worker
 from app.http.server.limits import MAX_REQUEST_LINE
 from app.http.server.master import Master
@@ -77,7 +78,8 @@ def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
         metrics.share(settings)
         return
     metrics.share(settings, services.database)
-    process.heartbeat = Heartbeat(services.database, ["api"], lambda: process.turned)
+    uses: KeyUses = process.wsgi.extensions[extension_name(KeyUses)]
+    process.heartbeat = Heartbeat(services.database, ["api"], lambda: process.turned, uses.write_if_due)
     process.heartbeat.start()
 
 

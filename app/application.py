@@ -5,9 +5,10 @@ from __future__ import annotations
 from flask import Flask
 
 from app import cli
+from app.accounts.key_uses import KeyUses
 from app.contacts.of_path import find_of_path
 from app.http import api, errors, guards, openapi, plugins
-from app.http.context import EXTENSION
+from app.http.context import EXTENSION, extension_name
 from app.http.proxies import behind_proxies
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
@@ -31,8 +32,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     services = make_services(settings)
     app.extensions[EXTENSION] = services
     app.extensions[VISITS] = Recorder(services.database)
-    for one in (FiguresReader(services), Readiness(services)):
-        app.extensions[f"{EXTENSION}.{type(one).__name__}"] = one
+    for one in (FiguresReader(services), Readiness(services), KeyUses(services.database)):
+        app.extensions[extension_name(type(one))] = one
     app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
+from app.clock import now
 from app.db.models import Account, ApiKey
 from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
@@ -40,6 +41,8 @@ SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "sta
 KEY_COLUMNS = (
     ApiKey.account_id,
     ApiKey.id.label("key_id"),
+    ApiKey.name.label("key_name"),
+    ApiKey.valid_until.label("key_valid_until"),
     ApiKey.access_level,
     ApiKey.creation_time.label("key_creation_time"),
     Account.allowed_networks,
@@ -60,6 +63,7 @@ class Principal:
 
     account_id: int
     key_id: int
+    key_name: str
     access_level: str
     key_creation_time: datetime
     allowed_networks: tuple[str, ...]
@@ -106,17 +110,20 @@ def refuse_published(token: str, settings: Settings) -> None:
 
 
 def find_principal(session: Session, token: str) -> Principal:
-    """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date."""
+    """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date, and for
+    a former secret whose overlap is over."""
     return principal_of(VALID_KEY.row(session, token_hash=hash_token(token)))
 
 
 def principal_of(row: Any) -> Principal:
-    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` if there is no row."""
-    if row is None:
+    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` if there is no row, or the overlap of a former secret
+    is over."""
+    if row is None or (row.key_valid_until is not None and row.key_valid_until <= now()):
         raise ServiceError("api_key_invalid")
     return Principal(
         account_id=row.account_id,
         key_id=row.key_id,
+        key_name=row.key_name,
         access_level=row.access_level,
         key_creation_time=row.key_creation_time,
         allowed_networks=tuple(row.allowed_networks),

@@ -1,25 +1,32 @@
-"""Issuing and revoking API keys: a token is shown once and stored as a hash (docs/requests.md#keys-and-scopes)."""
+"""Issuing, rotating and revoking API keys: a token is shown once and stored as a hash
+(docs/requests.md#keys-and-scopes).
+
+A name belongs to the key that has it now. One that was rotated, or revoked before its name was given to another, keeps
+its row under a name with its id, so that logs and lists tell the two apart.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
-from app.clock import this_second
+from app.clock import now, this_second
 from app.db.models import ApiKey
 from app.errors import ServiceError
 from app.names import check_name
 
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
 """43 characters of the URL-safe alphabet have 256 bits."""
+LONGEST_START = 225
+"""Of a name to which an id is added."""
 
 
 def list_keys(session: Session, account_id: int) -> list[ApiKey]:
-    """The keys of the account, including revoked ones, by name."""
+    """The keys of the account, including revoked ones and former secrets, by name."""
     return list(session.scalars(select(ApiKey).where(ApiKey.account_id == account_id).order_by(ApiKey.name)))
 
 
@@ -36,6 +43,11 @@ def find_key(session: Session, account_id: int, name: str) -> ApiKey:
     return found
 
 
+def key_with_token(session: Session, token: str) -> ApiKey | None:
+    """The key with this token, of whatever account."""
+    return session.scalars(select(ApiKey).where(ApiKey.token_hash == hash_token(token))).first()
+
+
 def issue_key(
     session: Session,
     account_id: int,
@@ -45,16 +57,64 @@ def issue_key(
     token: str | None = None,
     expires: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Creates a key; returns it with its token, which is not stored. `token` sets a known one.
+    """Creates a key; returns it with its token, which is not stored. `token` sets a known one. A revoked key gives its
+    name away.
 
     Raises `ServiceError`: `conflict` for a taken name or token, `invalid_string` for a wrong level or token.
     """
     check_name(name)
     check_level(access_level)
-    if key_named(session, account_id, name) is not None:
+    present = key_named(session, account_id, name)
+    if present is not None and present.revoked_time is None:
         raise ServiceError("conflict", field="name", detail=f"the account has a key {name!r} already")
     if token is not None:
         check_token(session, token, owner=None)
+    if present is not None:
+        _give_name_away(session, present)
+    return _stored(session, account_id, name, access_level, token=token, expires=expires)
+
+
+def rotate_key(session: Session, key: ApiKey, overlap: timedelta) -> tuple[ApiKey, str, datetime]:
+    """Gives the name of the key to a new one of the same access level; returns that, its token, and the end of the
+    overlap, until which the old secret works. No earlier secret of the name works longer than that.
+
+    Raises `ServiceError` (`conflict`) for a key that is revoked, or that is a former secret itself.
+    """
+    session.refresh(key, with_for_update=True)
+    if key.revoked_time:
+        raise ServiceError("conflict", field="name", detail=f"the key {key.name!r} is revoked; create it anew")
+    if key.former_name is not None:
+        raise ServiceError("conflict", field="name", detail=f"was rotated already; rotate {key.former_name!r}")
+    name, end = key.name, this_second() + overlap
+    _give_name_away(session, key)
+    for former in former_secrets(session, key.account_id, name):
+        former.valid_until = min(former.valid_until or end, end)
+    made, token = _stored(session, key.account_id, name, key.access_level, expires=key.expiry_time)
+    return made, token, end
+
+
+def former_secrets(session: Session, account_id: int, name: str) -> list[ApiKey]:
+    """The keys that had the name, and were not revoked."""
+    statement = select(ApiKey).where(
+        ApiKey.account_id == account_id, ApiKey.former_name == name, ApiKey.revoked_time.is_(None)
+    )
+    return list(session.scalars(statement.order_by(ApiKey.id)))
+
+
+def _give_name_away(session: Session, key: ApiKey) -> None:
+    key.former_name, key.name = key.name, f"{key.name[:LONGEST_START]} (id {key.id})"
+    session.flush()
+
+
+def _stored(
+    session: Session,
+    account_id: int,
+    name: str,
+    access_level: str,
+    *,
+    token: str | None = None,
+    expires: datetime | None = None,
+) -> tuple[ApiKey, str]:
     shown = token or new_token()
     key = ApiKey(
         account_id=account_id,
@@ -79,12 +139,14 @@ def replace_token(session: Session, key: ApiKey, token: str) -> None:
     session.flush()
 
 
-def revoke_key(key: ApiKey) -> bool:
-    """Revokes the key permanently; returns whether it was valid until now."""
-    if key.revoked_time:
-        return False
-    key.revoked_time = this_second()
-    return True
+def revoke_key(session: Session, key: ApiKey) -> bool:
+    """Revokes the key permanently, with the former secrets of its name; returns whether any was valid until now."""
+    moment = now()
+    ended = False
+    for one in (key, *former_secrets(session, key.account_id, key.name)):
+        ended = ended or (one.revoked_time is None and (one.valid_until is None or one.valid_until > moment))
+        one.revoked_time = one.revoked_time or this_second()
+    return ended
 
 
 def check_level(access_level: str) -> None:
@@ -99,6 +161,6 @@ def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:
     if not TOKEN.fullmatch(token):
         wanted = f"a token is {TOKEN_PREFIX} and at least 43 letters, digits, - or _ from a random source"
         raise ServiceError("invalid_string", field="token", detail=wanted)
-    holder = session.scalars(select(ApiKey).where(ApiKey.token_hash == hash_token(token))).first()
+    holder = key_with_token(session, token)
     if holder is not None and holder is not owner:
         raise ServiceError("conflict", field="token", detail="this token belongs to another key")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
 from app.accounts.find import find_account
-from app.accounts.keys import find_key, issue_key, list_keys, revoke_key
+from app.accounts.keys import find_key, issue_key, list_keys, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
 from app.cli.base import (
     Group,
@@ -20,10 +22,12 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.duration import Duration
 from app.db.models import Account, ApiKey
 from app.http.context import services
 
 group = Group("keys", help="API keys: a key is shown once, when it is created.")
+LONGEST_OVERLAP = timedelta(days=366)
 
 
 def _row(key: ApiKey, *, test: bool) -> Row:
@@ -34,6 +38,8 @@ def _row(key: ApiKey, *, test: bool) -> Row:
         "test": test,
         "begins_with": key.token_hint,
         "creation_time": key.creation_time,
+        "last_used_time": key.last_used_time,
+        "valid_until": key.valid_until,
         "expiry_time": key.expiry_time,
         "revoked_time": key.revoked_time,
     }
@@ -85,15 +91,38 @@ def create(name: str, access_level: str, test: bool, account: str | None, as_jso
     print_row({**row, "token": token}, as_json)
 
 
+@group.command("rotate")
+@click.argument("name")
+@click.option(
+    "--overlap",
+    type=Duration(LONGEST_OVERLAP),
+    default="7d",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the old secret goes on working, such as 7d or 12h; 0 ends it at once.",
+)
+@account_option
+@json_option
+def rotate(name: str, overlap: timedelta, account: str | None, as_json: bool) -> None:
+    """Make a new secret for a key and show it, only this once; the old one goes on working for a while."""
+    with services().database.write() as transaction:
+        owner = find_account(transaction, account)
+        old = find_key(transaction, owner.id, name)
+        key, token, end = rotate_key(transaction, old, overlap)
+        old_key = {"old_key": old.name, "old_key_valid_until": end}
+    row = {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}
+    print_row(row, as_json)
+
+
 @group.command("revoke")
 @click.argument("name")
 @account_option
 @json_option
 def revoke(name: str, account: str | None, as_json: bool) -> None:
-    """Revoke a key; it stops working at once."""
+    """Revoke a key; it stops working at once, and so do its former secrets."""
     with services().database.write() as transaction:
         owner = find_account(transaction, account)
         key = find_key(transaction, owner.id, name)
-        ended = revoke_key(key)
+        ended = revoke_key(transaction, key)
         row = _row(key, test=owner.test_of is not None)
     print_done(f"revoked key {name}" if ended else f"key {name} was revoked already", row, as_json)

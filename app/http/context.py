@@ -28,7 +28,12 @@ def services() -> Services:
 
 def extension(kind: type[Kind]) -> Kind:
     """What the application has one of in this process, by its class."""
-    return cast("Kind", current_app.extensions[f"{EXTENSION}.{kind.__name__}"])
+    return cast("Kind", current_app.extensions[extension_name(kind)])
+
+
+def extension_name(kind: type) -> str:
+    """Where the application keeps what it has one of."""
+    return f"{EXTENSION}.{kind.__name__}"
 
 
 def principal() -> Principal:

@@ -14,11 +14,12 @@ from flask import Flask, Response, current_app, g, request
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal, bearer_token, refuse_published
+from app.accounts.key_uses import KeyUses
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import FAULT, client_address, method_label, services
-from app.http.html_pages import add_security_headers
+from app.http.context import FAULT, client_address, extension, method_label, services
+from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
 from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id, route_label
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
@@ -29,6 +30,8 @@ access = logging.getLogger("app.access")
 VERSION = re.compile(r"v\d[^/]*")
 BELOW_A_LIST = "/<list_id>/"
 OF_PATH = "tms.of_path"
+OF_RECIPIENTS = frozenset({*PAGE_SEGMENTS, "o"})
+"""First path segments that recipients call: their addresses are none of the log's business."""
 
 FindOfPath = Callable[[Session, str, int | None, int | None], tuple[Principal, Any, Any]]
 """Finds the key with a token, its account's list with an id, and the contact of that list with an id, in one
@@ -41,13 +44,19 @@ def register(app: Flask, find_of_path: FindOfPath) -> None:
     collect_path_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
-    app.teardown_request(lambda _error: wait_budget.end_request())
+    app.teardown_request(_end)
+
+
+def _end(_error: BaseException | None) -> None:
+    wait_budget.end_request()
+    logs.client.set(None)
 
 
 def _guard() -> None:
     g.request_id = uuid.uuid4().hex
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
+    logs.client.set(_logged_client())
     wait_budget.begin_request()
     g.span = tracing.begin_request(g.request_id, _span_name(), request.headers.get("Traceparent"))
     fault: ServiceError | None = request.environ.get(FAULT)
@@ -58,6 +67,11 @@ def _guard() -> None:
         _guard_api(segment)
     elif request.routing_exception is not None:
         raise request.routing_exception
+
+
+def _logged_client() -> dict[str, Any]:
+    """What log lines say of the client: nothing about a recipient who follows a link or opens a mail."""
+    return {} if first_segment() in OF_RECIPIENTS else {"client_address": str(client_address() or "") or None}
 
 
 def _span_name() -> str:
@@ -88,6 +102,8 @@ def _authenticate() -> None:
         principal, g.list, g.contact = find_of_path(session, token, list_id, contact_id)
     _check_network(principal)
     g.principal = principal
+    extension(KeyUses).note(principal.key_id)
+    logs.client.set({**_logged_client(), "key": principal.key_name})
     g.allowance = count_request(services(), principal)
     if g.allowance is not None and g.allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)

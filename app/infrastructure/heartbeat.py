@@ -38,6 +38,9 @@ WAIT = 5.0
 STOP_SECONDS = 1.0
 """Seconds that a process which stops waits for its row to be deleted."""
 
+Write = Callable[[bool], object]
+"""What else the thread writes: called after each heartbeat, and with True when the process ends."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,9 +48,14 @@ class Heartbeat:
     """That of this process. `roles` are what it does: the queues of a worker, or `api`, `scheduler`, `inbound`."""
 
     def __init__(
-        self, database: Database, roles: Sequence[str], turned: Callable[[], float] = signs_of_life.turned
+        self,
+        database: Database,
+        roles: Sequence[str],
+        turned: Callable[[], float] = signs_of_life.turned,
+        also: Write | None = None,
     ) -> None:
         self._database = database
+        self._also = also
         self._turned = turned
         self._row: dict[str, Any] = {
             "name": new_process_name(),
@@ -71,8 +79,15 @@ class Heartbeat:
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._try(self.write)
+            self._write_also(False)
             self._stopped.wait(PERIOD)
+        self._write_also(True)
         self._try(self.delete)
+
+    def _write_also(self, at_end: bool) -> None:
+        also = self._also
+        if also is not None:
+            self._try(lambda: also(at_end))
 
     @staticmethod
     def _try(action: Any) -> None:

@@ -22,6 +22,8 @@ from app.settings import Settings
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The `X-Request-Id` of the request that this context works for."""
+client: ContextVar[Mapping[str, Any] | None] = ContextVar("client", default=None)
+"""Fields of each line of the request: the client's address, and the name of its key once that is accepted."""
 
 _buffer: ContextVar[list[str] | None] = ContextVar("log_buffer", default=None)
 
@@ -42,7 +44,7 @@ def configure(settings: Settings) -> None:
     """Sends all records of this process to standard error in the form of `LOG_FORMAT`. Can be called repeatedly."""
     handler = LineHandler(sys.stderr)
     handler.setFormatter(FORMATTERS[settings.log_format]())
-    handler.addFilter(_add_request_id)
+    handler.addFilter(_add_request)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
@@ -110,7 +112,7 @@ def log_many(logger: logging.Logger, lines: Sequence[tuple[str, Mapping[str, Any
                 logger.info(message, extra=fields)
         return
     common = {"time": _time_text(datetime.now(UTC)), "level": "info", "logger": logger.name}
-    process = {"request_id": request_id.get(), "process": os.getpid()}
+    process = {"request_id": request_id.get(), "process": os.getpid(), **(client.get() or {})}
     handler.write([_json_text({**common, "message": message, **process, **fields}) for message, fields in lines])
 
 
@@ -125,9 +127,11 @@ def _only_handler(logger: logging.Logger) -> LineHandler | None:
     return handlers[0] if len(handlers) == 1 and isinstance(handlers[0], LineHandler) else None
 
 
-def _add_request_id(record: logging.LogRecord) -> bool:
+def _add_request(record: logging.LogRecord) -> bool:
     if getattr(record, "request_id", None) is None:
         record.request_id = request_id.get()
+    for name, value in (client.get() or {}).items():
+        vars(record).setdefault(name, value)
     return True
 
 

@@ -59,7 +59,7 @@ def loaded(services: Services, demo: Demo) -> Demo | None:
     """The demo with the key that is valid, the published one or the installation's own; None if the database has
     neither, or they are revoked."""
     own = _read_keys(services.settings).get(demo.published.get(hash_token(demo.token), ""))
-    in_force = select(ApiKey.id).where(ApiKey.revoked_time.is_(None))
+    in_force = select(ApiKey.id).where(ApiKey.revoked_time.is_(None), ApiKey.valid_until.is_(None))
     with services.database.read() as session:
         for token in filter(None, (own, demo.token)):
             if session.scalar(in_force.where(ApiKey.token_hash == hash_token(token))) is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.accounts.accounts import account_named, create_account, update_account
 from app.accounts.auth import hash_token
-from app.accounts.keys import check_level, issue_key, key_named, replace_token
+from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
 from app.db.changes import apply_changes
 from app.db.database import Transaction
@@ -83,7 +83,9 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         attributes["expiry_time"] = entry["expires"]
     updated = apply_changes(key, attributes)
     token = entry.get("token")
-    if token is not None and hash_token(token) != key.token_hash:
+    if token is not None and _is_former(context, key, token):
+        context.report.notes.append(f"  key {key.name} has got another token since, and keeps it")
+    elif token is not None and hash_token(token) != key.token_hash:
         replace_token(context.transaction, key, token)
         updated = True
     if key.revoked_time:
@@ -92,6 +94,12 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         )
     context.report.keys.append({"id": key.id, "name": key.name, **context.mark})
     context.report.count("key", created=False, updated=updated)
+
+
+def _is_former(context: SeedContext, key: ApiKey, token: str) -> bool:
+    """Whether the token was that of the name before the key was rotated, or revoked and created anew."""
+    former = key_with_token(context.transaction, token)
+    return former is not None and (former.account_id, former.former_name) == (key.account_id, key.name)
 
 
 def apply_senders(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -88,7 +88,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
-    "application": ("cli", "contacts", "http", "inbound", "infrastructure", "maintenance", "services", "tracking"),
+    "application": (
+        "accounts",
+        "cli",
+        "contacts",
+        "http",
+        "inbound",
+        "infrastructure",
+        "maintenance",
+        "services",
+        "tracking",
+    ),
     "": (),
     "tms": ("", "cli"),
 }

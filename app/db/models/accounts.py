@@ -65,6 +65,12 @@ class ApiKey(Base):
     """A key with an expiry date is incompatible with this API, even before that date
     (docs/requests.md#keys-and-scopes)."""
     revoked_time: Mapped[datetime | None]
+    last_used_time: Mapped[datetime | None]
+    """To the minute (app/accounts/key_uses.py)."""
+    former_name: Mapped[str | None]
+    """The name that it had before another key got it, because this one was rotated or revoked."""
+    valid_until: Mapped[datetime | None]
+    """Of a former secret: when the overlap of its rotation ends (docs/requests.md#rotating-a-key)."""
 
 
 class Domain(Base):

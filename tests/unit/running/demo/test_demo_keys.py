@@ -102,7 +102,7 @@ def test_the_screen_shows_the_working_key_and_the_reason(services: Services, dem
 def test_a_revoked_key_is_not_restored(services: Services, demo: Demo) -> None:
     with services.database.write() as transaction:
         for key in transaction.query(ApiKey).where(ApiKey.token_hash == hash_token(demo.token)):
-            revoke_key(key)
+            revoke_key(transaction, key)
     assert demos.replace_published_keys(services, demo) == 2
     assert demos.loaded(services, demo) is None
 
