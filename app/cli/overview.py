@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from redis import RedisError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.cli.base import echo
+from app.clock import now
+from app.db.outage import reason
+from app.distribution import COMMAND_LINE
+from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.figures import Figures, read_figures
-from app.maintenance.findings import Finding, findings
+from app.maintenance.findings import Finding, OnHost, counted, database_down, findings
+from app.maintenance.put_off import MOST, PutOff, read_put_off
+from app.sends.outcomes.journal import journal_sizes
 from app.services import Services
 
 RUNBOOK = "docs/monitoring/alerts.md"
+SET_ASIDE = "tms_transport_set_aside"
+NOTES = {
+    "pending": f"migrations are pending: run `{COMMAND_LINE} db upgrade --contract` once no process of an older release "
+    "is left",
+    "newer": "the schema is of a newer release, on which this one works",
+}
+"""State of the schema -> what to know about it, though nothing is wrong."""
 
 
-def read_overview(services: Services, session: Session) -> tuple[Figures, list[Finding]]:
-    """The figures that Prometheus gets, and what needs attention."""
-    shown = read_figures(session, services.settings.uncertain_wait)
-    return shown, findings(shown, redis_up=_answers(services))
+class Overview(NamedTuple):
+    """The figures that Prometheus gets, None without a database; what needs attention; what is good to know."""
+
+    figures: Figures | None
+    found: list[Finding]
+    notes: list[str]
+
+
+def read_overview(services: Services) -> Overview:
+    """The overview of now. A database that does not answer is one of the findings."""
+    redis_up, on_host = _answers(services), _on_host(services)
+    try:
+        with services.database.read() as session:
+            shown = read_figures(session, services.settings.uncertain_wait)
+            put_off = read_put_off(session, now()) if "tms_queue_entries" in shown else []
+    except SQLAlchemyError as error:
+        of_redis_and_host = findings({"tms_schema_info": {}}, redis_up=redis_up, on_host=on_host)
+        return Overview(None, [database_down(reason(error)), *of_redis_and_host], [])
+    return Overview(shown, findings(shown, redis_up=redis_up, on_host=on_host), [*_of_schema(shown), *_words(put_off)])
 
 
 def _answers(services: Services) -> bool:
@@ -28,9 +58,32 @@ def _answers(services: Services) -> bool:
         return False
 
 
-def print_findings(found: Sequence[Finding]) -> None:
-    """A line each, with the section of the runbook."""
-    if not found:
+def _on_host(services: Services) -> OnHost:
+    set_aside: Counter[str] = Counter()
+    for gauges in SharedCounts(services.settings.data_dir / "metrics", dict).others_gauges():
+        for (name, labels), value in gauges.items():
+            if name == SET_ASIDE:
+                set_aside[dict(labels)["transport"]] += int(value)
+    return OnHost(set_aside, sum(journal_sizes(services.settings)))
+
+
+def _of_schema(shown: Figures) -> list[str]:
+    return [NOTES[state] for _revision, _needed, state in shown["tms_schema_info"] if state in NOTES]
+
+
+def _words(put_off: Sequence[PutOff]) -> list[str]:
+    return [
+        f"{'at least ' if one.number == MOST else ''}{counted(one.number, 'message')} put off by transport "
+        f"{one.transport}, which said last: {one.reply}"
+        for one in put_off
+    ]
+
+
+def print_overview(overview: Overview) -> None:
+    """A line for each finding, with the section of the runbook, and for each note."""
+    if not overview.found:
         echo("all is well")
-    for one in found:
+    for one in overview.found:
         echo(f"! {one.words} ({RUNBOOK}#{one.alert.lower()})")
+    for note in overview.notes:
+        echo(f"- {note}")

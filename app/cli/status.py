@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 from flask.cli import with_appcontext
 
-from app.cli.base import Command, echo, json_option, print_row
-from app.cli.overview import print_findings, read_overview
+from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
+from app.cli.overview import Overview, print_overview, read_overview
 from app.clock import now
+from app.db.schema import FITS, misfit, schema_of
 from app.http.context import services
 from app.maintenance.status import status
 from app.sends.queue_begin import known_begin
@@ -21,13 +22,29 @@ from app.sends.queue_begin import known_begin
 def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show what needs attention, how many messages are due, in flight or uncertain, how many events wait, and for how
     long, over all accounts."""
+    if as_json:
+        print_json(_figures())
+        ctx.exit(1 if check and read_overview(services()).found else 0)
+    overview = read_overview(services())
+    print_overview(overview)
+    if not _is_readable(overview):
+        ctx.exit(1)
+    echo("")
+    print_row(_figures(), as_json=False)
+    ctx.exit(1 if check and overview.found else 0)
+
+
+def _is_readable(overview: Overview) -> bool:
+    """Whether the database has the tables of the figures and answers."""
+    return overview.figures is not None and "tms_queue_entries" in overview.figures
+
+
+def _figures() -> Row:
+    """Raises `SQLAlchemyError`, and `Unavailable` for a schema whose tables may be others."""
     parts = services()
     begin = known_begin(parts.redis)
     with parts.database.read() as session:
-        figures = status(session, parts.settings, now(), begin)
-        found = [] if as_json and not check else read_overview(parts, session)[1]
-    if not as_json:
-        print_findings(found)
-        echo("")
-    print_row(figures, as_json)
-    ctx.exit(1 if check and found else 0)
+        schema = schema_of(session.connection())
+        if schema.state not in FITS:
+            raise Unavailable(misfit(schema))
+        return status(session, parts.settings, now(), begin)

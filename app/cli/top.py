@@ -10,19 +10,20 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, echo, print_rows
-from app.cli.overview import print_findings, read_overview
+from app.cli.overview import print_overview, read_overview
 from app.clock import now, timestamp
 from app.http.context import services
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
 from app.maintenance.figures import Figures
 
 RATES = {
-    "accepted": "tms_accepted_recipients_total",
-    "attempts": "tms_recipient_outcomes_total",
-    "requests": "tms_http_requests_total",
-    "to webhooks": "tms_webhook_tries_total",
+    "accepted": ("tms_accepted_recipients_total", {}),
+    "attempts": ("tms_recipient_outcomes_total", {}),
+    "without an answer of a relay or gateway": ("tms_transport_replies_total", {("reply", "none")}),
+    "requests": ("tms_http_requests_total", {}),
+    "to webhooks": ("tms_webhook_tries_total", {}),
 }
-"""What is counted on this host -> its metric."""
+"""What is counted on this host -> its metric, and labels."""
 
 
 @click.command("top", cls=Command)
@@ -38,13 +39,13 @@ def command(interval: float, count: int | None) -> None:
     while count is None or shown_times < count:
         time.sleep(interval)
         after, ended = _totals(counts), time.monotonic()
-        with parts.database.read() as session:
-            figures, found = read_overview(parts, session)
+        overview = read_overview(parts)
         if sys.stdout.isatty():
             click.clear()
         echo(timestamp(now()))
-        print_findings(found)
-        _print_figures(figures)
+        print_overview(overview)
+        if overview.figures and "tms_queue_entries" in overview.figures:
+            _print_figures(overview.figures)
         rates = {name: (after[name] - before[name]) / (ended - began) for name in RATES}
         echo("a second, on this host: " + ", ".join(f"{rate:.1f} {name}" for name, rate in rates.items()))
         before, began, shown_times = after, ended, shown_times + 1
@@ -54,7 +55,10 @@ def _totals(counts: SharedCounts) -> Mapping[str, float]:
     summed: Counts = {}
     for one in counts.others():
         add(summed, one)
-    return {name: sum(value for key, value in summed.items() if key[0] == metric) for name, metric in RATES.items()}
+    return {
+        name: sum(value for (one, given), value in summed.items() if one == metric and {*given} >= {*labels})
+        for name, (metric, labels) in RATES.items()
+    }
 
 
 def _print_figures(figures: Figures) -> None:

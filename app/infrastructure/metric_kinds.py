@@ -29,6 +29,9 @@ from prometheus_client import (  # noqa: E402
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E402
 from prometheus_client.registry import Collector  # noqa: E402
 
+Labels = tuple[str, ...]
+Measurement = Mapping[Labels, float]
+"""Values by their labels."""
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 Family = Metric
 OWN = CollectorRegistry()
@@ -54,10 +57,14 @@ def define(name: str, type_: str, documentation: str, labels: tuple[str, ...]) -
     return DEFINITIONS[name]
 
 
-def counter(name: str, documentation: str, *labels: str) -> Counter:
-    """A count of this process, scraped as `name_total`."""
+def counter(name: str, documentation: str, *labels: str, known: Iterable[Labels] = ()) -> Counter:
+    """A count of this process, scraped as `name_total`. `known` are the values of its labels that are known beforehand:
+    they are shown from 0 on, since Prometheus sees no increase in the sample with which a series begins."""
     define(f"{name}_total", "counter", documentation, labels)
-    return Counter(name, documentation, labels, registry=OWN)
+    made = Counter(name, documentation, labels, registry=OWN)
+    for values in known:
+        made.labels(*values)
+    return made
 
 
 def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
@@ -76,11 +83,6 @@ def gauge(name: str, documentation: str, *labels: str) -> MeasuredGauge:
     """A value of each running process, added up."""
     define(name, "gauge", documentation, labels)
     return MeasuredGauge(name, documentation, labels, registry=OWN)
-
-
-Labels = tuple[str, ...]
-Measurement = Mapping[Labels, float]
-"""Values by their labels."""
 
 
 class MeasuredGauge(Collector):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 from app.db import outage
@@ -26,6 +27,16 @@ from app.infrastructure.metric_kinds import (
 from app.infrastructure.shared_counts import LATEST, Counts, Key, SharedCounts, add
 from app.settings import Settings
 
+TYPES = ("email", "sms")
+CLASSES = ("live", "test")
+RESULTS = ("sent", "deferred", "bounced", "failed", "uncertain")
+REASONS = (
+    *("address", "mailbox", "mail_system", "network", "protocol", "content", "policy", "other"),
+    *("domain_backoff", "rate_limit", "render_quota", "transport"),
+)
+"""Why messages are put off: after an attempt, or without one."""
+QUEUES = ("sends", "webhooks", "maintenance", "automations")
+
 REQUESTS = counter("tms_http_requests", "API requests answered.", "method", "route", "status")
 REQUEST_SECONDS = histogram(
     "tms_http_request_seconds",
@@ -34,7 +45,9 @@ REQUEST_SECONDS = histogram(
     "status_class",
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
-ACCEPTED = counter("tms_accepted_recipients", "Recipients accepted.", "account_class", "type")
+ACCEPTED = counter(
+    "tms_accepted_recipients", "Recipients accepted.", "account_class", "type", known=product(CLASSES, TYPES)
+)
 HANDOVER = histogram(
     "tms_handover_seconds",
     "Time from the acceptance of a message until the relay or gateway has accepted it.",
@@ -43,21 +56,31 @@ HANDOVER = histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 21_600, 86_400),
 )
 OUTCOMES = counter(
-    "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", "account_class", "type", "outcome"
+    "tms_recipient_outcomes",
+    "Results of delivery attempts by their outcome.",
+    *("account_class", "type", "outcome"),
+    known=product(CLASSES, TYPES, RESULTS),
 )
-DEFERRALS = counter("tms_deferrals", "Messages put off, by the reason.", "type", "reason")
+DEFERRALS = counter(
+    "tms_deferrals", "Messages put off, by the reason.", "type", "reason", known=product(TYPES, REASONS)
+)
 TRANSPORT_OUTCOMES = counter(
     "tms_transport_outcomes",
     "Results of delivery attempts by the name of the transport, `default` for the one in the settings.",
-    "type",
-    "transport",
-    "outcome",
+    *("type", "transport", "outcome"),
+    known=product(TYPES, ("default",), RESULTS),
 )
 TRANSPORT_REPLIES = counter(
-    "tms_transport_replies", "Answers of relays and gateways to messages.", "type", "transport", "reply"
+    "tms_transport_replies",
+    "Answers of relays and gateways to messages.",
+    *("type", "transport", "reply"),
+    known=product(TYPES, ("default",), ("accepted", "temporary", "permanent", "none")),
 )
 TRANSPORT_CONNECTIONS = counter(
-    "tms_transport_connections", "Connections opened to relays and gateways.", "type", "transport", "result"
+    "tms_transport_connections",
+    "Connections opened to relays and gateways.",
+    *("type", "transport", "result"),
+    known=product(TYPES, ("default",), ("opened", "failed")),
 )
 TRANSPORT_SLOTS = gauge("tms_transport_slots", "Connections that messages use, and may use.", "transport", "state")
 TRANSPORT_SET_ASIDE = gauge("tms_transport_set_aside", "Senders that have set a transport aside.", "transport")
@@ -72,17 +95,39 @@ AUTOMATION_DELAY = histogram(
     buckets=(1, 5, 15, 60, 300, 1800, 3600, 21_600, 86_400),
 )
 AUTOMATION_ENDS = counter("tms_automation_runs_ended", "Runs of automations that ended.", "reason")
-WEBHOOK_TRIES = counter("tms_webhook_tries", "Requests to webhooks by their outcome.", "outcome")
+WEBHOOK_TRIES = counter(
+    "tms_webhook_tries",
+    "Requests to webhooks by their outcome.",
+    "outcome",
+    known=product(("delivered", "failed", "gone")),
+)
 WEBHOOK_OUTAGES = counter("tms_webhook_outages", "Webhooks that have failed for a day.")
-WAKE_UPS = counter("tms_wake_ups", "Wake-ups of workers.", "queue", "result")
-SWEEPS = counter("tms_sweeps", "The scheduler's looks for work, and the hourly cleaning.", "sweep", "result")
+WAKE_UPS = counter(
+    "tms_wake_ups", "Wake-ups of workers.", "queue", "result", known=product(QUEUES, ("added", "waiting", "failed"))
+)
+SWEEPS = counter(
+    "tms_sweeps",
+    "The scheduler's looks for work, and the hourly cleaning.",
+    *("sweep", "result"),
+    known=product(("queues", "cleaning"), ("done", "failed")),
+)
 SWEEP_SECONDS = histogram(
     "tms_sweep_seconds", "How long a sweep took.", "sweep", buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600)
 )
 SWEEP_TIME = timestamp("tms_sweep_timestamp_seconds", "When the last sweep was done.", "sweep")
-LEASES_RECOVERED = counter("tms_leases_recovered", "Leases of dead processes that were taken over.", "kind")
+LEASES_RECOVERED = counter(
+    "tms_leases_recovered",
+    "Leases of dead processes that were taken over.",
+    "kind",
+    known=product(("recipients", "webhooks")),
+)
 DATABASE_CONNECTIONS = gauge("tms_database_connections", "Connections to the database.", "state")
-DATABASE_ERRORS = counter("tms_database_errors", "Work that failed because of the database.", "reason")
+DATABASE_ERRORS = counter(
+    "tms_database_errors",
+    "Work that failed because of the database.",
+    "reason",
+    known=product(("unavailable", "pool", "other")),
+)
 
 outage.observers.append(lambda reason: DATABASE_ERRORS.labels(reason).inc())
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db.models import Account, Event, QueueEntry, Recipient, RunningProcess, Webhook
 from app.db.phases import newest_revision
-from app.db.schema import schema_of
+from app.db.schema import FITS, schema_of
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.infrastructure.heartbeat import SILENT
 from app.infrastructure.metric_kinds import DEFINITIONS, Family, Labels, Measurement, define, gauge_family
@@ -58,14 +58,17 @@ Figures = dict[str, Measurement]
 
 
 def read_figures(session: Session, uncertain_wait: float) -> Figures:
-    """All figures as they are now."""
-    moment = now()
+    """All figures as they are now; of a schema that does not fit that alone, since the tables may be others."""
+    moment, schema = now(), schema_of(session.connection())
+    of_schema: Figures = {"tms_schema_info": {(schema.revision or "", newest_revision(), schema.state): 1.0}}
+    if schema.state not in FITS:
+        return of_schema
     return {
         **_queue(session, moment, timedelta(seconds=uncertain_wait)),
         **_webhooks(session, moment),
         "tms_automation_runs": _runs(session, moment),
         **_processes(session, moment),
-        "tms_schema_info": _schema(session),
+        **of_schema,
     }
 
 
@@ -159,11 +162,6 @@ def _processes(session: Session, moment: datetime) -> Figures:
             numbers[role, state] = numbers.get((role, state), 0.0) + 1
             ages[role, host] = min(ages[role, host], _seconds(age))
     return {"tms_processes": numbers, "tms_process_heartbeat_age_seconds": dict(ages)}
-
-
-def _schema(session: Session) -> Measurement:
-    schema = schema_of(session.connection())
-    return {(schema.revision or "", newest_revision(), schema.state): 1.0}
 
 
 def _age(payload: str | None, moment: datetime) -> float:

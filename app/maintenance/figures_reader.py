@@ -20,7 +20,8 @@ from app.maintenance.figures import Figures, read_figures
 from app.services import Services
 
 WAIT = 0.25
-"""Seconds that a scrape waits for new figures; then it shows those before."""
+"""Seconds that a scrape waits for new figures; then it shows those before. It does not wait at all if these took
+longer: it would in vain, and takes the same time however much work is left."""
 LEAST_INTERVAL = 1.0
 """Seconds between the starts of two readings, however often scrapers come."""
 MOST_INTERVAL = 30.0
@@ -63,7 +64,8 @@ class FiguresReader:
                 self._running = threading.Event()
                 threading.Thread(target=self._run, args=(self._running,), name="figures", daemon=True).start()
             running = self._running
-        if running is not None:
+        reading = self._latest
+        if running is not None and (reading is None or reading.seconds <= WAIT):
             running.wait(WAIT)
         reading = self._latest
         return reading if reading and time.monotonic() - reading.taken <= MAX_AGE else None

@@ -6,13 +6,17 @@ is, and an alert what lasts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from app.db.schema import FITS, Schema, misfit
 from app.maintenance.figures import Figures
 
 LIMITS = {"TmsMessagesWait": 60.0, "TmsMessagesUncertain": 3600.0, "TmsWebhooksBehind": 900.0}
 """Alert -> seconds from which it is one."""
+JOURNAL_LIMIT = 100_000_000
+"""Bytes of the journals of a host."""
 NEEDED = {
     "api": "requests are not answered",
     "sends": "no message leaves",
@@ -22,8 +26,7 @@ NEEDED = {
     "scheduler": "retries and what lost its wake-up wait",
 }
 """Role -> what does not happen without a live process of it."""
-FITTING = ("ok", "newer", "pending")
-"""States of a schema on which this code works."""
+REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not kept"
 
 
 class Finding(NamedTuple):
@@ -33,19 +36,30 @@ class Finding(NamedTuple):
     words: str
 
 
-def findings(shown: Figures, *, redis_up: bool) -> list[Finding]:
-    """All findings, in the order of the runbook."""
+class OnHost(NamedTuple):
+    """What is known on this host alone: transports with the number of senders that have set them aside, and the bytes
+    of the journals."""
+
+    set_aside: Mapping[str, float] = MappingProxyType({})
+    journal_bytes: int = 0
+
+
+def findings(shown: Figures, *, redis_up: bool, on_host: OnHost = OnHost()) -> list[Finding]:
+    """All findings, in the order of the runbook. Of a schema that does not fit there are no other figures."""
+    misfits = list(_schema(shown))
     return [
-        *_schema(shown),
-        *(
-            []
-            if redis_up
-            else [Finding("TmsRedisDown", "Redis does not answer: messages may leave half a second later")]
-        ),
-        *_processes(shown),
-        *_messages(shown),
-        *_events_and_runs(shown),
+        *misfits,
+        *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
+        *([] if misfits else [*_processes(shown), *_messages(shown)]),
+        *_of_host(on_host),
+        *([] if misfits else _events_and_runs(shown)),
     ]
+
+
+def database_down(reason: str) -> Finding:
+    """Instead of the figures, which are in the database."""
+    words = f"the database does not answer, so requests are refused and senders wait: {reason}"
+    return Finding("TmsDatabaseDown", words)
 
 
 def lasting(seconds: float) -> str:
@@ -58,11 +72,21 @@ def lasting(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def counted(number: float, noun: str, plural: str | None = None) -> str:
+    """The number with its noun."""
+    return f"{number:g} {noun if number == 1 else plural or noun + 's'}"
+
+
+def messages(number: float, type_: str) -> str:
+    """So many messages of a type."""
+    return counted(number, f"{type_} message")
+
+
 def _schema(shown: Figures) -> Iterator[Finding]:
     for revision, needed, state in shown["tms_schema_info"]:
-        if state not in FITTING:
-            words = f"the schema {revision or 'is missing and'} does not fit this code, which needs {needed}"
-            yield Finding("TmsSchemaDoesNotFit", words)
+        if state not in FITS:
+            words = misfit(Schema(state, revision or None, oldest_code="a newer revision"))
+            yield Finding("TmsSchemaDoesNotFit", f"{words} ({needed} is the newest here)")
 
 
 def _processes(shown: Figures) -> Iterator[Finding]:
@@ -70,10 +94,11 @@ def _processes(shown: Figures) -> Iterator[Finding]:
     for role, consequence in NEEDED.items():
         if not numbers[role, "live"]:
             alert = "TmsApiDown" if role == "api" else "TmsProcessMissing"
-            yield Finding(alert, f"no process of {role} shows a sign of life: {consequence}")
+            yield Finding(alert, f"no process with the role {role} shows a sign of life: {consequence}")
     for (role, state), number in numbers.items():
         if state == "silent" and number:
-            yield Finding("TmsProcessSilent", f"{number:g} of {role}: killed, or hanging")
+            words = f"{counted(number, 'process', 'processes')} with the role {role} fell silent: killed, or hanging"
+            yield Finding("TmsProcessSilent", words)
 
 
 def _messages(shown: Figures) -> Iterator[Finding]:
@@ -83,17 +108,28 @@ def _messages(shown: Figures) -> Iterator[Finding]:
         if account_class != "live":
             continue
         if state == "due" and age > LIMITS["TmsMessagesWait"]:
-            yield Finding("TmsMessagesWait", f"{number:g} of {type_} are due, the oldest for {lasting(age)}")
+            yield Finding("TmsMessagesWait", f"due: {messages(number, type_)}, the oldest for {lasting(age)}")
         if state == "uncertain" and age > LIMITS["TmsMessagesUncertain"]:
-            yield Finding("TmsMessagesUncertain", f"{number:g} of {type_} are uncertain, for up to {lasting(age)}")
+            words = f"uncertain whether they arrived: {messages(number, type_)}, the oldest for {lasting(age)}"
+            yield Finding("TmsMessagesUncertain", words)
         if state == "held" and number:
-            yield Finding("TmsMessagesHeld", f"{number:g} of {type_} are held after a restore")
+            yield Finding("TmsMessagesHeld", f"held after a restore: {messages(number, type_)}")
+
+
+def _of_host(on_host: OnHost) -> Iterator[Finding]:
+    for transport, number in on_host.set_aside.items():
+        if number:
+            words = f"{counted(number, 'sender')} of this host could hand over nothing and use others instead"
+            yield Finding("TmsTransportSetAside", f"transport {transport}: {words}")
+    if on_host.journal_bytes > JOURNAL_LIMIT:
+        size = f"{on_host.journal_bytes / 1_000_000:.0f} MB"
+        yield Finding("TmsJournalGrows", f"the journals of this host have {size}: results do not reach the database")
 
 
 def _events_and_runs(shown: Figures) -> Iterator[Finding]:
     age = shown["tms_events_oldest_seconds"][()]
     if age > LIMITS["TmsWebhooksBehind"]:
-        words = f"{shown['tms_webhooks']['behind',]:g} webhooks are behind, the oldest event waits for {lasting(age)}"
-        yield Finding("TmsWebhooksBehind", words)
+        behind = counted(shown["tms_webhooks"]["behind",], "webhook")
+        yield Finding("TmsWebhooksBehind", f"events wait for {behind}, the oldest for {lasting(age)}")
     if late := shown["tms_automation_runs"]["late",]:
-        yield Finding("TmsAutomationsLate", f"{late:g} runs of automations are late")
+        yield Finding("TmsAutomationsLate", f"late: {counted(late, 'run')} of automations")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from app.infrastructure import metrics
 from app.infrastructure.metric_kinds import Definition, Family, Measurement, define, gauge_family
 from app.maintenance import figures
 from app.maintenance.figures_reader import FiguresReader, Reading
-from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.sends.outcomes.journal import journal_sizes
 from app.settings import Settings
 
 JOURNAL_BYTES = define("tms_journal_bytes", "gauge", "Size of the journals of this host.", ())
@@ -32,11 +31,7 @@ def scrape(settings: Settings, reader: FiguresReader) -> bytes:
 
 
 def _of_host(settings: Settings) -> Iterator[Family]:
-    sizes = []
-    with contextlib.suppress(OSError):
-        for path in journal_folder(settings).glob(f"*{SUFFIX}"):
-            with contextlib.suppress(OSError):  # recovered and deleted meanwhile
-                sizes.append(path.stat().st_size)
+    sizes = journal_sizes(settings)
     values: dict[Definition, Measurement] = {
         JOURNAL_BYTES: {(): float(sum(sizes))},
         JOURNALS: {(): float(len(sizes))},

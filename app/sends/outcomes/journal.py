@@ -31,6 +31,16 @@ def journal_folder(settings: Settings) -> Path:
     return settings.data_dir / "journals"
 
 
+def journal_sizes(settings: Settings) -> list[int]:
+    """The bytes of each journal of this machine."""
+    sizes = []
+    with contextlib.suppress(OSError):
+        for path in journal_folder(settings).glob(f"*{SUFFIX}"):
+            with contextlib.suppress(OSError):  # recovered and deleted meanwhile
+                sizes.append(path.stat().st_size)
+    return sizes
+
+
 class Journal:
     """The journal that this process writes, from several threads."""
 

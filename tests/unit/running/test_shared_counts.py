@@ -19,6 +19,7 @@ from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
 from tests.support.servers import wait_until
 
 SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
+SHOWN = 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"}'
 COUNTING = """
 import pathlib, sys
 from app.infrastructure import metrics
@@ -31,7 +32,7 @@ for line in sys.stdin:
         print("written", flush=True)
     elif line.startswith("show"):
         shown = metrics.exposition().decode().splitlines()
-        print(*[line for line in shown if line.startswith("tms_recipient_outcomes_total")], flush=True)
+        print(*[line for line in shown if line.startswith(sys.argv[2])], flush=True)
     else:
         metrics.OUTCOMES.labels("live", "email", "sent").inc(int(line))
         print("counted", flush=True)
@@ -43,7 +44,7 @@ class CountingProcess:
 
     def __init__(self, data_dir: Path, **environ: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", COUNTING, str(data_dir)],
+            [sys.executable, "-c", COUNTING, str(data_dir), SHOWN],
             env={**os.environ, **environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -98,7 +99,7 @@ def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start)
     one.ask("3")
     two.ask("4")
     one.ask("write")
-    assert two.ask("show") == 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"} 7.0'
+    assert two.ask("show") == f"{SHOWN} 7.0"
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
 
@@ -212,7 +213,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 def test_a_process_without_write_permission_counts_for_itself(tmp_path: Path) -> None:
     """As on a full disk, where none can be mounted."""
-    program = [sys.executable, "-c", NO_ROOM + COUNTING, str(tmp_path)]
+    program = [sys.executable, "-c", NO_ROOM + COUNTING, str(tmp_path), SHOWN]
     (tmp_path / "secret_key").write_text("x" * 40)
     done = subprocess.run(program, input="3\nwrite\nshow\n", capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[:2] == ["counted", "written"]
