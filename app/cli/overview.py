@@ -15,7 +15,7 @@ from app.db.outage import reason
 from app.distribution import COMMAND_LINE
 from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.figures import Figures, read_figures
-from app.maintenance.findings import Finding, OnHost, counted, database_down, findings
+from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.maintenance.put_off import MOST, PutOff, read_put_off
 from app.sends.outcomes.journal import journal_sizes
 from app.services import Services
@@ -23,17 +23,17 @@ from app.services import Services
 RUNBOOK = "docs/monitoring/alerts.md"
 SET_ASIDE = "tms_transport_set_aside"
 NOTES = {
-    "pending": f"migrations are pending: run `{COMMAND_LINE} db upgrade --contract` once no process of an older release "
-    "is left",
+    "pending": "migrations are pending, on which nothing waits: when no process of an older release is left, run "
+    f"`{COMMAND_LINE} db upgrade --contract`",
     "newer": "the schema is of a newer release, on which this one works",
 }
 """State of the schema -> what to know about it, though nothing is wrong."""
 
 
 class Overview(NamedTuple):
-    """The figures that Prometheus gets, None without a database; what needs attention; what is good to know."""
+    """The figures that Prometheus gets, none without a database; what needs attention; what is good to know."""
 
-    figures: Figures | None
+    figures: Figures
     found: list[Finding]
     notes: list[str]
 
@@ -44,10 +44,10 @@ def read_overview(services: Services) -> Overview:
     try:
         with services.database.read() as session:
             shown = read_figures(session, services.settings.uncertain_wait)
-            put_off = read_put_off(session, now()) if "tms_queue_entries" in shown else []
+            put_off = read_put_off(session, now()) if are_complete(shown) else []
     except SQLAlchemyError as error:
-        of_redis_and_host = findings({"tms_schema_info": {}}, redis_up=redis_up, on_host=on_host)
-        return Overview(None, [database_down(reason(error)), *of_redis_and_host], [])
+        found = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
+        return Overview({}, found, [])
     return Overview(shown, findings(shown, redis_up=redis_up, on_host=on_host), [*_of_schema(shown), *_words(put_off)])
 
 
@@ -81,7 +81,7 @@ def _words(put_off: Sequence[PutOff]) -> list[str]:
 
 def print_overview(overview: Overview) -> None:
     """A line for each finding, with the section of the runbook, and for each note."""
-    if not overview.found:
+    if not overview.found and not overview.notes:
         echo("all is well")
     for one in overview.found:
         echo(f"! {one.words} ({RUNBOOK}#{one.alert.lower()})")

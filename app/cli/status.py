@@ -6,10 +6,11 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
-from app.cli.overview import Overview, print_overview, read_overview
+from app.cli.overview import print_overview, read_overview
 from app.clock import now
 from app.db.schema import FITS, misfit, schema_of
 from app.http.context import services
+from app.maintenance.findings import are_complete
 from app.maintenance.status import status
 from app.sends.queue_begin import known_begin
 
@@ -27,16 +28,11 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
         ctx.exit(1 if check and read_overview(services()).found else 0)
     overview = read_overview(services())
     print_overview(overview)
-    if not _is_readable(overview):
+    if not are_complete(overview.figures):
         ctx.exit(1)
     echo("")
     print_row(_figures(), as_json=False)
     ctx.exit(1 if check and overview.found else 0)
-
-
-def _is_readable(overview: Overview) -> bool:
-    """Whether the database has the tables of the figures and answers."""
-    return overview.figures is not None and "tms_queue_entries" in overview.figures
 
 
 def _figures() -> Row:

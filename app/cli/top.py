@@ -15,13 +15,14 @@ from app.clock import now, timestamp
 from app.http.context import services
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
 from app.maintenance.figures import Figures
+from app.maintenance.findings import are_complete
 
-RATES = {
-    "accepted": ("tms_accepted_recipients_total", {}),
-    "attempts": ("tms_recipient_outcomes_total", {}),
-    "without an answer of a relay or gateway": ("tms_transport_replies_total", {("reply", "none")}),
-    "requests": ("tms_http_requests_total", {}),
-    "to webhooks": ("tms_webhook_tries_total", {}),
+RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
+    "accepted": ("tms_accepted_recipients_total", set()),
+    "attempts": ("tms_recipient_outcomes_total", set()),
+    "not answered by a relay": ("tms_transport_replies_total", {("reply", "none")}),
+    "requests": ("tms_http_requests_total", set()),
+    "to webhooks": ("tms_webhook_tries_total", set()),
 }
 """What is counted on this host -> its metric, and labels."""
 
@@ -44,7 +45,7 @@ def command(interval: float, count: int | None) -> None:
             click.clear()
         echo(timestamp(now()))
         print_overview(overview)
-        if overview.figures and "tms_queue_entries" in overview.figures:
+        if are_complete(overview.figures):
             _print_figures(overview.figures)
         rates = {name: (after[name] - before[name]) / (ended - began) for name in RATES}
         echo("a second, on this host: " + ", ".join(f"{rate:.1f} {name}" for name, rate in rates.items()))
@@ -56,7 +57,7 @@ def _totals(counts: SharedCounts) -> Mapping[str, float]:
     for one in counts.others():
         add(summed, one)
     return {
-        name: sum(value for (one, given), value in summed.items() if one == metric and {*given} >= {*labels})
+        name: sum(value for (one, given), value in summed.items() if one == metric and labels <= {*given})
         for name, (metric, labels) in RATES.items()
     }
 

@@ -44,22 +44,28 @@ class OnHost(NamedTuple):
     journal_bytes: int = 0
 
 
-def findings(shown: Figures, *, redis_up: bool, on_host: OnHost = OnHost()) -> list[Finding]:
-    """All findings, in the order of the runbook. Of a schema that does not fit there are no other figures."""
-    misfits = list(_schema(shown))
+def findings(shown: Figures, *, redis_up: bool, on_host: OnHost | None = None) -> list[Finding]:
+    """All findings, in the order of the runbook. Without figures, as of a schema that does not fit, those that need
+    none."""
     return [
-        *misfits,
+        *_schema(shown),
         *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
-        *([] if misfits else [*_processes(shown), *_messages(shown)]),
-        *_of_host(on_host),
-        *([] if misfits else _events_and_runs(shown)),
+        *([*_processes(shown), *_messages(shown)] if are_complete(shown) else []),
+        *(_of_host(on_host) if on_host else []),
+        *(_events_and_runs(shown) if are_complete(shown) else []),
     ]
+
+
+def are_complete(shown: Figures) -> bool:
+    """Whether there is more than the state of the schema."""
+    return "tms_queue_entries" in shown
 
 
 def database_down(reason: str) -> Finding:
     """Instead of the figures, which are in the database."""
-    words = f"the database does not answer, so requests are refused and senders wait: {reason}"
-    return Finding("TmsDatabaseDown", words)
+    words = "the database does not answer, so requests are refused and senders wait"
+    further = "" if reason.startswith("the database") else f": {reason}"  # it would say the same in other words
+    return Finding("TmsDatabaseDown", words + further)
 
 
 def lasting(seconds: float) -> str:
@@ -83,10 +89,11 @@ def messages(number: float, type_: str) -> str:
 
 
 def _schema(shown: Figures) -> Iterator[Finding]:
-    for revision, needed, state in shown["tms_schema_info"]:
+    for revision, needed, state in shown.get("tms_schema_info", ()):
         if state not in FITS:
-            words = misfit(Schema(state, revision or None, oldest_code="a newer revision"))
-            yield Finding("TmsSchemaDoesNotFit", f"{words} ({needed} is the newest here)")
+            too_new = f"the database is at revision {revision}, this version knows {needed}: install a newer one"
+            words = too_new if state == "too new" else misfit(Schema(state, revision or None))
+            yield Finding("TmsSchemaDoesNotFit", words)
 
 
 def _processes(shown: Figures) -> Iterator[Finding]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import orjson
+import pytest
+from flask import Flask
 from sqlalchemy import delete, text, update
 
 from app.clock import now, this_second
-from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, Webhook
+from app.db.migrate import upgrade
+from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
+from app.db.schema import Schema
 from app.events.payloads import contact_event
+from app.http.context import EXTENSION
+from app.maintenance.put_off import PutOff, read_put_off
 from app.maintenance.status import figures, status
 from app.services import Services
 from tests.cli.conftest import Cli
+from tests.support.apps import app_with
 from tests.support.rows import Rows
+from tests.support.scraped import samples, scrape, value
 from tests.support.tenants import Tenant
 
 
@@ -127,7 +137,9 @@ def test_it_says_what_needs_attention(bare: Cli, tenant: Tenant) -> None:
     rows.change(rows.add_send(["late@example.com"]), due_time=now() - timedelta(minutes=5), state="held")
     result = bare.run("status", "--check")
     assert result.exit_code == 1, result.output
-    assert re.search(r"^! \d+ of email are held after a restore \(.*#tmsmessagesheld\)$", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"^! held after a restore: \d+ email messages? \(.*#tmsmessagesheld\)$", result.stdout, re.MULTILINE
+    )
     assert "all is well" not in result.stdout
     assert bare.run("status").exit_code == 0, "without --check the exit code says whether the command worked"
 
@@ -136,3 +148,76 @@ def test_top_shows_it_over_and_over(bare: Cli) -> None:
     shown = bare.text("top", "--count", "2", "--interval", "0.1")
     assert shown.count("a second, on this host: ") == 2
     assert shown.count("processes: ") == 2
+
+
+def test_it_tells_what_relays_said_last_that_put_messages_off(bare: Cli, tenant: Tenant) -> None:
+    """Which changes no exit code, and leaves out what no relay has put off and what test accounts send. Rows of other
+    tests are out of sight for the time of this one."""
+    rows, moment = Rows(tenant.services, tenant.id), now()
+    ids = rows.add_send(["a@example.com", "b@example.com", "c@example.com", "d@example.com"])
+    later = {"state": "queued", "due_time": moment + timedelta(hours=1)}
+    rows.change(ids[:3], attempts=1, **later)
+    rows.change(ids[3:], **later)
+    for recipient_id, transport, note in ((ids[0], None, "no connection to 192.0.2.1:25"), (ids[1], "relay", None)):
+        step = {"step": "deferred", "detail": "451 later", "transport": transport, "note": note}
+        rows.add(RecipientStep, recipient_id=recipient_id, time=moment, **step)
+    with tenant.services.database.write() as transaction:
+        transaction.execute(delete(QueueEntry).where(QueueEntry.account_id != tenant.id))
+        shown = read_put_off(transaction, moment)
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(test_of=tenant.id))
+        of_tests = read_put_off(transaction, moment)
+        transaction.rollback()
+    assert shown == [
+        PutOff("default", 1, "no connection to 192.0.2.1:25"),
+        PutOff("relay", 1, "451 later"),
+    ]
+    assert of_tests == []
+    assert re.search(r"^- \d+ messages? put off by transport relay, which said last: 451", bare.text("status"), re.M)
+
+
+@pytest.fixture
+def without_database(app: Flask, tmp_path: Path) -> Iterator[Cli]:
+    """Commands of an installation whose database cannot be opened."""
+    services: Services = app.extensions[EXTENSION]
+    with app_with(services.settings, database_url=f"sqlite:///{tmp_path}") as away:
+        yield Cli(away)
+
+
+def test_a_database_that_does_not_answer_is_what_needs_attention(without_database: Cli) -> None:
+    """With the section of the runbook, as every other finding, and exit code 1 since there are no figures."""
+    result = without_database.run("status")
+    assert result.exit_code == 1
+    (line,) = [one for one in result.stdout.splitlines() if one.startswith("! the database does not answer")]
+    assert line.endswith("(docs/monitoring/alerts.md#tmsdatabasedown)")
+    assert without_database.run("status", "--json").stderr.startswith("Error: the database cannot be used: ")
+
+
+def test_top_goes_on_without_a_database(without_database: Cli) -> None:
+    """It would be of no use if it ended when it is needed."""
+    shown = without_database.text("top", "--count", "2", "--interval", "0.1")
+    assert shown.count("! the database does not answer") == 2
+    assert shown.count("a second, on this host: ") == 2
+
+
+def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app: Flask, tmp_path: Path) -> None:
+    services: Services = app.extensions[EXTENSION]
+    upgrade(database := f"sqlite:///{tmp_path}/old.sqlite3", "0003")
+    with app_with(services.settings, database_url=database) as old:
+        shown, as_json = Cli(old).run("status", "--check"), Cli(old).run("status", "--json")
+        assert [value(scrape(old), name) for name in ("tms_database_up", "tms_events_waiting")] == [1, 0]
+        assert [dict(key[1])["state"] for key in samples(scrape(old), "tms_schema_info")] == ["older"]
+        assert samples(scrape(old), "tms_queue_entries") == {}
+    assert (shown.exit_code, as_json.exit_code) == (1, 1)
+    assert "! the database is at revision 0003, this version needs" in shown.stdout
+    assert "Error: the database is at revision 0003, this version needs" in as_json.stderr
+
+
+def test_pending_migrations_and_a_newer_schema_are_told_though_nothing_is_wrong(
+    bare: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {}
+    for state in ("pending", "newer"):
+        monkeypatch.setattr("app.maintenance.figures.schema_of", lambda _, state=state: Schema(state, "0001"))
+        shown[state] = bare.text("status")
+    assert "- migrations are pending, on which nothing waits: when no process of an older" in shown["pending"]
+    assert "- the schema is of a newer release, on which this one works" in shown["newer"]

@@ -57,8 +57,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("services", "tracking", "transports"),
     ),
     "maintenance": (
-        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "runs", "sends"),
-        "services",
+        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "routing", "runs"),
+        *("sends", "services"),
     ),
     "backup": ("db", "events", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.maintenance.findings import LIMITS
+from app.db.schema import FITS
+from app.maintenance.findings import JOURNAL_LIMIT, LIMITS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 ROW = re.compile(r"^\| `(tms_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
@@ -74,4 +75,12 @@ def test_findings_of_the_command_line_are_conditions_of_the_rules() -> None:
     expressions_of = {rule["alert"]: rule["expr"] for rule in RULES}
     source = (FOLDER.parents[1] / "app" / "maintenance" / "findings.py").read_text("utf-8")
     assert set(re.findall(r'"(Tms\w+)"', source)) <= set(expressions_of)
-    assert {alert: float(expressions_of[alert].rpartition(" > ")[2]) for alert in LIMITS} == LIMITS
+    limits = {**LIMITS, "TmsJournalGrows": JOURNAL_LIMIT}
+    assert {alert: float(expressions_of[alert].rpartition(" > ")[2]) for alert in limits} == limits
+
+
+def test_the_rule_about_the_schema_leaves_out_the_states_on_which_code_works() -> None:
+    """All others are conditions of it, whatever they are called."""
+    (expression,) = (rule["expr"] for rule in RULES if rule["alert"] == "TmsSchemaDoesNotFit")
+    (states,) = re.findall(r'state!~"([^"]*)"', expression)
+    assert set(states.split("|")) == set(FITS)

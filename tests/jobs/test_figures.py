@@ -18,8 +18,8 @@ from app.db.models import Account, Event, QueueEntry, RunningProcess, Webhook
 from app.infrastructure import heartbeat
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import figures_reader
-from app.maintenance.figures import WORST
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import WORST, Figures
+from app.maintenance.figures_reader import FiguresReader, Reading
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.conftest import BACKENDS
@@ -210,6 +210,26 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     found = [reader.latest() for _ in range(5)]
     assert [reading is not None and reading.database_up for reading in found] == [True] * 5
     assert readings == ["figures"]
+
+
+def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
+    one: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it takes the same time however much work is left; the next one after the reading shows its figures."""
+    monkeypatch.setattr(figures_reader, "WAIT", 2 * PATIENCE)
+    reader, gate = FiguresReader(one.services), threading.Event()
+    before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)
+
+    def hanging(session: Any, uncertain_wait: float) -> Figures:
+        gate.wait(PATIENCE)
+        return {"tms_events_waiting": {(): 5.0}}
+
+    monkeypatch.setattr(figures_reader, "read_figures", hanging)
+    assert reader.latest() is before
+    assert reader._running is not None, "the reading goes on"
+    gate.set()
+    wait_until(lambda: reader._running is None, "it ends")
+    assert (reader.latest() or before).figures == {"tms_events_waiting": {(): 5.0}}
 
 
 def test_account(tenant: Tenant) -> Tenant:

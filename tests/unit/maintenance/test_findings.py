@@ -8,7 +8,7 @@ import pytest
 
 from app.infrastructure.metric_kinds import Labels
 from app.maintenance.figures import ROLES, STATES, TYPES, WITHOUT_AGE, Figures
-from app.maintenance.findings import Finding, findings, lasting
+from app.maintenance.findings import Finding, OnHost, database_down, findings, lasting
 
 
 def idle() -> Figures:
@@ -37,35 +37,38 @@ def test_an_idle_installation_has_none() -> None:
                 "tms_queue_entries": {("live", "sms", "due"): 3},
                 "tms_queue_oldest_seconds": {("live", "sms", "due"): 303},
             },
-            Finding("TmsMessagesWait", "3 of sms are due, the oldest for 5 min 3 s"),
+            Finding("TmsMessagesWait", "due: 3 sms messages, the oldest for 5 min 3 s"),
         ),
         (
-            {"tms_queue_oldest_seconds": {("live", "email", "uncertain"): 7200}},
-            Finding("TmsMessagesUncertain", "0 of email are uncertain, for up to 2 h"),
+            {
+                "tms_queue_entries": {("live", "email", "uncertain"): 1},
+                "tms_queue_oldest_seconds": {("live", "email", "uncertain"): 7200},
+            },
+            Finding("TmsMessagesUncertain", "uncertain whether they arrived: 1 email message, the oldest for 2 h"),
         ),
         (
             {"tms_queue_entries": {("live", "email", "held"): 12}},
-            Finding("TmsMessagesHeld", "12 of email are held after a restore"),
+            Finding("TmsMessagesHeld", "held after a restore: 12 email messages"),
         ),
         (
             {"tms_processes": {("sends", "live"): 0}},
-            Finding("TmsProcessMissing", "no process of sends shows a sign of life: no message leaves"),
+            Finding("TmsProcessMissing", "no process with the role sends shows a sign of life: no message leaves"),
         ),
         (
             {"tms_processes": {("api", "live"): 0}},
-            Finding("TmsApiDown", "no process of api shows a sign of life: requests are not answered"),
+            Finding("TmsApiDown", "no process with the role api shows a sign of life: requests are not answered"),
         ),
         (
             {"tms_processes": {("webhooks", "silent"): 1}},
-            Finding("TmsProcessSilent", "1 of webhooks: killed, or hanging"),
+            Finding("TmsProcessSilent", "1 process with the role webhooks fell silent: killed, or hanging"),
         ),
         (
             {"tms_events_oldest_seconds": {(): 90_000}, "tms_webhooks": {("behind",): 1}},
-            Finding("TmsWebhooksBehind", "1 webhooks are behind, the oldest event waits for 1 d 1 h"),
+            Finding("TmsWebhooksBehind", "events wait for 1 webhook, the oldest for 1 d 1 h"),
         ),
         (
             {"tms_automation_runs": {("late",): 4}},
-            Finding("TmsAutomationsLate", "4 runs of automations are late"),
+            Finding("TmsAutomationsLate", "late: 4 runs of automations"),
         ),
     ],
 )
@@ -81,9 +84,44 @@ def test_what_is_below_its_limit_or_of_a_test_account_is_none() -> None:
     assert findings(shown, redis_up=True) == []
 
 
-def test_a_schema_that_does_not_fit_and_a_redis_that_is_away_are_found() -> None:
-    shown = idle() | {"tms_schema_info": {("0033", "0034", "older"): 1.0}}
-    assert [one.alert for one in findings(shown, redis_up=False)] == ["TmsSchemaDoesNotFit", "TmsRedisDown"]
+@pytest.mark.parametrize(
+    ("revision", "state", "words"),
+    [
+        ("", "missing", "the database is not migrated yet, this version needs"),
+        ("0033", "older", "the database is at revision 0033, this version needs"),
+        ("9000", "too new", "the database is at revision 9000, this version knows 0034: install a newer one"),
+        ("1975ea83b712", "foreign", "the database is at revision 1975ea83b712, which this service does not have"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_found_though_there_are_no_other_figures(
+    revision: str, state: str, words: str
+) -> None:
+    shown: Figures = {"tms_schema_info": {(revision, "0034", state): 1.0}}
+    misfit, of_redis = findings(shown, redis_up=False)
+    assert (misfit.alert, of_redis.alert) == ("TmsSchemaDoesNotFit", "TmsRedisDown")
+    assert misfit.words.startswith(words)
+
+
+@pytest.mark.parametrize("state", ["ok", "pending", "newer"])
+def test_a_schema_on_which_this_code_works_is_none(state: str) -> None:
+    assert findings(idle() | {"tms_schema_info": {("0035", "0034", state): 1.0}}, redis_up=True) == []
+
+
+def test_what_only_this_host_knows_is_found() -> None:
+    on_host = OnHost({"relay": 2, "other": 0}, journal_bytes=250_000_000)
+    set_aside = "transport relay: 2 senders of this host could hand over nothing and use others instead"
+    journals = "the journals of this host have 250 MB: results do not reach the database"
+    assert findings(idle(), redis_up=True, on_host=on_host) == [
+        Finding("TmsTransportSetAside", set_aside),
+        Finding("TmsJournalGrows", journals),
+    ]
+    assert findings(idle(), redis_up=True, on_host=OnHost({"relay": 0}, 100_000_000)) == []
+
+
+def test_a_database_that_does_not_answer_is_told_once() -> None:
+    silent = "the database does not answer, so requests are refused and senders wait"
+    assert database_down("the database has not answered in time").words == silent
+    assert database_down("connection refused").words == f"{silent}: connection refused"
 
 
 @pytest.mark.parametrize(
