@@ -6,13 +6,11 @@ default, and its meaning. An invalid value stops the start with a one-line error
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import ipaddress
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -22,6 +20,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from app.distribution import default_data_dir
 from app.private_folder import UMASK, make_private
+from app.secret_keys import LEAST_LENGTH, SecretKeys, all_keys, generated_key, parse_keys
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
@@ -437,6 +436,15 @@ class Settings:
         shown="generated once into `DATA_DIR`",
         secret=True,
     )
+    secret_key_fallbacks: SecretKeys = _setting(
+        "SECRET_KEY_FALLBACKS",
+        (),
+        "keys that `SECRET_KEY` had before, or will have, separated by commas: they verify tokens and decrypt stored "
+        "secrets ([rotation](operations.md#rotating-secret_key))",
+        parse_keys,
+        "none",
+        secret=True,
+    )
     webhook_spacing: float = _setting(
         "WEBHOOK_SPACING", 10.0, "seconds between the starts of two batches of one webhook", parse_seconds
     )
@@ -557,6 +565,11 @@ class Settings:
         hosts = (self.host, urlsplit(self.public_url).hostname or "")
         return bool(self.trusted_proxies) or not all(map(is_loopback, hosts))
 
+    @property
+    def secret_keys(self) -> SecretKeys:
+        """SECRET_KEY, which signs and encrypts, and all that verify and decrypt besides."""
+        return all_keys(self.data_dir, self.secret_key, self.secret_key_fallbacks)
+
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of this process, whose new files are private to its user from now on. Creates `DATA_DIR` and the
@@ -626,11 +639,11 @@ def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:
         "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
         "public_url": public_url,
         "require_https": explicit.get("require_https", not _is_loopback_http(public_url)),
-        "secret_key": settings.secret_key or _generated_secret(data_dir),
+        "secret_key": settings.secret_key or generated_key(data_dir),
         "log_format": explicit.get("log_format", "console" if sys.stderr.isatty() else "json"),
     }
-    if len(changes["secret_key"]) < 32:
-        raise SettingsError("SECRET_KEY: must have 32 characters or more")
+    if len(changes["secret_key"]) < LEAST_LENGTH:
+        raise SettingsError(f"SECRET_KEY: must have {LEAST_LENGTH} characters or more")
     values = {one.name: getattr(settings, one.name) for one in fields(Settings)}
     return Settings(**{**values, **changes})
 
@@ -680,16 +693,3 @@ def own_redis_socket(data_dir: Path) -> Path:
         return path
     digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:16]
     return Path("/tmp") / f"tms-{os.getuid()}-{digest}.sock"
-
-
-def _generated_secret(data_dir: Path) -> str:
-    """The secret in the data folder, created by the first process; linked into place once it is complete."""
-    path = data_dir / "secret_key"
-    if not path.exists():
-        draft = data_dir / f".secret_key.{os.getpid()}"
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(48))
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        draft.unlink()
-    return path.read_text("ascii").strip()

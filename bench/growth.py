@@ -82,7 +82,7 @@ def _link_behind(parts: Stack, shop: Shop, contacts: str, offset: int) -> str:
     in_order = edge.order_by(Contact.creation_time.desc(), Contact.id.desc())
     with parts.services.database.read() as session:
         item = session.execute(in_order.limit(1).offset(offset - 1)).one()
-    cursors = CursorScope(parts.services.settings.secret_key, shop.account_id, contacts)
+    cursors = CursorScope(parts.services.settings.secret_keys, shop.account_id, contacts)
     return page_link(contacts, Query(pairs=(("limit", "100"),), cursors=cursors), offset, Position(tuple(item)))
 
 

@@ -33,7 +33,7 @@ class Open(MethodView):
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
         """Returns the image for any token; a valid one records an open."""
-        recipient_id = recipient_from_token(services().settings.secret_key, OPEN, token)
+        recipient_id = recipient_from_token(services().settings.secret_keys, OPEN, token)
         if recipient_id is not None:
             _record_visit(recipient_id, None)
         return not_cached(Response(PIXEL, content_type="image/gif"))
@@ -47,7 +47,7 @@ class Click(MethodView):
     def get(self, token: str) -> Response:
         """Redirects to the URL in the message, and to no other."""
         with services().database.read() as session:
-            target = find_link_target(session, services().settings.secret_key, token)
+            target = find_link_target(session, services().settings.secret_keys, token)
         if target is None:
             return not_cached(make_response(render_template("dead_link.html"), 404))
         _record_visit(target.recipient_id, target)

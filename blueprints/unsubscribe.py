@@ -26,7 +26,7 @@ class Unsubscribe(MethodView):
     def get(self, token: str) -> Response:
         """The form to confirm."""
         with services().database.read() as session:
-            unsubscribe_request = find_unsubscribe_request(session, services().settings.secret_key, token)
+            unsubscribe_request = find_unsubscribe_request(session, services().settings.secret_keys, token)
         return _page(unsubscribe_request, done=False)
 
     @blp.scope(PUBLIC)
@@ -37,7 +37,7 @@ class Unsubscribe(MethodView):
 
 
 def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | None:
-    unsubscribe_request = find_unsubscribe_request(transaction, services().settings.secret_key, token)
+    unsubscribe_request = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
     if unsubscribe_request is not None:
         apply_unsubscribe(transaction, unsubscribe_request)
     return unsubscribe_request

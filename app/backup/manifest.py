@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -16,9 +15,9 @@ FORMAT = 1
 NAME = "manifest.json"
 SERVICE = "transactional-messaging-service"
 SECRET_KEY = "secret_key"  # noqa: S105 - the name of a file
+FALLBACKS = "secret_key_fallbacks"
 JOURNALS = "journals/"
 TABLES = "tables/"
-_FINGERPRINT = b"transactional-messaging-service backup fingerprint 1\0"
 
 
 class NotABackup(Exception):
@@ -45,6 +44,8 @@ class Manifest:
     database: str
     secret_key: str
     """A fingerprint of SECRET_KEY, by which another one is recognised."""
+    secret_key_fallbacks: list[str] = field(default_factory=list)
+    """Those of its fallbacks."""
     last_ids: Mapping[str, int] = field(default_factory=dict)
     end_of_ranges: int = 0
     field_indexes: list[str] = field(default_factory=list)
@@ -89,8 +90,3 @@ def parse_manifest(document: bytes) -> Manifest:
         return Manifest(**{**fields, "taken": datetime.fromisoformat(fields["taken"])}, files=files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NotABackup(f"its {NAME} cannot be read") from error
-
-
-def fingerprint(secret_key: str) -> str:
-    """A text that tells two keys apart, and nothing of either."""
-    return hashlib.sha256(_FINGERPRINT + secret_key.encode()).hexdigest()[:32]

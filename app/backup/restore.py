@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.backup.archive import ArchiveReader, open_archive
 from app.backup.manifest import JOURNALS, TABLES, Manifest, NotABackup
-from app.backup.secret_key import installed_key, key_to_install
+from app.backup.secret_key import installed_keys, keys_to_install
 from app.clock import now
 from app.db.copies.load import Loading, loading
 from app.db.field_indexes import create_indexes
@@ -63,9 +63,9 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
             raise NotRestorable(f"the backup was made by a newer version of the service: {needs}")
         archive.check(begin("checking", sum(one.bytes for one in manifest.files.values())))
         with ExitStack() as undo:
-            key = key_to_install(settings, archive, any_key=any_secret_key)
-            if key is not None:
-                undo.enter_context(installed_key(settings, key))
+            keys = keys_to_install(settings, archive, any_key=any_secret_key)
+            if keys is not None:
+                undo.enter_context(installed_keys(settings, keys))
             with loading(settings.database_url) as database:
                 _load(database, archive, begin("restoring", manifest.rows))
                 moment = now()
@@ -77,7 +77,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
         create_indexes(settings.database_url, manifest.field_indexes)
         settled = settle_as_journalled(services, _journalled(archive))
     services.database.refresh_statistics()
-    return Restored(manifest, *held, settled, key is not None)
+    return Restored(manifest, *held, settled, keys is not None)
 
 
 def _load(database: Loading, archive: ArchiveReader, advance: Advance) -> None:

@@ -1,16 +1,16 @@
-"""The SECRET_KEY of a backup: without it, what is stored encrypted cannot be read, and the links in mails that were
-sent lead nowhere."""
+"""The SECRET_KEY of a backup, and its fallbacks: without them, what is stored encrypted cannot be read, and the links
+in mails that were sent lead nowhere."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.backup.archive import ArchiveReader
-from app.backup.manifest import SECRET_KEY, NotABackup, fingerprint
+from app.backup.manifest import FALLBACKS, SECRET_KEY, NotABackup
+from app.secret_keys import FALLBACKS_FILE, FILE, SecretKeys, fingerprint, generated_keys, write_generated_keys
 from app.settings import Settings
 
 
@@ -18,44 +18,61 @@ class OtherSecretKey(Exception):
     """This installation has another SECRET_KEY than the one of the backup, which cannot be installed."""
 
 
-def key_to_install(settings: Settings, archive: ArchiveReader, *, any_key: bool) -> str | None:
-    """The key of the backup, if it takes the place of the one that was generated here; None if this installation keeps
-    its own: it is the same, or `any_key` is accepted. Raises `OtherSecretKey`, `NotABackup`."""
-    wanted = archive.manifest.secret_key
-    if any_key or fingerprint(settings.secret_key) == wanted:
+def keys_to_install(settings: Settings, archive: ArchiveReader, *, any_key: bool) -> SecretKeys | None:
+    """The keys of the backup, if they take the place of the one that was generated here; None if this installation
+    keeps its own: it has them all, or `any_key` is accepted. Raises `OtherSecretKey`, `NotABackup`."""
+    manifest = archive.manifest
+    own = set(map(fingerprint, settings.secret_keys))
+    if any_key or own >= {manifest.secret_key, *manifest.secret_key_fallbacks}:
         return None
-    is_included = SECRET_KEY in archive.manifest.files
+    is_included = SECRET_KEY in manifest.files
     if not is_included or not _is_generated(settings):
-        way = "unset SECRET_KEY, and that in the backup is taken; or set" if is_included else "set"
-        raise OtherSecretKey(
-            f"SECRET_KEY is not the one of the backup: {way} SECRET_KEY to the one that the installation had"
-        )
-    key = archive.read(SECRET_KEY).decode("ascii", "replace")
-    if fingerprint(key) != wanted:
+        raise OtherSecretKey(_what_to_do(is_included=is_included, lacks_first=manifest.secret_key not in own))
+    keys = tuple(_text(archive, SECRET_KEY).split("\n")[:1])
+    if FALLBACKS in manifest.files:
+        keys += tuple(_text(archive, FALLBACKS).splitlines())
+    if list(map(fingerprint, keys)) != [manifest.secret_key, *manifest.secret_key_fallbacks]:
         raise NotABackup("its secret key is not the one that its manifest names")
-    return key
+    return keys
+
+
+def _what_to_do(*, is_included: bool, lacks_first: bool) -> str:
+    way = "unset SECRET_KEY, and that in the backup is taken; or set" if is_included else "set"
+    if lacks_first:
+        return (
+            f"SECRET_KEY is not the one of the backup: {way} SECRET_KEY to the one that the installation had, "
+            "or add that to SECRET_KEY_FALLBACKS"
+        )
+    return (
+        f"a fallback of SECRET_KEY in the backup is missing here: {way} SECRET_KEY_FALLBACKS as the installation had it"
+    )
+
+
+def _text(archive: ArchiveReader, name: str) -> str:
+    return archive.read(name).decode("ascii", "replace")
 
 
 @contextmanager
-def installed_key(settings: Settings, key: str) -> Iterator[None]:
-    """Puts the key into the data folder, in place of the generated one, which is kept beside it; undone if the block
+def installed_keys(settings: Settings, keys: SecretKeys) -> Iterator[None]:
+    """Puts the keys into the data folder, in place of what was generated, which is kept beside it; undone if the block
     raises."""
-    path = settings.data_dir / "secret_key"
-    kept = path.with_name(f"secret_key.{int(time.time())}{secrets.randbelow(10**6):06}")
-    draft = path.with_name(f".secret_key.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(file.fileno())
-    os.link(path, kept)
-    draft.replace(path)
+    suffix = f"{int(time.time())}{secrets.randbelow(10**6):06}"
+    kept = {}
+    for name in (FALLBACKS_FILE, FILE):
+        path = settings.data_dir / name
+        if path.exists():
+            kept[path] = path.with_name(f"{name}.{suffix}")
+            kept[path].hardlink_to(path)
+    write_generated_keys(settings.data_dir, keys)
     try:
         yield
     except BaseException:
-        kept.replace(path)
+        for path, copy in kept.items():
+            copy.replace(path)
+        if settings.data_dir / FALLBACKS_FILE not in kept:
+            (settings.data_dir / FALLBACKS_FILE).unlink(missing_ok=True)
         raise
 
 
 def _is_generated(settings: Settings) -> bool:
-    path = settings.data_dir / "secret_key"
-    return path.is_file() and path.read_text("ascii", "replace").strip() == settings.secret_key
+    return settings.secret_key in generated_keys(settings.data_dir)

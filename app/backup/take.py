@@ -9,10 +9,11 @@ from datetime import datetime
 from pathlib import Path
 
 from app.backup.archive import UNFINISHED, ArchiveWriter, new_archive
-from app.backup.manifest import JOURNALS, SECRET_KEY, TABLES, Manifest, fingerprint
+from app.backup.manifest import FALLBACKS, JOURNALS, SECRET_KEY, TABLES, Manifest
 from app.clock import now
 from app.db.copies.snapshot import Snapshot, snapshot
 from app.db.copies.tables import StoredTable
+from app.secret_keys import SecretKeys, fingerprint
 from app.sends.outcomes.journal import SUFFIX, journal_folder
 from app.settings import Settings
 
@@ -39,7 +40,7 @@ def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin:
 
     Raises `NothingToBackUp`, `Exists`, `CopyError`, `OSError`, `SQLAlchemyError`.
     """
-    journals = _journals(settings)
+    journals, keys = _journals(settings), settings.secret_keys
     with snapshot(settings.database_url) as shown:
         if shown.revision is None or shown.state == "foreign":
             has = "was never migrated" if shown.revision is None else f"is at the unknown revision {shown.revision}"
@@ -51,12 +52,13 @@ def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin:
             journals[name] = journals.get(name, b"") + lines
         advance = begin(shown.estimated_rows)
         with new_archive(path) as archive:
-            _add_files(archive, shown, journals, settings.secret_key if with_secret_key else None, advance)
+            _add_files(archive, shown, journals, keys if with_secret_key else (), advance)
             manifest = Manifest(
                 taken=taken,
                 revision=shown.revision,
                 database=shown.database,
-                secret_key=fingerprint(settings.secret_key),
+                secret_key=fingerprint(keys[0]),
+                secret_key_fallbacks=list(map(fingerprint, keys[1:])),
                 last_ids=last_ids,
                 end_of_ranges=end_of_ranges,
                 field_indexes=shown.field_indexes,
@@ -93,10 +95,12 @@ def _journals(settings: Settings) -> dict[str, bytes]:
 
 
 def _add_files(
-    archive: ArchiveWriter, shown: Snapshot, journals: dict[str, bytes], secret_key: str | None, advance: Advance
+    archive: ArchiveWriter, shown: Snapshot, journals: dict[str, bytes], keys: SecretKeys, advance: Advance
 ) -> None:
-    if secret_key is not None:
-        archive.add(SECRET_KEY, [(secret_key.encode(), 0)])
+    if keys:
+        archive.add(SECRET_KEY, [(keys[0].encode(), 0)])
+    if keys[1:]:
+        archive.add(FALLBACKS, [("\n".join(keys[1:]).encode(), 0)])
     for name, lines in journals.items():
         archive.add(f"{JOURNALS}{name}", [(lines, 0)])
     for table in shown.tables.values():

@@ -62,7 +62,7 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
     if "email" in wanted.transports and not unchecked:
         check_relays(wanted.transports["email"])
     with parts.database.write() as transaction:
-        reached = reach(transaction, parts.settings.secret_key, wanted)
+        reached = reach(transaction, parts.settings.secret_keys, wanted)
         if wanted.transports:
             wake_after(transaction)
         (row,) = domain_rows(transaction, [reached.domain])

@@ -39,7 +39,7 @@ def report(session: Session, settings: Settings, reached: Reached, domain: Row) 
 def _destination(session: Session, settings: Settings, type_: str) -> str:
     transport = transport_named(session, TRANSPORTS[type_][0])
     if transport is not None:
-        return shown_url(settings.secret_key, transport)
+        return shown_url(settings.secret_keys, transport)
     return email_destination(settings) if type_ == "email" else display_url(settings.sms_transport_url)
 
 

@@ -76,7 +76,7 @@ def _row(session: Session, transport: Transport) -> Row:
     return {
         "name": transport.name,
         "type": transport.type,
-        "url": shown_url(services().settings.secret_key, transport),
+        "url": shown_url(services().settings.secret_keys, transport),
         "enabled": transport.enabled,
         "connections": transport.connections,
         "messages_per_second": transport.messages_per_second,
@@ -152,10 +152,10 @@ def update(
     **options: Any,
 ) -> None:
     """Change a transport; the workers use the new values with their next message."""
-    secret_key = services().settings.secret_key
+    secret_keys = services().settings.secret_keys
     with services().database.write() as transaction:
         transport = find_transport(transaction, name)
-        update_transport(transaction, secret_key, transport, _attributes(**options), _given_url(url))
+        update_transport(transaction, secret_keys, transport, _attributes(**options), _given_url(url))
         _allow(transaction, transport, allow_account)
         _allow(transaction, transport, forbid_account, allowed=False)
         wake_after(transaction)
@@ -213,7 +213,7 @@ def _type_and_url(session: Session, name: str, to: str) -> tuple[str, str]:
         is_email = "@" in to
         return ("email", settings.email_transport_url) if is_email else ("sms", settings.sms_transport_url)
     transport = find_transport(session, name)
-    url = url_of(settings.secret_key, transport)
+    url = url_of(settings.secret_keys, transport)
     if url is None:
         raise ServiceError("invalid_url", field="url", detail="it was stored under another SECRET_KEY; set it again")
     return transport.type, url

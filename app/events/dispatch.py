@@ -170,7 +170,7 @@ class WebhookDispatcher:
         body = b'{"events":[' + ",".join(batch.payloads).encode() + b"]}"
         try:
             signing_secrets = [
-                (key_id, decrypt(settings.secret_key, stored)) for key_id, stored in batch.stored_secrets
+                (key_id, decrypt(settings.secret_keys, stored)) for key_id, stored in batch.stored_secrets
             ]
         except SecretUnreadable as error:
             return PostResult(None, str(error), now())

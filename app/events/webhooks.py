@@ -186,7 +186,7 @@ def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | 
 def _is_stored_secret(settings: Settings, stored: str, secret: str) -> bool:
     """Whether the stored secret is this one; a secret stored under another SECRET_KEY is lost, so it is not."""
     try:
-        return decrypt(settings.secret_key, stored) == secret
+        return decrypt(settings.secret_keys, stored) == secret
     except SecretUnreadable:
         return False
 

@@ -18,6 +18,7 @@ from app.errors import ServiceError
 from app.lists.define import add_field, create_list
 from app.routing.routes import create_route, route_named
 from app.routing.transports import create_transport, transport_named, update_transport
+from app.secret_keys import SecretKeys
 
 FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First Name"), ("Last Name", "Last Name"))
 """Name and type of the fields of the first list."""
@@ -59,7 +60,7 @@ def present_account(session: Session, name: str) -> Account | None:
     return found
 
 
-def reach(transaction: Transaction, secret_key: str, wanted: Wanted) -> Reached:
+def reach(transaction: Transaction, secret_keys: SecretKeys, wanted: Wanted) -> Reached:
     """Creates what is missing, and changes what was named and differs. Raises `ServiceError` as the use cases do."""
     created: list[str] = []
     account = present_account(transaction, wanted.account)
@@ -70,7 +71,7 @@ def reach(transaction: Transaction, secret_key: str, wanted: Wanted) -> Reached:
         update_account(transaction, account, wanted.attributes)
     if wanted.domain not in {one.name for one in list_domains(transaction, account.id)}:
         created.append("domain")
-    add_domain(transaction, account.id, wanted.domain, trusted=wanted.trusted, secret_key=secret_key)
+    add_domain(transaction, account.id, wanted.domain, trusted=wanted.trusted, secret_key=secret_keys[0])
     contact_list = find_by_name(transaction, List, account.id, wanted.list_name)
     if contact_list is None:
         created.append("list")
@@ -80,7 +81,7 @@ def reach(transaction: Transaction, secret_key: str, wanted: Wanted) -> Reached:
         created.append("key")
         key, token = issue_key(transaction, account.id, wanted.key_name, "standard")
     for type_, url in wanted.transports.items():
-        created += _lead(transaction, secret_key, type_, url)
+        created += _lead(transaction, secret_keys, type_, url)
     domain = find_domain(transaction, account.id, wanted.domain)
     return Reached(account, domain, contact_list, key, token, tuple(created))
 
@@ -92,19 +93,19 @@ def _list(transaction: Transaction, account_id: int, name: str) -> List:
     return row
 
 
-def _lead(transaction: Transaction, secret_key: str, type_: str, url: str) -> list[str]:
+def _lead(transaction: Transaction, secret_keys: SecretKeys, type_: str, url: str) -> list[str]:
     """Leads all messages of the type over the URL; returns what was created for it."""
     created = []
     name, route = TRANSPORTS[type_]
     transport = transport_named(transaction, name)
     if transport is None:
         created.append(name)
-        create_transport(transaction, secret_key, name, type_=type_, url=url)
+        create_transport(transaction, secret_keys[0], name, type_=type_, url=url)
     elif transport.type != type_:
         detail = f"the transport {name!r} is one for {transport.type}: rename yours, or leave this option out"
         raise ServiceError("conflict", field=name, detail=detail)
     else:
-        update_transport(transaction, secret_key, transport, {}, url)
+        update_transport(transaction, secret_keys, transport, {}, url)
     if route_named(transaction, route) is None:
         create_route(transaction, route, type_, {"transports": [name]})
     return created

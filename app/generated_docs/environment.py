@@ -40,6 +40,7 @@ EXAMPLES = {
     "SES_TOPICS": "arn:aws:sns:eu-west-1:123456789012:mail",
     "REQUIRE_HTTPS": "on",
     "SECRET_KEY": "at-least-32-characters-the-same-for-all-processes",
+    "SECRET_KEY_FALLBACKS": "the-key-before-of-32-characters-or-more,and-the-one-before-that-just-as-long",
     "SPF_INCLUDE": "spf.example.com",
     "DNS_RESOLVER": "127.0.0.1:53",
     "GEOIP_DATABASE": "/var/lib/GeoIP/GeoLite2-Country.mmdb",

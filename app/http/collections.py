@@ -47,7 +47,7 @@ def collection_query(resource: Resource, copied: Collection[str] = ()) -> Query:
 
 def cursor_scope(path: str) -> CursorScope:
     """The cursors of this collection of the account."""
-    return CursorScope(services().settings.secret_key, principal().account_id, path)
+    return CursorScope(services().settings.secret_keys, principal().account_id, path)
 
 
 def collection_response(resource: Resource, query: Query, page: Page) -> Response:

@@ -27,13 +27,13 @@ PATIENCE = 5.0
 
 def reply_url(settings: Settings) -> str:
     """The `get-url` of replies for Kannel's configuration, with Kannel's own escapes."""
-    query = f"secret={reply_secret(settings)}&from=%p&to=%P&text=%b&charset=%C&id=%I"
+    query = f"secret={reply_secret(settings.secret_key)}&from=%p&to=%P&text=%b&charset=%C&id=%I"
     return f"{settings.public_url}/inbound/kannel/mo?{query}"
 
 
-def reply_secret(settings: Settings) -> str:
+def reply_secret(secret_key: str) -> str:
     """The secret that proves that a call comes from our own gateway."""
-    key = f"transactional-messaging-service sms replies\0{settings.secret_key}".encode()
+    key = f"transactional-messaging-service sms replies\0{secret_key}".encode()
     return base64.urlsafe_b64encode(hmac.digest(key, b"kannel", hashlib.sha256)[:18]).decode("ascii")
 
 
@@ -43,7 +43,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
     Raises `ServiceError`: `not_found` for a forged token, `service_unavailable` for a receipt that came before its
     message was written as sent, which Kannel must send again.
     """
-    recipient_id = recipient_from_token(services.settings.secret_key, SMS_RECEIPT, token)
+    recipient_id = recipient_from_token(services.settings.secret_keys, SMS_RECEIPT, token)
     if recipient_id is None:
         raise ServiceError("not_found")
     if kind not in FINAL_STATUSES:
@@ -62,7 +62,8 @@ def take_kannel_reply(services: Services, secret: str, parameters: Mapping[str, 
     Raises `ServiceError`: `permission_denied` for a wrong secret, `invalid_request` if something is missing,
     `not_found` for a number that no account has.
     """
-    if not hmac.compare_digest(secret.encode(), reply_secret(services.settings).encode()):
+    expected = map(reply_secret, services.settings.secret_keys)
+    if not any(hmac.compare_digest(secret.encode(), one.encode()) for one in expected):
         raise ServiceError("permission_denied")
     plain = {name: value.decode("utf-8", "replace").strip() for name, value in parameters.items()}
     mobile, number = plain.get("from", ""), plain.get("to", "")

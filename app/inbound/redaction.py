@@ -10,5 +10,5 @@ from app.services import Services
 def installation_redaction(services: Services) -> Redaction:
     """The redaction for the installation with all its transports; one select."""
     with services.database.read() as session:
-        urls = transport_urls(session, services.settings.secret_key)
+        urls = transport_urls(session, services.settings.secret_keys)
     return Redaction.of(services.settings, *urls)

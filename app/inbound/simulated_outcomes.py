@@ -99,7 +99,7 @@ def _report(transaction: Transaction, one: Simulation) -> None:
 
 def _unsubscribe(settings: Settings, transaction: Transaction, one: Simulation, links: CapturedLinks) -> None:
     for token in links.opt_outs:
-        request = find_unsubscribe_request(transaction, settings.secret_key, token)
+        request = find_unsubscribe_request(transaction, settings.secret_keys, token)
         if request is not None and request.recipient_id == one.recipient_id:
             apply_unsubscribe(transaction, request)
             return
@@ -112,12 +112,12 @@ def _visits(settings: Settings, session: Session, one: Simulation, links: Captur
         target = _first_target(settings, session, one, links)
         is_found = target is not None
     else:
-        owners = (recipient_from_token(settings.secret_key, OPEN, token) for token in links.pixels)
+        owners = (recipient_from_token(settings.secret_keys, OPEN, token) for token in links.pixels)
         is_found = one.recipient_id in owners
     client = client_of("GET", {"User-Agent": AGENT})
     return [visit_of(settings, one.recipient_id, client, None, target)] if is_found else []
 
 
 def _first_target(settings: Settings, session: Session, one: Simulation, links: CapturedLinks) -> LinkTarget | None:
-    targets = (find_link_target(session, settings.secret_key, token) for token in links.links)
+    targets = (find_link_target(session, settings.secret_keys, token) for token in links.links)
     return next((target for target in targets if target and target.recipient_id == one.recipient_id), None)

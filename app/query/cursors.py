@@ -20,6 +20,7 @@ from typing import Self
 import orjson
 
 from app.query.fields import Resource
+from app.secret_keys import SecretKeys
 
 CURSOR = "cursor"
 """The parameter."""
@@ -50,7 +51,7 @@ class Position:
 class CursorScope:
     """A collection of an account: its cursors are valid only there. `path` is that of the links."""
 
-    secret_key: str = field(repr=False)
+    secret_keys: SecretKeys = field(repr=False)
     account_id: int
     path: str
 
@@ -62,7 +63,7 @@ class CursorScope:
     def make(self, position: Position, others: Sequence[tuple[str, str]]) -> str:
         """The cursor in a link with these other parameters."""
         content = orjson.dumps([position.backward, position.inclusive, *position.item])
-        return _text(content + self._signature(content, others))
+        return _text(content + _signature(self.secret_keys[0], self._signed(content, others)))
 
     def read(self, cursor: str, others: Sequence[tuple[str, str]]) -> Position | None:
         """The position; None unless the cursor was made here for these other parameters, in whatever order."""
@@ -74,16 +75,21 @@ class CursorScope:
             return None
         content, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
         # The text is also compared: spare bits of its last character are not signed.
-        if not hmac.compare_digest(signature, self._signature(content, others)) or _text(signed) != cursor:
+        text = self._signed(content, others)
+        is_ours = any(hmac.compare_digest(signature, _signature(key, text)) for key in self.secret_keys)
+        if not is_ours or _text(signed) != cursor:
             return None
         backward, inclusive, *item = orjson.loads(content)
         return Position(tuple(map(_order_value, item)), backward, inclusive)
 
-    def _signature(self, content: bytes, others: Sequence[tuple[str, str]]) -> bytes:
+    def _signed(self, content: bytes, others: Sequence[tuple[str, str]]) -> bytes:
         parameters = sorted((_linked(key), _linked(value)) for key, value in others)
         # JSON text cannot continue after its closing bracket, so the two parts of the signed text are unambiguous.
-        request = orjson.dumps([self.account_id, self.path, parameters])
-        return hmac.digest(_key(self.secret_key), request + content, "sha256")[:SIGNATURE_BYTES]
+        return orjson.dumps([self.account_id, self.path, parameters]) + content
+
+
+def _signature(secret_key: str, text: bytes) -> bytes:
+    return hmac.digest(_key(secret_key), text, "sha256")[:SIGNATURE_BYTES]
 
 
 @lru_cache(maxsize=32)

@@ -23,6 +23,7 @@ from app.errors import ServiceError
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.routing.table import DEFAULT
 from app.routing.version import renew_version
+from app.secret_keys import SecretKeys
 from app.transports.base import TransportUrlError
 from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport
@@ -83,7 +84,7 @@ def create_transport(
 
 def update_transport(
     transaction: Transaction,
-    secret_key: str,
+    secret_keys: SecretKeys,
     transport: Transport,
     attributes: Mapping[str, Any],
     url: str | None = None,
@@ -94,8 +95,8 @@ def update_transport(
     changes = dict(attributes)
     if url is not None:
         check_url(transport.type, url)
-        if url != url_of(secret_key, transport):
-            changes["url"] = encrypt(secret_key, url)
+        if url != url_of(secret_keys, transport):
+            changes["url"] = encrypt(secret_keys[0], url)
     changed = apply_changes(transport, changes)
     if changed:
         renew_version(transaction)
@@ -145,23 +146,23 @@ def set_allowed(transaction: Transaction, transport: Transport, account_ids: Seq
     return changed
 
 
-def url_of(secret_key: str, transport: Transport) -> str | None:
+def url_of(secret_keys: SecretKeys, transport: Transport) -> str | None:
     """The URL; None if it was stored under another SECRET_KEY."""
     try:
-        return decrypt(secret_key, transport.url)
+        return decrypt(secret_keys, transport.url)
     except SecretUnreadable:
         return None
 
 
-def transport_urls(session: Session, secret_key: str) -> list[str]:
+def transport_urls(session: Session, secret_keys: SecretKeys) -> list[str]:
     """The URLs of all transports, each relay by itself, as far as they can be read."""
-    urls = (url_of(secret_key, transport) for transport in list_transports(session))
+    urls = (url_of(secret_keys, transport) for transport in list_transports(session))
     return [relay for url in urls if url is not None for relay in relay_urls(url)]
 
 
-def shown_url(secret_key: str, transport: Transport) -> str:
+def shown_url(secret_keys: SecretKeys, transport: Transport) -> str:
     """The URL for display, without users, passwords and options."""
-    url = url_of(secret_key, transport)
+    url = url_of(secret_keys, transport)
     if url is None:
         return "unreadable: it was stored under another SECRET_KEY"
     return ", else to ".join(map(display_url, relay_urls(url)))

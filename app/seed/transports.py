@@ -39,7 +39,7 @@ def apply_routing(
 def _apply_transport(
     services: Services, transaction: Transaction, entry: Mapping[str, Any], report: InstallationReport
 ) -> None:
-    secret_key = services.settings.secret_key
+    secret_keys = services.settings.secret_keys
     attributes = {name: entry[name] for name in OWN if name in entry}
     if attributes.get("connections") is not None and attributes["connections"].is_integer():
         attributes["connections"] = int(attributes["connections"])
@@ -50,14 +50,14 @@ def _apply_transport(
             if key not in entry:
                 raise ServiceError("required", field=key, detail="is required for a new transport")
         transport = create_transport(
-            transaction, secret_key, entry["name"], type_=entry["type"], url=entry["url"], **attributes
+            transaction, secret_keys[0], entry["name"], type_=entry["type"], url=entry["url"], **attributes
         )
     else:
         if entry.get("type", transport.type) != transport.type:
             raise ServiceError(
                 "conflict", field="type", detail=f"the transport sends messages of type {transport.type}"
             )
-        updated = update_transport(transaction, secret_key, transport, attributes, entry.get("url"))
+        updated = update_transport(transaction, secret_keys, transport, attributes, entry.get("url"))
     ids = [find_account(transaction, name).id for name in entry.get("accounts", ())]
     updated |= set_allowed(transaction, transport, ids, allowed=True)
     report.count("transport", created=created, updated=updated)

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, SendLink
+from app.secret_keys import SecretKeys
 from app.tracking.link_tokens import InlineLink, parse_link_token
 
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -27,9 +28,9 @@ class LinkTarget:
     url: str
 
 
-def find_link_target(session: Session, secret_key: str, token: str) -> LinkTarget | None:
+def find_link_target(session: Session, secret_keys: SecretKeys, token: str) -> LinkTarget | None:
     """The target of a token; None for an invalid token, or one whose send is deleted."""
-    link = parse_link_token(secret_key, token)
+    link = parse_link_token(secret_keys, token)
     if link is None:
         return None
     if isinstance(link, InlineLink):

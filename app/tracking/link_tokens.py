@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.secret_keys import SecretKeys
 from app.tracking.links import LinkType
 from app.tracking.tokens import CLICK, MAX_TOKEN_LENGTH, encode_int, sign_token, verify_token
 
@@ -46,9 +47,9 @@ def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
     return token if len(token) <= MAX_TOKEN_LENGTH else None
 
 
-def parse_link_token(secret_key: str, token: str) -> StoredLink | InlineLink | None:
+def parse_link_token(secret_keys: SecretKeys, token: str) -> StoredLink | InlineLink | None:
     """The link of a token; None for an invalid token."""
-    content = verify_token(secret_key, CLICK, token)
+    content = verify_token(secret_keys, CLICK, token)
     if content is None:
         return None
     code, length, rest = content[0], content[1], content[2:]

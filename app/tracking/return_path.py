@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 
 from app.addresses import domain_of
+from app.secret_keys import SecretKeys
 from app.settings import Settings
 from app.tracking.tokens import encode_int, recipient_from_token, signed_bytes
 
@@ -45,15 +46,15 @@ def is_signed_form(address: str) -> bool:
     return bool(plus) and local.lower() in LOCAL_PARTS
 
 
-def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | None:
+def recipient_of_address(secret_keys: SecretKeys, address: str) -> tuple[str, int] | None:
     """The purpose and the recipient's id; None for an address that is not validly signed.
 
     The domain is ignored: mail that was sent under a former BOUNCE_DOMAIN still bounces to it.
     """
-    return number_of_address(secret_key, address, LOCAL_PARTS)
+    return number_of_address(secret_keys, address, LOCAL_PARTS)
 
 
-def number_of_address(secret_key: str, address: str, local_parts: Mapping[str, str]) -> tuple[str, int] | None:
+def number_of_address(secret_keys: SecretKeys, address: str, local_parts: Mapping[str, str]) -> tuple[str, int] | None:
     """The purpose and the number of an address whose local part begins with one of these; None for an address that is
     not validly signed."""
     local, _, token = address.strip().rpartition("@")[0].partition("+")
@@ -64,14 +65,17 @@ def number_of_address(secret_key: str, address: str, local_parts: Mapping[str, s
         signed = base64.b32decode(token.upper() + "=" * (-len(token) % 8))
     except ValueError:
         return None
-    number = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
+    number = recipient_from_token(secret_keys, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
     # The last character has spare bits: only one spelling of each address is accepted.
-    if number is None or token.lower() != address_token(secret_key, purpose, number):
+    if number is None or token.lower() != _address_form(signed):
         return None
     return purpose, number
 
 
 def address_token(secret_key: str, purpose: str, number: int) -> str:
     """A token that does not depend on case."""
-    signed = signed_bytes(secret_key, purpose, encode_int(number))
+    return _address_form(signed_bytes(secret_key, purpose, encode_int(number)))
+
+
+def _address_form(signed: bytes) -> str:
     return base64.b32encode(signed).decode().rstrip("=").lower()

@@ -1,8 +1,8 @@
 """Tracking tokens: a content, mostly a recipient's id, with a signature. Pure.
 
 A token consists of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters, short enough for a text message,
-that nobody can forge without SECRET_KEY. Each kind of link signs with its own purpose, so that a token of one is
-invalid for another.
+that nobody can forge without SECRET_KEY. Those that one of its fallbacks has signed stay valid. Each kind of link signs
+with its own purpose, so that a token of one is invalid for another.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import binascii
 import hmac
 import re
 from functools import lru_cache
+
+from app.secret_keys import SecretKeys
 
 UNSUBSCRIBE = "unsubscribe"
 OPEN = "open"
@@ -29,11 +31,11 @@ def recipient_token(secret_key: str, purpose: str, recipient_id: int) -> str:
     return sign_token(secret_key, purpose, encode_int(recipient_id))
 
 
-def recipient_from_token(secret_key: str, purpose: str, token: str) -> int | None:
+def recipient_from_token(secret_keys: SecretKeys, purpose: str, token: str) -> int | None:
     """The recipient's id; None for a token that is not validly signed for this purpose."""
     if not _RECIPIENT_TOKEN.fullmatch(token):
         return None
-    number = verify_token(secret_key, purpose, token)
+    number = verify_token(secret_keys, purpose, token)
     return None if number is None else int.from_bytes(number, "big")
 
 
@@ -52,8 +54,8 @@ def signed_bytes(secret_key: str, purpose: str, content: bytes) -> bytes:
     return content + _signature(secret_key, purpose, content)
 
 
-def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
-    """The content of a token; None for one that is not validly signed for this purpose."""
+def verify_token(secret_keys: SecretKeys, purpose: str, token: str) -> bytes | None:
+    """The content of a token; None for one that is not validly signed for this purpose, by any of the keys."""
     if not _TOKEN.fullmatch(token):
         return None
     try:
@@ -62,7 +64,8 @@ def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
         return None
     content = signed[:-SIGNATURE_BYTES]
     # The text itself is compared, because the last character has spare bits: only one spelling is accepted.
-    return content if hmac.compare_digest(token, sign_token(secret_key, purpose, content)) else None
+    is_valid = any(hmac.compare_digest(token, sign_token(key, purpose, content)) for key in secret_keys)
+    return content if is_valid else None
 
 
 def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
@@ -71,7 +74,7 @@ def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
     return signature.digest()[:SIGNATURE_BYTES]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _keyed(secret_key: str, purpose: str) -> hmac.HMAC:
     """The hash with its key and no content yet: a copy of it takes half the time of a new one."""
     key = f"transactional-messaging-service {purpose} links\0{secret_key}".encode()

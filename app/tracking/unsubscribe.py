@@ -17,6 +17,7 @@ from app.db.models import Account, Contact, List, Recipient, RecipientStep
 from app.recipients.row import RecipientRow, step_row
 from app.recipients.store import add_steps, lock_recipient
 from app.recipients.timeline import TimelineStep
+from app.secret_keys import SecretKeys
 from app.settings import Settings
 from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_token
 
@@ -47,9 +48,9 @@ def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
     return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE, recipient_id)}"
 
 
-def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> UnsubscribeRequest | None:
+def find_unsubscribe_request(session: Session, secret_keys: SecretKeys, token: str) -> UnsubscribeRequest | None:
     """The request of a link; None for an invalid link, or one whose recipient is deleted."""
-    recipient_id = recipient_from_token(secret_key, UNSUBSCRIBE, token)
+    recipient_id = recipient_from_token(secret_keys, UNSUBSCRIBE, token)
     if recipient_id is None:
         return None
     row = session.execute(_select_recipient(recipient_id)).first()

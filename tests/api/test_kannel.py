@@ -83,7 +83,7 @@ def test_a_receipt_that_arrives_too_early_is_asked_for_again(
 
 
 def reply(anon: Client, tenant: Tenant, **fields: str) -> Any:
-    secret = reply_secret(tenant.services.settings)
+    secret = reply_secret(tenant.services.settings.secret_key)
     return anon.get(f"/inbound/kannel/mo?{urlencode({'secret': secret, **fields})}")
 
 
@@ -126,7 +126,7 @@ def test_a_reply_is_decoded_by_its_character_set(
 ) -> None:
     number = new_mobile()
     tenant.add_sender(number)
-    query = urlencode({"secret": reply_secret(tenant.services.settings), "from": new_mobile(), "to": number})
+    query = urlencode({"secret": reply_secret(tenant.services.settings.secret_key), "from": new_mobile(), "to": number})
     anon.get(f"/inbound/kannel/mo?{query}&charset={charset}&text={quote(data)}")
     (event,) = events(rows)
     assert event["body_text"] == text
@@ -154,7 +154,7 @@ def test_a_reply_without_the_secret_changes_nothing(anon: Client, tenant: Tenant
 
 def test_the_url_for_the_configuration_of_kannel(tenant: Tenant) -> None:
     settings = tenant.services.settings
-    secret = reply_secret(settings)
+    secret = reply_secret(settings.secret_key)
     expected = f"{settings.public_url}/inbound/kannel/mo?secret={secret}&from=%p&to=%P&text=%b&charset=%C&id=%I"
     assert reply_url(settings) == expected
     assert len(secret) == 24

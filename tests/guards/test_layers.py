@@ -19,7 +19,17 @@ MAY_IMPORT = {
 }
 """Package -> the packages of ours that its modules may import."""
 
-FOUNDATION = ("addresses", "clock", "distribution", "errors", "ids", "names", "private_folder", "settings")
+FOUNDATION = (
+    "addresses",
+    "clock",
+    "distribution",
+    "errors",
+    "ids",
+    "names",
+    "private_folder",
+    "secret_keys",
+    "settings",
+)
 """Modules at the root of `app` that import nothing but each other, and that every room may import."""
 
 ROOMS: dict[str, tuple[str, ...]] = {

@@ -315,7 +315,13 @@ def text(full: Full) -> None:
     for number, query in ((ROWS - 31, "type=1"), (ROWS - 32, "type=2&answer=stat:UNDELIV")):
         assert anon.get(f"{urlsplit(receipt_url(services.settings, number)).path}?{query}").status_code == 200
     for mobile in ("61420000099", "61420000097"):
-        reply = {"from": mobile, "to": NUMBER, "text": "STOP", "id": mobile, "secret": reply_secret(services.settings)}
+        reply = {
+            "from": mobile,
+            "to": NUMBER,
+            "text": "STOP",
+            "id": mobile,
+            "secret": reply_secret(services.settings.secret_key),
+        }
         assert anon.get(f"/inbound/kannel/mo?{urlencode(reply)}").status_code == 200
 
 

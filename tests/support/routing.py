@@ -34,7 +34,7 @@ class Routing:
     def change(self, name: str, url: str | None = None, **attributes: Any) -> None:
         """Changes a transport."""
         with self.services.database.write() as transaction:
-            update_transport(transaction, self._secret, find_transport(transaction, name), attributes, url)
+            update_transport(transaction, (self._secret,), find_transport(transaction, name), attributes, url)
 
     def delete(self, name: str) -> None:
         """Deletes a transport."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.secret_keys import SecretKeys
 from app.settings import Settings
 from app.tracking.return_path import address_token, number_of_address
 
@@ -23,10 +24,10 @@ def report_address(settings: Settings, domain_id: int) -> str | None:
     return f"{LOCAL_PART}+{address_token(settings.secret_key, DOMAIN_REPORT, domain_id)}@{settings.bounce_domain}"
 
 
-def domain_of_addresses(secret_key: str, addresses: Iterable[str]) -> int | None:
+def domain_of_addresses(secret_keys: SecretKeys, addresses: Iterable[str]) -> int | None:
     """The id of the domain that the first genuine address names; None if there is none."""
     for address in addresses:
-        found = number_of_address(secret_key, address, {LOCAL_PART: DOMAIN_REPORT})
+        found = number_of_address(secret_keys, address, {LOCAL_PART: DOMAIN_REPORT})
         if found:
             return found[1]
     return None

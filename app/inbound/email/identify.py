@@ -8,6 +8,7 @@ from email.message import Message
 
 from app.inbound.email.fields import addresses_in
 from app.inbound.email.report import Report
+from app.secret_keys import SecretKeys
 from app.tracking.return_path import is_signed_form, recipient_of_address
 
 RECIPIENT_FIELDS = ("X-Original-To", "Delivered-To", "Envelope-To", "To")
@@ -32,17 +33,17 @@ def is_addressed_to_us(envelope: Sequence[str]) -> bool:
     return any(is_signed_form(address) for address in envelope)
 
 
-def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> SignedRecipient | None:
+def find_signed_recipient(secret_keys: SecretKeys, addresses: Iterable[str]) -> SignedRecipient | None:
     """The recipient of the first genuine signed address; None if there is none."""
     for address in addresses:
-        found = recipient_of_address(secret_key, address)
+        found = recipient_of_address(secret_keys, address)
         if found:
             purpose, recipient_id = found
             return SignedRecipient(recipient_id, purpose)
     return None
 
 
-def find_original_sender(secret_key: str, reports: Iterable[Report]) -> SignedRecipient | None:
+def find_original_sender(secret_keys: SecretKeys, reports: Iterable[Report]) -> SignedRecipient | None:
     """A complaint may be sent to the operator's address that a provider knows. It then counts if it contains the signed
     return path of the original message."""
-    return find_signed_recipient(secret_key, (sender for report in reports for sender in report.original_senders))
+    return find_signed_recipient(secret_keys, (sender for report in reports for sender in report.original_senders))

@@ -91,8 +91,8 @@ class Handler:
         return "250 2.1.5 ok"
 
     def _is_ours(self, address: str) -> bool:
-        secret_key = self._services.settings.secret_key
-        if recipient_of_address(secret_key, address) or domain_of_addresses(secret_key, [address]):
+        secret_keys = self._services.settings.secret_keys
+        if recipient_of_address(secret_keys, address) or domain_of_addresses(secret_keys, [address]):
             return True
         return address.partition("@")[0].lower() in OPERATORS
 

@@ -25,6 +25,7 @@ from app.inbound.email.read import is_automatic, is_automatic_reply, read_report
 from app.inbound.email.record import record_report
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.redaction import installation_redaction
+from app.secret_keys import SecretKeys
 from app.services import Services
 from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 
@@ -51,10 +52,10 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     """
     head = parse_head(raw)
     addresses = envelope_of(head, envelope)
-    domain_id = domain_of_addresses(services.settings.secret_key, addresses)
+    domain_id = domain_of_addresses(services.settings.secret_keys, addresses)
     if domain_id is not None:
         return Received("domain report", take_domain_report(services, domain_id, raw))
-    signed, reports = _read(services.settings.secret_key, raw, addresses)
+    signed, reports = _read(services.settings.secret_keys, raw, addresses)
     if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
         # Mail programs and providers send it automatically, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
@@ -68,14 +69,14 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     return Received(kind, effect)
 
 
-def _read(secret_key: str, raw: bytes, envelope: Sequence[str]) -> tuple[SignedRecipient | None, list[Report]]:
+def _read(secret_keys: SecretKeys, raw: bytes, envelope: Sequence[str]) -> tuple[SignedRecipient | None, list[Report]]:
     """The recipient that the message is about, and its reports. A message to a forged address is not parsed at all, and
     of one to any other address only what is cheap to parse."""
-    signed = find_signed_recipient(secret_key, envelope)
+    signed = find_signed_recipient(secret_keys, envelope)
     if signed is None and is_addressed_to_us(envelope):
         return None, []
     reports = read_reports(parse(raw), prose=signed is not None)
-    return signed or find_original_sender(secret_key, reports), reports
+    return signed or find_original_sender(secret_keys, reports), reports
 
 
 def _record(

@@ -24,6 +24,7 @@ from app.inbound.effect import Effect
 from app.inbound.email.record import fingerprint_of_report, record_report
 from app.inbound.hooks.base import RelayEvent
 from app.inbound.redaction import installation_redaction
+from app.secret_keys import SecretKeys
 from app.services import Services
 from app.tracking.return_path import BOUNCE, recipient_of_address
 
@@ -48,7 +49,7 @@ def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
     whose outcome is not written yet, or there were too many for one request."""
     redaction = installation_redaction(services)
     with services.database.read() as session:
-        found = _with_recipients(session, services.settings.secret_key, events)
+        found = _with_recipients(session, services.settings.secret_keys, events)
         known = _known(session, found)
     end = time.monotonic() + SECONDS
     is_complete = True
@@ -63,11 +64,11 @@ def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
     return is_complete
 
 
-def _with_recipients(session: Session, secret_key: str, events: Sequence[RelayEvent]) -> list[_Found]:
+def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence[RelayEvent]) -> list[_Found]:
     """The events that are about mails of this service: by the uuid, else by the return path."""
     uuids = {event.uuid for event in events if event.uuid}
     by_uuid = _rows_of_uuids(session, uuids)
-    signed = {event.return_path: _signed_id(secret_key, event.return_path) for event in events if event.return_path}
+    signed = {event.return_path: _signed_id(secret_keys, event.return_path) for event in events if event.return_path}
     ids = {recipient_id for recipient_id in signed.values() if recipient_id is not None}
     by_id = _rows_of_ids(session, ids)
     found = []
@@ -78,8 +79,8 @@ def _with_recipients(session: Session, secret_key: str, events: Sequence[RelayEv
     return found
 
 
-def _signed_id(secret_key: str, return_path: str) -> int | None:
-    named = recipient_of_address(secret_key, return_path)
+def _signed_id(secret_keys: SecretKeys, return_path: str) -> int | None:
+    named = recipient_of_address(secret_keys, return_path)
     return named[1] if named and named[0] == BOUNCE else None
 
 

@@ -98,7 +98,7 @@ class MessageBuilder:
 
     def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
         compiled = recipient.compiled
-        return signed(email, compiled.domain.keys, self._settings.secret_key, compiled.send.creation_time)
+        return signed(email, compiled.domain.keys, self._settings.secret_keys, compiled.send.creation_time)
 
 
 def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:

@@ -139,7 +139,7 @@ class Router:
     def _make(self, named: NamedTransport) -> tuple[Transport[Any], Redaction]:
         """The transport, which is created once for each URL, and the redaction of its replies."""
         try:
-            url = decrypt(self._settings.secret_key, named.url)
+            url = decrypt(self._settings.secret_keys, named.url)
             transport: Transport[Any] = email_transport(url) if named.type == "email" else sms_transport(url)
         except (SecretUnreadable, TransportUrlError) as error:
             logger.error("the transport %s cannot be used: %s", named.name, error)

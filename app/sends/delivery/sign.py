@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from app.infrastructure.secrets import decrypt
+from app.secret_keys import SecretKeys
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.base import OutboundEmail
 from app.transports.email import dkim
@@ -34,7 +35,7 @@ class SendingDomain(NamedTuple):
 NO_DOMAIN = SendingDomain()
 
 
-def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, moment: datetime) -> OutboundEmail:
+def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_keys: SecretKeys, moment: datetime) -> OutboundEmail:
     """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header.
 
     Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not sent
@@ -42,10 +43,10 @@ def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, mom
     """
     if not keys:
         return email
-    signers = [_signer(key, secret_key) for key in keys]
+    signers = [_signer(key, secret_keys) for key in keys]
     return email._replace(content=dkim.sign(email.content, signers, moment))
 
 
 @lru_cache(maxsize=1024)
-def _signer(key: StoredKey, secret_key: str) -> dkim.Signer:
-    return dkim.open_signer(key.domain, key.selector, decrypt(secret_key, key.private_key))
+def _signer(key: StoredKey, secret_keys: SecretKeys) -> dkim.Signer:
+    return dkim.open_signer(key.domain, key.selector, decrypt(secret_keys, key.private_key))

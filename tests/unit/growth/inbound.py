@@ -102,7 +102,7 @@ def _heads(text: str) -> None:
     head = parse_head(text.encode())
     addresses = addresses_in(head, RECIPIENT_FIELDS)
     is_addressed_to_us(addresses)
-    find_signed_recipient("k" * 32, addresses)
+    find_signed_recipient(("k" * 32,), addresses)
     field(head, "From")
 
 

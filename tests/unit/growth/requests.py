@@ -101,11 +101,11 @@ IN_REQUESTS = (
     ),
     Reader(
         "a token of a recipient",
-        lambda text: recipient_from_token("k" * 32, "open", text),
+        lambda text: recipient_from_token(("k" * 32,), "open", text),
         ("a", "=", "-", "%"),
         REQUEST_LINE,
     ),
-    Reader("a token of a link", lambda text: parse_link_token("k" * 32, text), ("a", "=", "-", "%"), REQUEST_LINE),
+    Reader("a token of a link", lambda text: parse_link_token(("k" * 32,), text), ("a", "=", "-", "%"), REQUEST_LINE),
     Reader("where a link leads", location_header, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
     Reader("a query", refusing(_queried), ("&", "=", "a", "%", "+", "STRING:ne=a&", ";", "id:in=", ","), REQUEST_LINE),
     *map(_filter, FilterType),

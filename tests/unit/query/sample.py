@@ -37,7 +37,7 @@ RESOURCE = Resource(
 )
 
 
-CURSORS = CursorScope("k" * 32, 7, "/v1/things")
+CURSORS = CursorScope(("k" * 32,), 7, "/v1/things")
 
 
 def parse(*pairs: Pair) -> Query:

@@ -85,9 +85,17 @@ def test_every_altered_character_is_noticed() -> None:
         assert CURSORS.read(altered, MADE_FOR) is None, index
 
 
-@pytest.mark.parametrize("other", [{"account_id": 8}, {"path": "/v1/others"}, {"secret_key": "x" * 32}])
+@pytest.mark.parametrize("other", [{"account_id": 8}, {"path": "/v1/others"}, {"secret_keys": ("x" * 32,)}])
 def test_another_account_path_or_key_refuses_it(other: dict[str, Any]) -> None:
     assert replace(CURSORS, **other).read(MADE, MADE_FOR) is None
+
+
+def test_a_cursor_of_a_fallback_of_the_key_is_read() -> None:
+    newer = replace(CURSORS, secret_keys=("x" * 32, *CURSORS.secret_keys))
+    assert newer.read(MADE, MADE_FOR) == CURSORS.read(MADE, MADE_FOR) is not None
+    made_anew = newer.make(Position((7,)), MADE_FOR)
+    assert newer.read(made_anew, MADE_FOR) == Position((7,))
+    assert CURSORS.read(made_anew, MADE_FOR) is None
 
 
 def test_it_is_given_once_and_without_operator() -> None:

@@ -189,7 +189,7 @@ def test_secrets_are_stored_encrypted_and_generated_ones_shown_once(services: Se
     assert given == {"id": given["id"], "url": "https://hooks.acme.example/in"}
     with services.database.read() as session:
         stored = [
-            [(one.key_id, decrypt(services.settings.secret_key, one.secret)) for one in list_secrets(session, webhook)]
+            [(one.key_id, decrypt(services.settings.secret_keys, one.secret)) for one in list_secrets(session, webhook)]
             for webhook in (session.get_one(Webhook, given["id"]), session.get_one(Webhook, generated["id"]))
         ]
     assert stored == [[("k1", SECRET)], [(one["id"], one["secret"]) for one in generated["secrets"]]]

@@ -22,7 +22,7 @@ def test_the_token_of_a_stored_link_is_parsed(recipient_id: int, link_id: int) -
     token = link_token(KEY, link)
     assert token
     assert len(token) <= 38
-    assert parse_link_token(KEY, token) == link
+    assert parse_link_token((KEY,), token) == link
 
 
 @given(ids, st.sampled_from(["html_email", "text_email"]), st.text(max_size=300))
@@ -30,7 +30,7 @@ def test_the_token_of_an_inline_link_is_parsed(recipient_id: int, link_type: str
     link = InlineLink(recipient_id, "html_email" if link_type == "html_email" else "text_email", f"https://{rest}")
     token = link_token(KEY, link)
     assert token
-    assert parse_link_token(KEY, token) == link
+    assert parse_link_token((KEY,), token) == link
 
 
 def test_a_link_to_a_stored_url_is_short() -> None:
@@ -46,7 +46,7 @@ def test_a_url_that_is_too_long_has_no_token() -> None:
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * MAX_TOKEN_LENGTH, "A" * (MAX_TOKEN_LENGTH + 1), "é" * 30])
 def test_any_other_text_is_invalid(token: str) -> None:
-    assert parse_link_token(KEY, token) is None
+    assert parse_link_token((KEY,), token) is None
 
 
 @given(st.data())
@@ -55,13 +55,13 @@ def test_a_changed_token_is_invalid(data: st.DataObject) -> None:
     assert token
     position = data.draw(st.integers(0, len(token) - 2))
     substitute = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
-    assert parse_link_token(KEY, token[:position] + substitute + token[position + 1 :]) is None
+    assert parse_link_token((KEY,), token[:position] + substitute + token[position + 1 :]) is None
 
 
 def test_tokens_of_other_links_are_invalid() -> None:
     for purpose in (OPEN, "unsubscribe"):
-        assert parse_link_token(KEY, recipient_token(KEY, purpose, 2**62)) is None
-    assert parse_link_token(KEY + "x", link_token(KEY, StoredLink(1, 1)) or "") is None
+        assert parse_link_token((KEY,), recipient_token(KEY, purpose, 2**62)) is None
+    assert parse_link_token((KEY + "x",), link_token(KEY, StoredLink(1, 1)) or "") is None
 
 
 def test_links_of_the_service_are_not_tracked() -> None:
