@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -26,6 +27,8 @@ SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off":
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
 EMBEDDED_REDIS = ("path", "wheel", "python")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+RETENTION = re.compile(r"([1-9][0-9]{0,3})([hdw])")
+UNITS_OF_RETENTION = {"h": "hours", "d": "days", "w": "weeks"}
 LARGEST_PORT = 65535
 LONGEST_SOCKET_PATH = 100
 LONGEST_SQLITE_PATH = 500
@@ -61,6 +64,17 @@ def parse_rate(text: str) -> Rate | None:
     if not found or int(found[1]) == 0:
         raise ValueError("must be N/second, N/minute, N/hour or off")
     return Rate(int(found[1]), SECONDS[found[2]])
+
+
+def parse_retention(text: str) -> timedelta | None:
+    """A number of hours, days or weeks, such as `12h`, `7d` or `4w`; None for `off`: kept for ever."""
+    text = text.strip().lower()
+    if text == "off":
+        return None
+    found = RETENTION.fullmatch(text)
+    if not found:
+        raise ValueError("must be a number of hours, days or weeks such as 12h, 7d or 4w, or off")
+    return timedelta(**{UNITS_OF_RETENTION[found[2]]: int(found[1])})
 
 
 def parse_whole(least: int) -> Callable[[str], int]:
@@ -243,14 +257,24 @@ def _setting(
     shown: str | None = None,
     *,
     secret: bool = False,
+    former: tuple[str, str] | None = None,
 ) -> Any:
     """A field read from `variable`. The documentation shows `shown` for a computed default. The value of a `secret`
-    setting, which may contain a password or a key, appears in no error text and in no `repr`."""
+    setting, which may contain a password or a key, appears in no error text and in no `repr`. `former` is the variable
+    that it was read from in earlier releases, with the unit of its number."""
     return field(
         default=default,
         repr=not secret,
-        metadata={"variable": variable, "parse": parse, "meaning": meaning, "shown": shown, "secret": secret},
+        metadata={
+            **{"variable": variable, "parse": parse, "meaning": meaning, "shown": shown, "secret": secret},
+            "former": former,
+        },
     )
+
+
+def _retention(variable: str, default: str, meaning: str, former: tuple[str, str] | None = None) -> Any:
+    """How long something is kept (docs/operations.md#retention)."""
+    return _setting(variable, parse_retention(default), meaning, parse_retention, f"`{default}`", former=former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,15 +542,38 @@ class Settings:
     max_attachment_bytes: int = _setting(
         "MAX_ATTACHMENT_BYTES", 10 * 1024 * 1024, "decoded bytes of all attachments of a recipient", parse_whole(0)
     )
-    idempotency_hours: int = _setting(
-        "IDEMPOTENCY_HOURS", 24, "hours for which an Idempotency-Key is remembered", parse_whole(1)
+    retain_content: timedelta | None = _retention(
+        "RETAIN_CONTENT",
+        "7d",
+        "how long [content](operations.md#content) is kept after the last outcome of its send: values of recipients, "
+        "attachments, subjects and bodies; `12h`, `7d`, `4w`, or `off` for ever; an account may have its own",
     )
-    retention_days: int = _setting(
-        "RETENTION_DAYS",
-        30,
-        "days for which webhook attempts, triggers and ended runs, processed reports, reports about domains, positions "
-        "of imports and counts by hour are kept",
-        parse_whole(1),
+    retain_recipients: timedelta | None = _retention(
+        "RETAIN_RECIPIENTS",
+        "400d",
+        "how long [recipients](operations.md#recipients) are kept, with their addresses, timelines and visits; an "
+        "account may have its own",
+    )
+    retain_events: timedelta | None = _retention(
+        "RETAIN_EVENTS",
+        "7d",
+        "how long events are kept at least, for [replay](webhooks.md#replay); at most twice as long",
+    )
+    retain_captured: timedelta | None = _retention(
+        "RETAIN_CAPTURED", "30d", "how long [captured messages](testing.md#inbox) are kept", ("RETENTION_DAYS", "d")
+    )
+    retain_logs: timedelta | None = _retention(
+        "RETAIN_LOGS",
+        "30d",
+        "how long webhook attempts, triggers and ended runs, processed reports, reports about domains, positions of "
+        "imports and counts by hour are kept",
+        ("RETENTION_DAYS", "d"),
+    )
+    retain_idempotency: timedelta | None = _retention(
+        "RETAIN_IDEMPOTENCY",
+        "24h",
+        "how long an Idempotency-Key is remembered with its response",
+        ("IDEMPOTENCY_HOURS", "h"),
     )
     test_inbox_messages: int = _setting(
         "TEST_INBOX_MESSAGES",
@@ -598,7 +645,7 @@ def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
 def _text_of(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     """The value as it is written in the variable, or in the file that the variable with `_FILE` names."""
     variable = setting["variable"]
-    text = environ.get(variable, "").strip()
+    text = environ.get(variable, "").strip() or _former_text(setting, environ)
     file = environ.get(in_file(variable), "").strip() if setting["secret"] else ""
     if not file:
         return text
@@ -612,6 +659,15 @@ def _text_of(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     if not text:
         raise SettingsError(f"{in_file(variable)}={file}: is empty")
     return text
+
+
+def _former_text(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """The value of the variable of earlier releases, which was a number without a unit."""
+    variable, unit = setting["former"] or ("", "")
+    text = environ.get(variable, "").strip()
+    if text and not re.fullmatch("[0-9]+", text):
+        raise SettingsError(f"{variable}={text}: must be a whole number; {setting['variable']} replaces this setting")
+    return f"{text}{unit}" if text else ""
 
 
 def in_file(variable: str) -> str:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 from app.maintenance import sweeps
+from app.maintenance.purging import Purger
 from jobs.runtime import process_services
 
 
+@functools.cache
+def purger() -> Purger:
+    """That of this process."""
+    return Purger(process_services())
+
+
 def clean() -> None:
-    """Deletes rows past their retention."""
+    """Deletes rows past their retention; what may be many is purged in the background."""
     sweeps.clean(process_services())
+    purger().start()

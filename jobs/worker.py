@@ -42,6 +42,7 @@ from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services
 from app.transports.base import TransportUrlError
+from jobs.maintenance import purger
 from jobs.runtime import process_services
 from jobs.stop import Stop
 
@@ -197,6 +198,7 @@ def main(arguments: Sequence[str]) -> None:
     heartbeat.start()
     run(services, queues, stop)
     heartbeat.stop()
+    purger().wait()
     close_sender_worker(services)
     services.database.close()
     logger.info("worker stopped")

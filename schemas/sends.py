@@ -210,6 +210,7 @@ class RecipientReportSchema(ResponseSchema):
     first_click_time = Timestamp(allow_none=True)
     further_visits = fields.Integer()
     complaint_time = Timestamp(allow_none=True)
+    content_purged_time = Timestamp(allow_none=True)
     _links = fields.Nested(RecipientLinksSchema)
 
 

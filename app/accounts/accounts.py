@@ -15,10 +15,11 @@ from app.db.changes import apply_changes
 from app.db.models import Account
 from app.errors import ServiceError
 from app.names import check_name
-from app.settings import parse_rate
+from app.settings import parse_rate, parse_retention
 
 ADDRESSES = ("owner_email", "default_from_address")
 DEFAULT_ZONE = "UTC"
+RETENTIONS = ("retain_content", "retain_recipients")
 PRIORITIES = ("high", "normal")
 DEFAULT_PRIORITY = "normal"
 
@@ -48,7 +49,8 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     """Changes the given attributes; returns whether any differed.
 
     Raises `ServiceError`: `conflict` if the name is taken, `invalid_email_address` for an invalid address, `not_empty`
-    or `too_long` for the name, `invalid_string` for an invalid network, rate limit or priority, `invalid_time_zone`.
+    or `too_long` for the name, `invalid_string` for an invalid network, rate limit, retention or priority,
+    `invalid_time_zone`.
     """
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
@@ -80,6 +82,9 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
         checked["allowed_networks"] = [_network(text, i) for i, text in enumerate(checked["allowed_networks"])]
     if checked.get("rate_limit") is not None:
         _check_rate(checked["rate_limit"])
+    for attribute in RETENTIONS:
+        if checked.get(attribute) is not None:
+            checked[attribute] = _retention(attribute, checked[attribute])
     if "time_zone" in checked:
         checked["time_zone"] = _zone(checked["time_zone"])
     for attribute in ("email_priority", "sms_priority"):
@@ -113,6 +118,15 @@ def _zone(name: str | None) -> str:
         detail = f"{name!r} is not the name of an IANA time zone, such as Australia/Brisbane"
         raise ServiceError("invalid_time_zone", field="time_zone", detail=detail)
     return name
+
+
+def _retention(attribute: str, text: str) -> str:
+    """The validated retention, in lower case."""
+    try:
+        parse_retention(text)
+    except ValueError as error:
+        raise ServiceError("invalid_string", field=attribute, detail=f"{text!r} {error}") from None
+    return text.strip().lower()
 
 
 def _check_rate(text: str) -> None:

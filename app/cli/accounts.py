@@ -21,6 +21,16 @@ def attribute_options(command: Any) -> Any:
     for option in (
         click.option("--time-zone", metavar="NAME", help="IANA name of the time zone of the times in messages."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
+        click.option(
+            "--retain-recipients",
+            metavar="400d|off",
+            help="How long recipients are kept; an empty text means the setting's.",
+        ),
+        click.option(
+            "--retain-content",
+            metavar="7d|off",
+            help="How long content is kept after the last outcome; an empty text means the setting's.",
+        ),
         click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
         click.option("--email-priority", metavar="high|normal", help="Priority of emails whose send has none."),
         click.option("--machine-events", type=bool, metavar="on|off", help="Whether visits of machines cause events."),
@@ -69,6 +79,8 @@ def _row(account: Account) -> Row:
         "machine_events": account.machine_events,
         "email_priority": account.email_priority,
         "sms_priority": account.sms_priority,
+        "retain_content": account.retain_content,
+        "retain_recipients": account.retain_recipients,
         "creation_time": account.creation_time,
         "last_modified_time": account.last_modified_time,
         "test_of": account.test_of,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import click
@@ -72,9 +73,9 @@ def show(group_: str, account: str | None, as_json: bool) -> None:
 def stats(group_: str | None, by: str, last: int | None, account: str | None, as_json: bool) -> None:
     """Show the counts of each hour or day, of one group or of all groups of an account."""
     last = last or (24 if by == "hour" else 7)
-    kept = services().settings.retention_days
-    if last > kept * (24 if by == "hour" else 1):
-        raise WrongValue(f"--last: counts are kept for {kept} days (RETENTION_DAYS)")
+    kept, unit = services().settings.retain_logs, timedelta(hours=1) if by == "hour" else timedelta(days=1)
+    if kept is not None and last * unit > kept:
+        raise WrongValue(f"--last: counts are kept for {kept / timedelta(days=1):g} days (RETAIN_LOGS)")
     with services().database.read() as session:
         found = find_account(session, account)
         group_id = find_by_name_or_id(session, Group, found.id, group_, "group").id if group_ else None

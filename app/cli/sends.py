@@ -27,7 +27,7 @@ from app.cli.explain import explain
 from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
-from app.db.models import QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient, Send
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
 from app.recipients.current import current_entry
@@ -106,7 +106,12 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
         latest = latest_steps(session, recipient, limit)
         steps = [{name: getattr(step, name) for name in STEP_SHOWN} for step in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
-        row = {**_row(recipient, current_entry(session, recipient)), **{name: getattr(recipient, name) for name in own}}
+        send = session.get_one(Send, recipient.send_id)
+        further = {
+            "content_purged_time": send.content_purged_time,
+            **{name: getattr(recipient, name) for name in own},
+        }
+        row = {**_row(recipient, current_entry(session, recipient)), **further}
     if as_json:
         print_row({**row, "timeline": steps}, as_json)
         return

@@ -107,6 +107,11 @@ def _months_on_sqlite(session: Session) -> Iterator[IdRange]:
         yield IdRange(number, first, end, rows, None)
 
 
+def has_ranges(database: Database) -> bool:
+    """Whether a range is dropped at once; otherwise its rows are deleted."""
+    return database.is_postgresql
+
+
 def range_of_new_ids(session: Session) -> IdRange | None:
     """The range that ids are drawn from; None on SQLite, which has no ranges to begin."""
     if not is_postgresql(session):

@@ -31,11 +31,16 @@ class WriteTurns:
         self,
         database: Database,
         *,
+        target: float = TARGET,
+        share: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        """Transactions shall take `target` seconds each, and all of them together this share of the time."""
         self._database, self._clock, self._sleep = database, clock, sleep
+        self._target, self._share = target, share
         self._ended: float | None = None
+        self._pause = 0.0
         self.size = FIRST
         """Rows that the next transaction should write."""
 
@@ -60,17 +65,20 @@ class WriteTurns:
         except _NotKept:
             result = undone[-1]
         self._ended = self._clock()
-        self._adapt(rows, self._ended - began)
+        seconds = self._ended - began
+        self._adapt(rows, seconds)
+        least = 0.0 if self._database.is_postgresql else PAUSE
+        self._pause = max(least, seconds / self._share - seconds)
         return result
 
     def _let_others_write(self) -> None:
-        if self._ended is not None and not self._database.is_postgresql:
-            left = PAUSE - (self._clock() - self._ended)
+        if self._ended is not None:
+            left = self._pause - (self._clock() - self._ended)
             if left > 0:
                 self._sleep(left)
 
     def _adapt(self, rows: int, seconds: float) -> None:
-        fitting = int(rows * TARGET / max(seconds, 0.001))
+        fitting = int(rows * self._target / max(seconds, 0.001))
         self.size = max(LEAST, min(MOST, fitting, 2 * self.size))
 
 

@@ -1,8 +1,8 @@
 """Rotation of the tables of events: the older one is emptied and becomes the one that is written to
 (docs/decisions/018-events-in-rotating-tables.md).
 
-Only this removes events, and so it limits their number: a table is written to for a day, and longer only while a
-webhook has not passed all of the other one, for at most a week.
+Only this removes events, and so it limits their number: a table is written to for RETAIN_EVENTS, and longer only while
+a webhook has not passed all of the other one.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from app.events.batch_contents import oldest_waiting
 from app.infrastructure import signs_of_life
 from app.services import Services
 
-PERIOD = timedelta(days=1)
-"""The least time for which a table is written to."""
-KEPT = timedelta(days=7)
-"""The time after which events of the other table are dropped, even if a webhook has not passed them."""
+LONGEST_LAG = timedelta(days=6)
+"""For how much longer events of the other table are kept if a webhook has not passed them; then they are dropped."""
 
 logger = logging.getLogger(__name__)
 
 
 def rotate_events(services: Services) -> None:
     """Rotates the tables if it is time and nobody uses them; otherwise the next call tries again."""
+    period = services.settings.retain_events
+    if period is None:
+        return
     while not services.stopping.is_set():
         signs_of_life.report()
         with services.database.write() as transaction:
-            if not _delete_piece(transaction):
+            if not _delete_piece(transaction, period):
                 return
 
 
@@ -46,14 +47,14 @@ def current_rotation(session: Session) -> EventRotation:
     return session.scalars(select(EventRotation)).one()
 
 
-def _delete_piece(transaction: Transaction) -> bool:
+def _delete_piece(transaction: Transaction, period: timedelta) -> bool:
     """Deletes the older events, or a piece of them; returns whether there are more."""
     rotation = transaction.scalars(select(EventRotation).with_for_update()).one()
     age = now() - rotation.since_time
-    if age < PERIOD:
+    if age < period:
         return False
     lagging = _lock_lagging(transaction, rotation.other_slot)
-    if lagging and age < KEPT:
+    if lagging and age < period + LONGEST_LAG:
         logger.info("events are kept for webhooks that have not passed them", extra={"webhooks": len(lagging)})
         return False
     if not lock_slot(transaction, rotation.other_slot):

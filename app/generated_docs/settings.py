@@ -20,6 +20,10 @@ A setting that may contain a secret, marked with †, can stand in a file instea
 end names: `SECRET_KEY_FILE=/run/secrets/secret_key`. `deploy/environment.example` is this table
 as a file to fill in.
 
+A retention is a number of hours, days or weeks, such as `12h`, `7d` or `4w`, or `off`. `RETENTION_DAYS` and
+`IDEMPOTENCY_HOURS`, numbers without a unit, are still read where their successors are not set: `RETAIN_LOGS` and
+`RETAIN_CAPTURED`, and `RETAIN_IDEMPOTENCY`.
+
 This page is generated from `app/settings.py` by `make docs`.
 
 | variable | default | meaning |

@@ -142,7 +142,8 @@ def _replay(row: IdempotencyRecord) -> Response:
 
 
 def _is_old(row: IdempotencyRecord) -> bool:
-    return row.creation_time < now() - timedelta(hours=services().settings.idempotency_hours)
+    retention = services().settings.retain_idempotency
+    return retention is not None and row.creation_time < now() - retention
 
 
 def _find(session: Session, key: str) -> IdempotencyRecord | None:

@@ -18,6 +18,8 @@ from app.settings import Settings, in_file
 NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET")
 """Read by the launcher and the demo's receiver."""
 KNOWN = frozenset(one.metadata["variable"] for one in fields(Settings)).union(NOT_OF_SETTINGS)
+FORMER = frozenset(one.metadata["former"][0] for one in fields(Settings) if one.metadata["former"])
+"""Names of earlier releases, which are still read."""
 FILES = frozenset(in_file(one.metadata["variable"]) for one in fields(Settings) if one.metadata["secret"])
 """They name a file with the value of a setting."""
 
@@ -45,7 +47,7 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     candidates = (
         name
         for name, value in environ.items()
-        if name not in KNOWN and name not in FILES and value.strip() and len(name) < MAX_LENGTH
+        if name not in KNOWN | FORMER | FILES and value.strip() and len(name) < MAX_LENGTH
     )
     return {name: intended for name in sorted(candidates) if (intended := _intended(name))}
 

@@ -29,6 +29,7 @@ TURN = timedelta(hours=1)
 """A range that begins or ends so shortly after the turn of a month counts with the month that it is meant for."""
 CHUNK = 1000
 """Sends deleted in one transaction."""
+NEWEST = (Recipient.id.desc(),)
 
 
 class StoredMonths(NamedTuple):
@@ -98,6 +99,26 @@ def drop_month(services: Services, month: str) -> StoredMonths:
     return stored
 
 
+def drop_before(services: Services, limit: datetime) -> int:
+    """Drops the ranges all of whose recipients are from before the limit, and past ones without any; returns their
+    number. One that is in use is left until the next time."""
+    dropped = 0
+    with services.database.read() as session:
+        current = history_ranges.range_of_new_ids(session)
+        past = [one for one in history_ranges.id_ranges(session) if current is not None and one.end <= current.first]
+        old = [one for one in past if (newest := _time(session, one, NEWEST)) is None or newest < limit]
+    for one in old:
+        if services.stopping.is_set():
+            break
+        try:
+            history_ranges.drop_range(services.database, one)
+            dropped += 1
+            logger.info("dropped a range of the history", extra={"first_id": one.first, "rows": one.rows})
+        except (RangeInUse, TableInUse) as error:
+            logger.warning("cannot drop a range of the history now: %s", error)
+    return dropped
+
+
 def delete_sends_before_history(services: Services) -> int:
     """Deletes sends that are older than all recipients, with their contents, links and attachments, in chunks: those
     whose recipients were dropped. Returns their number."""
@@ -117,7 +138,7 @@ def delete_sends_before_history(services: Services) -> int:
 
 def _months_of(session: Session, ids: IdRange) -> StoredMonths | None:
     """None for a range without rows."""
-    times = [_time(session, ids, [Recipient.id.asc()]), _time(session, ids, [Recipient.id.desc()])]
+    times = [_time(session, ids, [Recipient.id.asc()]), _time(session, ids, NEWEST)]
     if times[0] is None or times[1] is None:
         return None
     first, last = _month(times[0] + TURN), _month(times[1] - TURN)

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -158,21 +158,20 @@ def _clean(services: Services) -> None:
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
-    idempotency = now() - timedelta(hours=settings.idempotency_hours)
-    retention = now() - timedelta(days=settings.retention_days)
-    _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
-    _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
-    _delete_older(services, CapturedMessage, CapturedMessage.captured_time, retention)
+    logs = settings.retain_logs
+    _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)
+    _delete_older(services, WebhookAttempt, WebhookAttempt.time, logs)
+    _delete_older(services, CapturedMessage, CapturedMessage.captured_time, settings.retain_captured)
     delete_beyond_limit(services)
-    _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
-    _delete_older(services, InboundRecord, InboundRecord.time, retention)
-    _delete_older(services, DomainReport, DomainReport.time, retention)
-    _delete_older(services, HookToken, HookToken.time, retention)
-    _delete_older(services, DkimKey, DkimKey.retired_time, now() - RETIRED_KEYS_KEPT)
-    _delete_older(services, ContactImport, ContactImport.last_modified_time, retention)
-    _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
-    _delete_older(services, AutomationRun, AutomationRun.end_time, retention, *HOLDS_NO_PLACE)
-    _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
+    _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
+    _delete_older(services, InboundRecord, InboundRecord.time, logs)
+    _delete_older(services, DomainReport, DomainReport.time, logs)
+    _delete_older(services, HookToken, HookToken.time, logs)
+    _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEYS_KEPT)
+    _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
+    _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
+    _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
+    _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})
@@ -184,10 +183,12 @@ def _delete_older(
     services: Services,
     model: type[Base],
     time: InstrumentedAttribute[Any],
-    moment: datetime,
+    retention: timedelta | None,
     *conditions: ColumnElement[bool],
 ) -> None:
-    total = 0
+    if retention is None:
+        return
+    moment, total = now() - retention, 0
     while not services.stopping.is_set():
         signs_of_life.report()
         deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))

@@ -61,6 +61,7 @@ PROPERTIES = {
     "first_click_time": Property(Recipient.first_click_time, as_timestamp),
     "further_visits": Property(Recipient.further_visits),
     "complaint_time": Property(Recipient.complaint_time, as_timestamp),
+    "content_purged_time": Property(_of_send("content_purged_time"), as_timestamp),
 }
 
 

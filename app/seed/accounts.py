@@ -21,7 +21,7 @@ from app.services import Services
 
 OWN = (
     *("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
-    *("machine_events", "time_zone", "email_priority", "sms_priority"),
+    *("machine_events", "time_zone", "email_priority", "sms_priority", "retain_content", "retain_recipients"),
 )
 DEFAULT_FROM = {"default_from_name": "default_from.name", "default_from_address": "default_from.address"}
 

@@ -82,6 +82,8 @@ ACCOUNT = Record(
         "machine_events": flag,
         "email_priority": text,
         "sms_priority": text,
+        "retain_content": nullable(text),
+        "retain_recipients": nullable(text),
         "keys": each(KEY),
         "domains": each(domain),
         "sms_senders": each(SENDER),

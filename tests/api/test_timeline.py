@@ -61,6 +61,7 @@ def test_a_queued_recipient(sends: SendsApi) -> None:
         "first_click_time": None,
         "further_visits": 0,
         "complaint_time": None,
+        "content_purged_time": None,
         "timeline": [],
         "_links": {
             "self": {"href": f"{SENDS}/{row.uuid}"},

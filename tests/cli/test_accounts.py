@@ -26,6 +26,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
             "Australia/Brisbane",
             "--sms-priority",
             "high",
+            "--retain-content",
+            "30D",
         ),
     )
     expected = {
@@ -42,6 +44,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "machine_events": True,
         "email_priority": "normal",
         "sms_priority": "high",
+        "retain_content": "30d",
+        "retain_recipients": None,
         "test_of": None,
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
@@ -52,6 +56,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         *("--default-from-name", "", "--rate-limit", "", "--track-opens", "on", "--track-clicks", "off"),
         *("--machine-events", "off"),
         *("--time-zone", "", "--email-priority", "high", "--sms-priority", ""),
+        *("--retain-content", "", "--retain-recipients", "off"),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
     expected |= {
@@ -63,6 +68,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "time_zone": "UTC",
         "email_priority": "high",
         "sms_priority": "normal",
+        "retain_content": None,
+        "retain_recipients": "off",
     }
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"

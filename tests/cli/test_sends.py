@@ -159,7 +159,7 @@ def test_counts_of_the_last_hours_and_days_are_shown(
     assert hours_shown(cli, str(first), "--last", "25") == {before: {"bounced": 4}, newest: {"sent": 2, "delivered": 1}}
     assert "FAILED CONTACTS" in cli.text("groups", "stats")
     assert cli.refused("groups", "stats", "none") == "the account has no group 'none'"
-    error = "--last: counts are kept for 30 days (RETENTION_DAYS)"
+    error = "--last: counts are kept for 30 days (RETAIN_LOGS)"
     assert cli.refused("groups", "stats", "--last", "721") == error
     assert cli.refused("groups", "stats", "--by", "day", "--last", "31") == error
 

@@ -66,9 +66,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("automations", "contacts", "db", "events", "inbox", "infrastructure", "recipients", "routing", "sends"),
         *("services", "tracking", "transports"),
     ),
+    "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
-        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "routing", "runs"),
-        *("sends", "services"),
+        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "retention"),
+        *("routing", "runs", "sends", "services"),
     ),
     "backup": ("db", "events", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.

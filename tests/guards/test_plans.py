@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 
 from app import create_app
 from app.db.field_indexes import FieldIndex, create_index
-from app.db.models import AutomationPassedStep, AutomationRun
+from app.db.models import AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
@@ -28,6 +29,8 @@ from app.inbound.simulated import simulate_due
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
+from app.retention.periods import Period, Stage
+from app.retention.purge import purge
 from app.runs.delete import delete_automation
 from app.runs.due_runs import DueRuns
 from app.runs.pause import cancel, pause, resume
@@ -425,6 +428,27 @@ def work(full: Full) -> None:
     sweeps.clean(full.services)
 
 
+def retire(full: Full) -> None:
+    """Purges content and recipients: none that are settled, some that were delayed, and nothing."""
+    services, retention = full.services, timedelta(days=8)
+    with services.database.read() as session:
+        oldest = session.get_one(Send, 1).creation_time
+    of_accounts = [Period(number, retention - timedelta(seconds=0.5)) for number in (1, 2)]
+    for stage, ready in ((Stage.CONTENT, 0), (Stage.RECIPIENTS, 10)):
+        assert purge(services, stage, of_accounts, oldest + retention) == ready
+        with services.database.write() as transaction:
+            of_stage = DelayedPurge.account_id == 1, DelayedPurge.stage == stage
+            delayed = transaction.scalars(select(DelayedPurge.send_id).where(*of_stage)).all()
+            assert len(delayed) >= 40
+            first = oldest - timedelta(days=1)
+            transaction.execute(update(DelayedPurge).where(DelayedPurge.send_id.in_(delayed[:20])).values(since=first))
+            settled = Recipient.send_id.in_(delayed[:10])
+            transaction.execute(update(Recipient).where(settled).values(sent_time=first))
+            transaction.execute(delete(QueueEntry).where(QueueEntry.recipient_id.in_(delayed[:10])))
+        assert purge(services, stage, of_accounts, oldest + retention) == 10
+        assert purge(services, stage, of_accounts, oldest + retention) == 0
+
+
 def watch(full: Full) -> None:
     """Reads what a scrape shows of the installation, and writes a heartbeat."""
     with full.services.database.read() as session:
@@ -434,7 +458,7 @@ def watch(full: Full) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [read_everything, write_contacts, send, visit, report, text, operate, automate, work, watch],
+    [read_everything, write_contacts, send, visit, report, text, operate, automate, work, retire, watch],
     ids=lambda part: part.__name__,
 )
 def test_no_statement_reads_all_of_a_table_that_grows(full: Full, part: Any) -> None:

@@ -78,7 +78,7 @@ def test_idempotency_records_are_deleted_after_a_day(parts: Alone) -> None:
 
 
 def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_retention(parts: Alone) -> None:
-    """RETENTION_DAYS: 30."""
+    """RETAIN_LOGS: 30d."""
     old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
     add_attempt(parts, old)
     add_firing(parts, old)

@@ -21,12 +21,14 @@ from app.events.batch_contents import OLDEST_EVENTS
 from app.events.endpoint import PostResult
 from app.events.outbox import record
 from app.events.replay import replay
-from app.events.rotation import KEPT, PERIOD, current_rotation, rotate_events
+from app.events.rotation import LONGEST_LAG, current_rotation, rotate_events
 from app.events.webhooks import find_webhook
 from app.services import Services
 from tests.jobs.conftest import AddHook, Hook, new_account
 from tests.support.servers import PATIENCE
 
+PERIOD = timedelta(days=7)
+"""RETAIN_EVENTS."""
 URL, OTHER_URL = "http://127.0.0.1:1/in", "http://127.0.0.1:1/other"
 
 
@@ -257,7 +259,7 @@ def test_a_replay_while_a_request_is_in_flight_sends_its_events_again(
 # ------------------------------------------------------------------------------------------------ rotation
 
 
-def test_a_table_is_written_to_for_a_day_and_its_events_are_kept_for_another(
+def test_a_table_is_written_to_for_the_retention_and_its_events_are_kept_for_as_long_again(
     services: Services, add_hook: AddHook, empty: None
 ) -> None:
     hook = add_hook(URL)
@@ -293,7 +295,7 @@ def test_nothing_goes_while_a_webhook_has_not_passed_it(services: Services, add_
     assert rotate(services)
     slow.set(due_time=now() + timedelta(hours=1))
     assert accepted(services) == [1]
-    assert not rotate(services, KEPT - timedelta(minutes=1))
+    assert not rotate(services, PERIOD + LONGEST_LAG - timedelta(minutes=1))
     slow.happen(2)
     slow.set()
     assert sorted([accepted(services), accepted(services)]) == [[1, 2], [2]]
@@ -304,7 +306,7 @@ def test_nothing_goes_while_a_webhook_has_not_passed_it(services: Services, add_
     assert (row.dropped_events, slow.waiting, quick.waiting) == (0, 0, 0)
 
 
-def test_what_a_webhook_has_not_passed_after_a_week_is_dropped_and_counted(
+def test_what_a_webhook_has_not_passed_after_six_more_days_is_dropped_and_counted(
     services: Services, add_hook: AddHook, empty: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     hook = add_hook(URL)
@@ -312,7 +314,7 @@ def test_what_a_webhook_has_not_passed_after_a_week_is_dropped_and_counted(
     assert rotate(services)
     hook.happen(3)
     before = failed(services)
-    assert rotate(services, KEPT)
+    assert rotate(services, PERIOD + LONGEST_LAG)
     row = hook.row
     assert row is not None
     assert (row.dropped_events, row.first_failed_time, hook.waiting) == (2, None, 1)

@@ -15,7 +15,7 @@ from app.db.types import UtcDateTime
 
 FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
-    *("domain_backoffs", "event_rotation", "reply_parts"),
+    *("domain_backoffs", "event_rotation", "purge_positions", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
     *("routes", "transports", "transport_accounts", "processes"),
 }

@@ -20,6 +20,7 @@ from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, Inboun
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.processes import RunningProcess
+from app.db.models.retention import DelayedPurge, PurgePosition
 from app.db.models.schema_state import SchemaState
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
@@ -42,6 +43,7 @@ __all__ = [
     "Contact",
     "ContactCount",
     "ContactImport",
+    "DelayedPurge",
     "DkimKey",
     "Domain",
     "DomainBackoff",
@@ -57,6 +59,7 @@ __all__ = [
     "List",
     "ListField",
     "Message",
+    "PurgePosition",
     "QueueEntry",
     "Recipient",
     "RecipientStep",

@@ -43,6 +43,9 @@ class Account(Timestamps, Base):
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""
+    retain_content: Mapped[str | None]
+    retain_recipients: Mapped[str | None]
+    """In the form of the settings RETAIN_CONTENT and RETAIN_RECIPIENTS; null: the setting applies."""
     test_of: Mapped[int | None] = mapped_column(BigId)
     """No foreign key: SQLite would have to build the table anew. `delete_account` deletes the test account, too."""
 

@@ -60,7 +60,7 @@ class GroupCount(_OutcomeCounters, Base):
 
 
 class HourlyCount(_OutcomeCounters, Base):
-    """A slot of a group's counters for what happened in one hour, kept for RETENTION_DAYS
+    """A slot of a group's counters for what happened in one hour, kept for RETAIN_LOGS
     (docs/cli.md#counts-over-time)."""
 
     __tablename__ = "hourly_counts"

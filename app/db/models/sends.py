@@ -11,12 +11,19 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import AccountId, Base, BigInt, Identity
 from app.db.types import BigId, Json
 
+STORAGE_OF_SENDS = {"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 20_000}
+"""PostgreSQL's settings of the table. Purging empties the bodies of one day in hundreds, so the table is vacuumed by
+the number of rows, not by their share: new bodies get the place of those that are gone."""
+
 
 class Send(Base):
     """One accepted request with a copy of its content: later changes of a saved message do not affect it."""
 
     __tablename__ = "sends"
-    __table_args__ = (Index("ix_sends_account", "account_id", "id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        Index("ix_sends_account", "account_id", "id"),
+        {"sqlite_autoincrement": True, "postgresql_with": STORAGE_OF_SENDS},
+    )
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
@@ -50,6 +57,8 @@ class Send(Base):
     track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_secrets: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Also links that appear to contain a secret."""
+    content_purged_time: Mapped[datetime | None]
+    """When subject, bodies, attachments and the values of the recipients were purged, which are empty since."""
 
 
 class SendLink(Base):

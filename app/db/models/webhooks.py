@@ -113,7 +113,7 @@ class EventRotation(Base):
 
 
 class WebhookAttempt(Base):
-    """One request to a webhook, kept for RETENTION_DAYS."""
+    """One request to a webhook, kept for RETAIN_LOGS."""
 
     __tablename__ = "webhook_attempts"
     __table_args__ = (

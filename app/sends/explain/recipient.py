@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -62,7 +62,8 @@ def explain_recipient(session: Session, recipient: Recipient, retry_period: int,
     if state not in (RecipientState.SENT, RecipientState.DELIVERED):
         hindering = [*obstacles(session, route)]
         said += hindering
-        said += _retry(recipient, state, after=any(one.prevents for one in hindering))
+        purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
+        said += _retry(recipient, state, purged, after=any(one.prevents for one in hindering))
     return Explained(recipient, state, route.address.key if route.address else None, tuple(said))
 
 
@@ -167,11 +168,13 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
         yield Finding(f"It was reported as spam at {at(recipient.complaint_time)}, which blocks the address.")
 
 
-def _retry(recipient: Recipient, state: RecipientState, *, after: bool) -> Iterator[Finding]:
+def _retry(recipient: Recipient, state: RecipientState, purged: datetime | None, *, after: bool) -> Iterator[Finding]:
     if state not in (RecipientState.BOUNCED, RecipientState.FAILED):
         return
     if recipient.reason in NOT_RETRYABLE:
         yield Finding("It cannot be sent again: there is no contact. Make a new send to one that exists.")
+    elif purged is not None:
+        yield Finding(f"It cannot be sent again: its content was purged at {at(purged)}. Make a new send.")
     else:
         when = "Once that is mended, send" if after else "Nothing stands in its way now. Send"
         yield Finding(f"{when} it again:", [("sends", "retry", recipient.uuid)])

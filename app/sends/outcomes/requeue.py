@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import func, insert, select
 
 from app.addresses import email_key
-from app.clock import now
+from app.clock import now, timestamp
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, Send
@@ -36,11 +36,15 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
+    purged = _lock_content(transaction, uuid)
     statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update(key_share=True)
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
     entry = lock_queue_entry(transaction, recipient.id)
     state = RecipientState(entry.state if entry else recipient.state)
     _check(transaction, recipient, state)
+    if purged is not None:
+        detail = f"its content was purged at {timestamp(purged)} (RETAIN_CONTENT); make a new send"
+        raise ServiceError("conflict", field="uuid", detail=detail)
     moment = now()
     counter = COUNTERS[state]
     if counter is not None:
@@ -55,6 +59,14 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     recipient.state, recipient.reason, recipient.sent_time = RecipientState.QUEUED, None, None
     transaction.flush()
     return recipient
+
+
+def _lock_content(transaction: Transaction, uuid: str) -> datetime | None:
+    """Keeps the content of the recipient's send from being purged; returns when it was, if it was. The send is locked
+    before its recipients, as when purging."""
+    send_id = select(Recipient.send_id).where(Recipient.uuid == uuid.lower()).scalar_subquery()
+    statement = select(Send.content_purged_time).where(Send.id == send_id)
+    return transaction.scalar(statement.with_for_update(read=True))
 
 
 def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetime) -> None:

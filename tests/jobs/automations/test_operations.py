@@ -84,7 +84,7 @@ def test_ended_runs_are_deleted_after_the_retention_but_not_what_keeps_a_contact
     story.work()
     waiting = story.automation(**ADVANCED, steps=[{"name": "long", "wait": "400 days"}])
     story.contact()
-    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    story.calendar.move(days=30, seconds=1)
     sweeps.clean(story.worker)
     assert [run.contact_id for run in story.runs(never) if run.state == "ended"] == [contact_id]
     assert [run.state for run in story.runs(ended)] == ["waiting"]
@@ -102,7 +102,7 @@ def test_steps_are_counted_when_they_are_passed_and_stay_counted_when_runs_are_d
         story.work()
     assert len([one for one in counted.statements if "INSERT INTO automation_step_counts" in one]) == 1
     assert results(story, automation_id) == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
-    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    story.calendar.move(days=30, seconds=1)
     sweeps.clean(story.worker)
     assert [run.contact_id for run in story.runs(automation_id)] == [gold]
     with StatementCounter(story.worker.database.engine) as counted:
@@ -127,7 +127,7 @@ def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_
     assert story.tenant.api.delete(f"/v1/lists/{story.list_id}/contacts/{contact_id}").status_code == 204
     assert story.states(ended) == [("ended", "stopped")]
     assert story.states(waiting) == [("ended", "contact deleted")]
-    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    story.calendar.move(days=30, seconds=1)
     sweeps.clean(story.worker)
     assert (story.runs(ended), story.runs(waiting)) == ([], [])
 

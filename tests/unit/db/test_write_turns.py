@@ -45,6 +45,19 @@ def test_the_size_follows_the_time_that_a_transaction_takes(services: Services) 
     assert takes(1000 * TARGET) == LEAST
 
 
+def test_a_job_may_take_only_its_share_of_the_time(services: Services) -> None:
+    watch = Watch()
+    job = WriteTurns(services.database, target=0.5, share=0.25, clock=watch.read, sleep=watch.sleep)
+
+    def work(_: Transaction) -> None:
+        watch.time += 1
+
+    for _ in range(2):
+        job.take(100, work)
+    assert watch.slept == [3]
+    assert job.size == FIRST // 2
+
+
 def test_on_sqlite_others_have_time_to_notice_that_they_can_write(services: Services) -> None:
     """There a waiting writer looks every tenth of a second; PostgreSQL wakes it."""
     watch = Watch()

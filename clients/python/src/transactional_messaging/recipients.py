@@ -34,6 +34,7 @@ class Recipient(Resource):
     first_click_time = OptionalTime()
     further_visits = Property[int]()
     complaint_time = OptionalTime()
+    content_purged_time = OptionalTime()
 
 
 class TimelineStep(Resource):

@@ -53,6 +53,7 @@ class SentMessage:
             "last_open_time",
             "first_click_time",
             "complaint_time",
+            "content_purged_time",
         )
         return {
             **dict.fromkeys(nothing),

@@ -1,0 +1,83 @@
+"""How long each account keeps content and recipients, and what of it is overdue."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import ScalarSelect, and_, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from app.db.models import Account, DelayedPurge, PurgePosition, Send
+from app.settings import Settings, parse_retention
+
+
+class Stage(enum.StrEnum):
+    """What of a send is purged; each has a retention and a position of its own."""
+
+    CONTENT = "content"
+    RECIPIENTS = "recipients"
+
+
+OVERRIDES = {Stage.CONTENT: Account.retain_content, Stage.RECIPIENTS: Account.retain_recipients}
+
+
+class Period(NamedTuple):
+    """The retention of an account; None: for ever."""
+
+    account_id: int
+    retention: timedelta | None
+
+
+class Overdue(NamedTuple):
+    """An account with sends to be looked at: those from before `limit`, of which the first is from `oldest`."""
+
+    account_id: int
+    limit: datetime
+    oldest: datetime
+
+
+def default_retention(settings: Settings, stage: Stage) -> timedelta | None:
+    """That of an account that has none of its own."""
+    return settings.retain_content if stage is Stage.CONTENT else settings.retain_recipients
+
+
+def periods(session: Session, settings: Settings, stage: Stage) -> list[Period]:
+    """The retention of every account; one statement."""
+    default = default_retention(settings, stage)
+    rows = session.execute(select(Account.id, OVERRIDES[stage]).order_by(Account.id))
+    return [Period(account_id, default if own is None else parse_retention(own)) for account_id, own in rows]
+
+
+def overdue(session: Session, of_accounts: Sequence[Period], stage: Stage, moment: datetime) -> list[Overdue]:
+    """Those of the accounts that have something to purge; one statement, which looks at the next send of each account,
+    whatever their number."""
+    found = []
+    retentions = dict(of_accounts)
+    for account_id, *times in session.execute(_oldest(stage)):
+        retention = retentions.get(account_id)
+        oldest = min((one for one in times if one is not None), default=None)
+        if retention is not None and oldest is not None and oldest < moment - retention:
+            found.append(Overdue(account_id, moment - retention, oldest))
+    return found
+
+
+def _oldest(stage: Stage) -> Any:
+    """Each account with the times of its next send and of the oldest delayed one."""
+    of_stage = and_(PurgePosition.account_id == Account.id, PurgePosition.stage == stage)
+    position = func.coalesce(PurgePosition.send_id, 0)
+    after = tuple_(Send.account_id, Send.id) > tuple_(Account.id, position)
+    following = select(Send.creation_time).where(after, Send.account_id <= Account.id)
+    delayed = select(DelayedPurge.since).where(DelayedPurge.account_id == Account.id, DelayedPurge.stage == stage)
+    return select(
+        Account.id,
+        _first(following.order_by(Send.account_id, Send.id)),
+        _first(delayed.order_by(DelayedPurge.since)),
+    ).outerjoin(PurgePosition, of_stage)
+
+
+def _first(times: Any) -> ScalarSelect[datetime]:
+    found: ScalarSelect[datetime] = times.limit(1).correlate(Account, PurgePosition).scalar_subquery()
+    return found

@@ -1,0 +1,169 @@
+"""Purging the next sends of an account, in one transaction.
+
+The sends are gone through in the order of their ids, from a position that is kept: so a slice reads what it purges and
+nothing else, however many sends there are (docs/decisions/025-purging-by-sends.md). A send with a recipient that is not
+settled, or whose last outcome is younger than the retention, is passed and noted as delayed; it is looked at again when
+the retention has passed since then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, delete, func, select, tuple_
+
+from app.db.bulk import insert_rows
+from app.db.database import Transaction
+from app.db.id_bounds import between_ids
+from app.db.in_json import in_json
+from app.db.models import DelayedPurge, PurgePosition, QueueEntry, Recipient, RecipientStep, Send, table_of
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
+from app.retention.erase import delete_content, delete_sends
+from app.retention.periods import Stage
+from app.sends.limits import MAX_RECIPIENTS
+
+LEAST = MAX_RECIPIENTS + 1
+"""Recipients of a slice: one complete send at least."""
+GIVEN_UP = (RecipientState.BOUNCED, RecipientState.FAILED)
+OUTCOMES = (TimelineStep.BOUNCED, TimelineStep.FAILED)
+
+
+class Task(NamedTuple):
+    """The stage of an account's purging: of sends from before `limit`, as of `moment`."""
+
+    stage: Stage
+    account_id: int
+    limit: datetime
+    moment: datetime
+
+
+class Done(NamedTuple):
+    """What a slice has looked at, and how many sends it has purged."""
+
+    sends: int
+    recipients: int
+    purged: int
+
+
+class _Looked(NamedTuple):
+    """Sends with their recipients: id, send_id, state, sent_time."""
+
+    ids: Sequence[int]
+    recipients: Sequence[Any]
+
+
+def begin(transaction: Transaction, stage: Stage, account_id: int) -> None:
+    """Makes the position of the account, if it has none yet."""
+    found = select(PurgePosition.send_id).where(*_of(stage, account_id))
+    if transaction.scalar(found) is None:
+        insert_rows(transaction, PurgePosition, [{"account_id": account_id, "stage": stage, "send_id": 0}])
+
+
+def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_recipients: int) -> Done | None:
+    """Purges the next sends, of so many recipients at most; None if there are none, or if another process is at it."""
+    position = select(PurgePosition).where(*_of(task.stage, task.account_id)).with_for_update(skip_locked=True)
+    found = transaction.scalars(position).first()
+    if found is None:
+        return None
+    delayed = _locked(transaction, _delayed(task, most_sends), task.limit)
+    ids = delayed or _locked(transaction, _following(task, found.send_id, most_sends), task.limit)
+    if not ids:
+        return None
+    looked = _with_recipients(transaction, ids, max(most_recipients, LEAST))
+    waiting = _waiting(transaction, task, looked)
+    _purge(transaction, task, looked, waiting)
+    _note(transaction, task, looked, waiting)
+    if not delayed:
+        found.send_id = looked.ids[-1]
+        transaction.flush()
+    return Done(len(looked.ids), len(looked.recipients), len(looked.ids) - len(waiting))
+
+
+def _of(stage: Stage, account_id: int) -> tuple[Any, Any]:
+    return PurgePosition.account_id == account_id, PurgePosition.stage == stage
+
+
+def _following(task: Task, position: int, most: int) -> Select[int, datetime]:
+    """The next sends, in an order that only one index has: of another one a database might read all accounts."""
+    after = tuple_(Send.account_id, Send.id) > tuple_(task.account_id, position)
+    sends = select(Send.id, Send.creation_time).where(after, Send.account_id <= task.account_id)
+    return sends.order_by(Send.account_id, Send.id).limit(most)
+
+
+def _delayed(task: Task, most: int) -> Select[int, datetime]:
+    of_stage = DelayedPurge.account_id == task.account_id, DelayedPurge.stage == task.stage
+    due = select(DelayedPurge.send_id).where(*of_stage, DelayedPurge.since < task.limit)
+    oldest = due.order_by(DelayedPurge.since).limit(most)
+    sends = select(Send.id, Send.creation_time).where(Send.account_id == task.account_id, Send.id.in_(oldest))
+    return sends.order_by(Send.id)
+
+
+def _locked(transaction: Transaction, sends: Select[int, datetime], limit: datetime) -> list[int]:
+    """Those from before the limit, under locks for which a retry waits (app/sends/outcomes/requeue.py)."""
+    ids = []
+    for send_id, creation_time in transaction.execute(sends.with_for_update(key_share=True)):
+        if creation_time >= limit:
+            break
+        ids.append(send_id)
+    return ids
+
+
+def _with_recipients(transaction: Transaction, ids: Sequence[int], most: int) -> _Looked:
+    """As many of the sends as have no more recipients together."""
+    statement = select(Recipient.id, Recipient.send_id, Recipient.state, Recipient.sent_time)
+    of_sends = statement.where(in_json(Recipient.send_id, ids)).order_by(Recipient.send_id, Recipient.id)
+    rows = transaction.execute(of_sends.limit(most + 1)).all()
+    if len(rows) <= most:
+        return _Looked(ids, rows)
+    incomplete = rows[-1].send_id
+    return _Looked([one for one in ids if one < incomplete], [row for row in rows if row.send_id < incomplete])
+
+
+def _waiting(transaction: Transaction, task: Task, looked: _Looked) -> dict[int, datetime]:
+    """The sends that are not ready, each with the time from which its retention counts at least."""
+    send_of = {row.id: row.send_id for row in looked.recipients}
+    unsettled = select(QueueEntry.recipient_id).where(in_json(QueueEntry.recipient_id, send_of))
+    waiting = {send_of[recipient_id]: task.moment for recipient_id in transaction.scalars(unsettled)}
+    if task.stage is Stage.RECIPIENTS:
+        return waiting
+    times = [(row.send_id, row.sent_time) for row in looked.recipients if row.sent_time is not None]
+    times += [(send_of[recipient_id], time) for recipient_id, time in _given_up(transaction, looked)]
+    for send_id, time in times:
+        if time >= task.limit:
+            waiting[send_id] = max(time, waiting.get(send_id, time))
+    return waiting
+
+
+def _given_up(transaction: Transaction, looked: _Looked) -> Sequence[Any]:
+    """When recipients bounced or failed, which only their timelines tell."""
+    ids = [row.id for row in looked.recipients if row.state in GIVEN_UP]
+    if not ids:
+        return ()
+    column = RecipientStep.recipient_id
+    steps = select(column, func.max(RecipientStep.time)).where(
+        in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(OUTCOMES)
+    )
+    return transaction.execute(steps.group_by(column)).all()
+
+
+def _purge(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[int, datetime]) -> None:
+    ready = [send_id for send_id in looked.ids if send_id not in waiting]
+    if not ready:
+        return
+    recipients = [row.id for row in looked.recipients if row.send_id not in waiting]
+    if task.stage is Stage.CONTENT:
+        delete_content(transaction, ready, recipients, task.moment)
+    else:
+        delete_sends(transaction, ready, recipients)
+
+
+def _note(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[int, datetime]) -> None:
+    """Notes those that wait as delayed, and no others."""
+    columns = table_of(DelayedPurge).c
+    earlier = in_json(columns.send_id, looked.ids), columns.stage == task.stage
+    transaction.connection().execute(delete(table_of(DelayedPurge)).where(*earlier))
+    rows = [{"send_id": send_id, "since": since} for send_id, since in waiting.items()]
+    insert_rows(transaction, DelayedPurge, rows, {"account_id": task.account_id, "stage": task.stage})

@@ -1,0 +1,338 @@
+"""Content and recipients are purged after their retention, and nothing before (docs/operations.md#retention)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select, update
+
+from app.clock import now
+from app.db.models import (
+    Account,
+    Attachment,
+    DelayedPurge,
+    Group,
+    PurgePosition,
+    QueueEntry,
+    Recipient,
+    RecipientStep,
+    Send,
+    SendLink,
+    table_of,
+)
+from app.maintenance.purging import Purger, purge_all
+from app.recipients.row import step_row
+from app.recipients.store import add_steps
+from app.recipients.timeline import TimelineStep
+from app.retention.periods import Period, Stage, periods
+from app.retention.purge import purge
+from app.services import Services
+from app.tracking.link_tokens import StoredLink, link_token
+from app.tracking.recorder import VISITS
+from app.tracking.unsubscribe import unsubscribe_link
+from tests.cli.conftest import Cli
+from tests.conftest import BACKENDS
+from tests.jobs.running import alone
+from tests.support.client import SENDS, Client
+from tests.support.rows import Rows
+from tests.support.servers import PATIENCE
+from tests.support.statements import StatementCounter
+from tests.support.tenants import Tenant, new_tenant, unique
+
+DAY = timedelta(days=1)
+CONTENT, RECIPIENTS = Stage.CONTENT, Stage.RECIPIENTS
+TARGET = "https://shop.example/sale"
+
+
+@dataclass
+class Kept:
+    """An account of its own, with what is kept of it."""
+
+    tenant: Tenant
+    rows: Rows
+
+    @property
+    def services(self) -> Services:
+        return self.tenant.services
+
+    def add(self, *states: str, days: float = 8, **columns: Any) -> list[int]:
+        """A send of so many days ago, to a recipient in each state, settled at once, with values and attachments."""
+        moment = now() - days * DAY
+        people = [
+            {
+                "email": f"{unique()}@example.com",
+                "values": {"code": "1234"},
+                "state": state,
+                "sent_time": moment if state == "delivered" else None,
+                "attachments": [("own.txt", "text/plain", b"own")],
+            }
+            for state in states
+        ]
+        shared = [("all.txt", "text/plain", b"all")]
+        content = {"body_html": "<p>%%code%%</p>", **columns}
+        return self.rows.add_send(people, attachments=shared, accepted=moment, **content)
+
+    def gave_up(self, recipient_id: int, days: float, step: TimelineStep = TimelineStep.BOUNCED) -> None:
+        """The outcome of that many days ago."""
+        with self.services.database.write() as transaction:
+            row = step_row(self.tenant.id, recipient_id, step, "550 no such user", now() - days * DAY)
+            add_steps(transaction, [row])
+
+    def purge(self, stage: Stage, days: float | None, after: float = 0) -> int:
+        """Purges as if so many days had passed, with a retention of `days`."""
+        retention = None if days is None else days * DAY
+        moment = now() + after * DAY
+        return purge(self.services, stage, [Period(self.tenant.id, retention)], moment)
+
+    def send_of(self, recipient_id: int) -> Send:
+        with self.services.database.read() as session:
+            return session.get_one(Send, self.rows.recipient(recipient_id).send_id)
+
+    def has_content(self, recipient_id: int) -> bool:
+        """Whether all of it is there; not if a part is left."""
+        send, recipient = self.send_of(recipient_id), self.rows.recipient(recipient_id)
+        files = self.scalars(select(Attachment.id).where(Attachment.send_id == send.id))
+        parts = [send.subject, send.body_html, send.body_text, recipient.values, files]
+        assert all(parts) or not any(parts), parts
+        assert (send.content_purged_time is None) == all(parts)
+        return all(parts)
+
+    def scalars(self, statement: Any) -> list[Any]:
+        with self.services.database.read() as session:
+            return list(session.scalars(statement))
+
+    def ids(self, column: Any) -> list[Any]:
+        """The column of the account's rows."""
+        return self.scalars(select(column).where(table_of(column.class_).c.account_id == self.tenant.id))
+
+    def delayed(self) -> list[int]:
+        return self.ids(DelayedPurge.send_id)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def own(request: pytest.FixtureRequest) -> Iterator[Tenant]:
+    """An account in a database of its own."""
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as parts:
+        yield parts.tenant
+
+
+@pytest.fixture
+def kept(own: Tenant) -> Kept:
+    """A new account in a database without other accounts' sends."""
+    with own.services.database.write() as transaction:
+        for model in (QueueEntry, RecipientStep, Recipient, Send, Group, Account):
+            transaction.execute(delete(model))
+    tenant = new_tenant(own.app)
+    return Kept(tenant, Rows(tenant.services, tenant.id))
+
+
+# ------------------------------------------------------------------------------------------------ content
+
+
+def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: Kept) -> None:
+    ids = kept.add("delivered", "delivered")
+    young = kept.add("delivered", days=6)[0]
+    before = [kept.rows.recipient(one) for one in ids]
+    assert kept.purge(CONTENT, 7) == 1
+    assert [kept.has_content(one) for one in (*ids, young)] == [False, False, True]
+    for recipient_id, was in zip(ids, before, strict=True):
+        shown = {**vars(kept.rows.recipient(recipient_id)), "values": was.values}
+        assert shown == vars(was)
+    send = kept.send_of(ids[0])
+    assert (send.from_address, send.group_id, send.list_id) == ("hello@acme.example", before[0].group_id, None)
+
+
+def test_a_send_with_a_recipient_that_is_not_settled_keeps_its_content_until_the_retention_after_its_outcome(
+    kept: Kept,
+) -> None:
+    """Queued, being sent, uncertain or held; however long it takes."""
+    waiting = []
+    for state in ("queued", "sending", "uncertain", "held"):
+        waiting.append(kept.add("delivered", "queued")[1])
+        kept.rows.change(waiting[-1:], state=state)
+    assert kept.purge(CONTENT, 7) == 0
+    assert all(map(kept.has_content, waiting))
+    assert len(kept.delayed()) == 4
+    kept.rows.change(waiting, state="delivered", sent_time=now() + DAY)
+    assert kept.purge(CONTENT, 7, after=7.5) == 0
+    assert all(map(kept.has_content, waiting))
+    assert kept.purge(CONTENT, 7, after=8.5) == 4
+    assert not any(map(kept.has_content, waiting))
+    assert kept.delayed() == []
+
+
+def test_a_bounce_that_comes_late_is_an_outcome(kept: Kept) -> None:
+    """A failure, likewise, which has no time but that of its step."""
+    late = [kept.add("bounced")[0], kept.add("failed")[0]]
+    kept.gave_up(late[0], days=2)
+    kept.gave_up(late[1], days=3, step=TimelineStep.FAILED)
+    assert kept.purge(CONTENT, 7) == 0
+    assert [kept.purge(CONTENT, 7, after=days) for days in (3.9, 4.1, 4.9, 5.1)] == [0, 1, 0, 1]
+
+
+def test_a_visit_is_no_outcome(kept: Kept) -> None:
+    (recipient_id,) = kept.add("delivered")
+    kept.gave_up(recipient_id, days=1, step=TimelineStep.OPENED)
+    assert kept.purge(CONTENT, 7) == 1
+
+
+def test_off_keeps_for_ever_and_another_retention_applies_at_once(kept: Kept) -> None:
+    (recipient_id,) = kept.add("delivered", days=900)
+    assert kept.purge(CONTENT, None) == 0
+    assert kept.purge(CONTENT, 1000) == 0
+    assert kept.has_content(recipient_id)
+    assert kept.purge(CONTENT, 800) == 1
+
+
+def test_an_account_may_have_a_retention_of_its_own(kept: Kept) -> None:
+    cli, services = Cli(kept.tenant.app), kept.services
+    assert cli.json("accounts", "update", kept.tenant.name, "--retain-content", "12H")["retain_content"] == "12h"
+    with services.database.read() as session:
+        assert periods(session, services.settings, CONTENT) == [Period(kept.tenant.id, timedelta(hours=12))]
+        assert periods(session, services.settings, RECIPIENTS) == [Period(kept.tenant.id, 400 * DAY)]
+    cli.text("accounts", "update", kept.tenant.name, "--retain-content", "off")
+    with services.database.read() as session:
+        assert periods(session, services.settings, CONTENT) == [Period(kept.tenant.id, None)]
+    shown = cli.json("accounts", "update", kept.tenant.name, "--retain-content", "")
+    assert shown["retain_content"] is None
+    asked = cli.refused("accounts", "update", kept.tenant.name, "--retain-recipients", "0d")
+    assert asked.startswith("retain_recipients: '0d' must be a number of hours, days or weeks such as 12h, 7d or 4w")
+
+
+def test_accounts_are_purged_apart(kept: Kept) -> None:
+    """By default after seven days."""
+    services, other = kept.services, new_tenant(kept.tenant.app)
+    others = Kept(other, Rows(services, other.id))
+    ours, theirs, young = kept.add("delivered")[0], others.add("delivered")[0], kept.add("delivered", days=6.9)[0]
+    Cli(other.app).text("accounts", "update", other.name, "--retain-content", "30d")
+    purge_all(services)
+    assert [kept.has_content(ours), others.has_content(theirs), kept.has_content(young)] == [False, True, True]
+
+
+def test_retrying_what_was_purged_is_refused(kept: Kept) -> None:
+    purged, young = kept.add("bounced")[0], kept.add("bounced", days=6)[0]
+    kept.gave_up(purged, days=8)
+    kept.purge(CONTENT, 7)
+    cli, uuids = Cli(kept.tenant.app), [kept.rows.recipient(one).uuid for one in (purged, young)]
+    moment = kept.send_of(purged).content_purged_time
+    assert moment is not None
+    at = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    asked = cli.refused("sends", "retry", uuids[0])
+    assert asked == f"uuid: its content was purged at {at} (RETAIN_CONTENT); make a new send"
+    assert kept.rows.states([purged]) == ["bounced"]
+    assert cli.json("sends", "retry", uuids[1])["state"] == "queued"
+    assert f"its content was purged at {at}. Make a new send." in cli.text("sends", "explain", uuids[0])
+    assert cli.json("sends", "show", uuids[1])["content_purged_time"] is None
+
+
+def test_links_of_a_message_go_on_working_without_its_content(kept: Kept) -> None:
+    (recipient_id,) = kept.add("delivered")
+    send = kept.send_of(recipient_id)
+    link_id = kept.tenant.add(SendLink, send_id=send.id, link_type="html_email", url=TARGET)
+    kept.purge(CONTENT, 7)
+    settings, anon = kept.services.settings, Client(kept.tenant.app)
+    followed = anon.get(f"/c/{link_token(settings.secret_key, StoredLink(recipient_id, link_id))}")
+    assert (followed.status_code, followed.headers["Location"]) == (302, TARGET)
+    assert kept.tenant.app.extensions[VISITS].flush(PATIENCE)
+    path = unsubscribe_link(settings, recipient_id).removeprefix(settings.public_url)
+    assert anon.request("POST", path).status_code == 200
+    assert [step for step, _ in kept.rows.steps(recipient_id)] == ["clicked", "unsubscribed"]
+
+
+def test_the_api_shows_when_content_was_purged(kept: Kept) -> None:
+    purged, young = kept.add("delivered")[0], kept.add("delivered", days=6)[0]
+    kept.purge(CONTENT, 7)
+    moment = kept.send_of(purged).content_purged_time
+    assert moment is not None
+    shown = [kept.tenant.api.get(f"{SENDS}/{kept.rows.recipient(one).uuid}").get_json() for one in (purged, young)]
+    assert [one["content_purged_time"] for one in shown] == [f"{moment:%Y-%m-%dT%H:%M:%SZ}", None]
+
+
+# ------------------------------------------------------------------------------------------------ recipients
+
+
+def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_groups_stay(kept: Kept) -> None:
+    old, young = kept.add("delivered", "bounced", days=401), kept.add("delivered", days=399)
+    kept.gave_up(old[1], days=401)
+    with kept.services.database.write() as transaction:
+        transaction.execute(update(Group).values(own_sent=2, own_bounced=1))
+    kept.tenant.add(SendLink, send_id=kept.send_of(old[0]).id, link_type="html_email", url=TARGET)
+    uuid, send = kept.rows.recipient(old[0]).uuid, kept.send_of(young[0])
+    groups = sorted(kept.ids(Group.id))
+    assert kept.purge(RECIPIENTS, 400) == 1
+    assert (kept.ids(Recipient.id), kept.ids(Send.id)) == (young, [send.id])
+    assert (kept.ids(RecipientStep.id), kept.ids(SendLink.id)) == ([], [])
+    assert len(kept.ids(Attachment.id)) == 2
+    assert kept.tenant.api.get(f"{SENDS}/{uuid}").status_code == 404
+    assert sorted(kept.ids(Group.id)) == groups
+    assert {one["bounced"] for one in Cli(kept.tenant.app, kept.tenant.name).json("groups", "list")} == {1}
+
+
+def test_recipients_that_are_not_settled_stay(kept: Kept) -> None:
+    (held,) = kept.add("queued", days=401)
+    kept.rows.change([held], state="held")
+    assert kept.purge(RECIPIENTS, 400) == 0
+    assert kept.ids(Recipient.id) == [held]
+    kept.rows.change([held], state="failed")
+    assert [kept.purge(RECIPIENTS, 400, after=days) for days in (399, 400.1)] == [0, 1]
+    assert (kept.ids(Recipient.id), kept.delayed()) == ([], [])
+
+
+# ------------------------------------------------------------------------------------------------ slices
+
+
+def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
+    """Nothing is read twice, and a run without anything due costs one statement."""
+    ids = [kept.add("delivered", days=days)[0] for days in (30, 20, 10, 5)]
+    assert kept.purge(CONTENT, 25) == 1
+    assert kept.purge(CONTENT, 7) == 2
+    with StatementCounter(kept.services.database.engine) as counted:
+        assert kept.purge(CONTENT, 7) == 0
+    assert len([one for one in counted.statements if one.startswith("SELECT")]) == 1
+    assert not [one for one in counted.statements if one.startswith(("UPDATE", "INSERT", "DELETE"))]
+    assert kept.ids(PurgePosition.send_id) == [kept.send_of(ids[2]).id]
+
+
+def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.retention.slices.LEAST", 5)
+    monkeypatch.setattr("app.retention.purge.LEAST", 5)
+    monkeypatch.setattr("app.db.write_turns.FIRST", 5)
+    monkeypatch.setattr("app.db.write_turns.LEAST", 1)
+    monkeypatch.setattr("app.db.write_turns.MOST", 5)
+    ids = [kept.add(*["delivered"] * 2)[0] for _ in range(7)]
+    with StatementCounter(kept.services.database.engine) as counted:
+        assert kept.purge(CONTENT, 7) == 7
+    assert not any(map(kept.has_content, ids))
+    updates = [one for one in counted.statements if one.startswith("UPDATE recipients")]
+    assert len(updates) == 4
+
+
+def test_the_content_is_gone_before_a_retry_can_take_it(kept: Kept) -> None:
+    """A slice locks the send before it looks at the queue, and a retry waits for it."""
+    (recipient_id,) = kept.add("bounced")
+    kept.gave_up(recipient_id, days=8)
+    uuid = kept.rows.recipient(recipient_id).uuid
+    assert Cli(kept.tenant.app).json("sends", "retry", uuid)["state"] == "queued"
+    assert kept.purge(CONTENT, 7) == 0
+    assert kept.has_content(recipient_id)
+
+
+def test_purging_ends_with_its_process_and_goes_on_with_the_next(kept: Kept) -> None:
+    (recipient_id,) = kept.add("delivered")
+    stopped = replace(kept.services, stopping=type(kept.services.stopping)())
+    stopped.stopping.set()
+    for services, is_left in ((stopped, True), (kept.services, False)):
+        purger = Purger(services)
+        purger.start()
+        assert purger.wait(PATIENCE)
+        assert kept.has_content(recipient_id) == is_left
+
+
+def test_the_default_is_seven_days_of_content_and_four_hundred_of_recipients(kept: Kept) -> None:
+    assert (kept.services.settings.retain_content, kept.services.settings.retain_recipients) == (7 * DAY, 400 * DAY)
