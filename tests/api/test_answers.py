@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from flask import Flask
 
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, check_error, not_found
 from tests.support.tenants import Tenant
 
 
-@pytest.mark.parametrize("header", [None, "Basic eDp5", "Bearer unknown"])
-@pytest.mark.parametrize("path", ["/v1", "/v1/lists", "/v1/nothing"])
+@each("header", [None, "Basic eDp5", "Bearer unknown"])
+@each("path", ["/v1", "/v1/lists", "/v1/nothing"])
 def test_a_401_names_the_authentication_scheme(anon: Client, path: str, header: str | None) -> None:
     answer = anon.get(path, headers={"Authorization": header} if header else {})
     assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -23,7 +23,7 @@ def test_other_answers_do_not_ask_for_authentication(api: Client) -> None:
         assert "WWW-Authenticate" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/lists", "/v1/lists/"])
+@each("path", ["/v1", "/v1/", "/v1/lists", "/v1/lists/"])
 def test_options_and_a_wrong_method_list_the_allowed_methods_with_and_without_a_slash(api: Client, path: str) -> None:
     answer = api.request("OPTIONS", path)
     assert answer.status_code == 200
@@ -33,8 +33,8 @@ def test_options_and_a_wrong_method_list_the_allowed_methods_with_and_without_a_
     assert set(refused.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
 
 
-@pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "deflate", "zstd", "gzip, gzip", "x-made-up"])
-@pytest.mark.parametrize("method", ["POST", "PATCH"])
+@each("coding", ["gzip", "GZIP", "br", "deflate", "zstd", "gzip, gzip", "x-made-up"])
+@each("method", ["POST", "PATCH"])
 def test_a_compressed_body_is_refused_with_an_explanation(
     api: Client, customers: int, method: str, coding: str
 ) -> None:
@@ -57,7 +57,7 @@ def test_the_error_about_a_too_large_body_names_the_limit(settings: Settings, te
     assert "2,048 bytes" in check_error(answer, 400, "invalid_request")["developer_message"]
 
 
-@pytest.mark.parametrize("method", ["MADEUP", "PROPFIND", "M-SEARCH", "PUT", "DELETE"])
+@each("method", ["MADEUP", "PROPFIND", "M-SEARCH", "PUT", "DELETE"])
 def test_an_error_names_the_method_as_it_was_sent(api: Client, method: str) -> None:
     assert check_error(api.request(method, "/v1/lists"), 405, "method_not_allowed")["method"] == method
 

@@ -18,6 +18,7 @@ from app.clock import now
 from app.db.models import ApiKey
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, check_error, conflict, not_found
 from tests.support.tenants import Tenant, add_key, new_email, new_tenant
 
@@ -120,13 +121,13 @@ def test_the_valid_request_passes(world: OrderFixture) -> None:
     assert world.good().send(world.app).status_code == 201
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_each_step_can_fail(world: OrderFixture, fault: str) -> None:
     spoil, expected = FAULTS[fault]
     check_error(spoil(world, world.good()).send(world.app), *expected)
 
 
-@pytest.mark.parametrize(("earlier", "later"), list(combinations(FAULTS, 2)))
+@each(("earlier", "later"), list(combinations(FAULTS, 2)))
 def test_of_two_faults_the_earlier_step_answers(world: OrderFixture, earlier: str, later: str) -> None:
     request = world.good()
     # The later fault is applied first: some faults choose a body or a key, and those of the earlier one must win.
@@ -138,13 +139,13 @@ def test_of_two_faults_the_earlier_step_answers(world: OrderFixture, earlier: st
 # ---------------------------------------------------------------------------------------------- keys
 
 
-@pytest.mark.parametrize("header", [None, "", "   "])
+@each("header", [None, "", "   "])
 def test_an_absent_or_empty_authorization_header_is_missing(anon: Client, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     check_error(anon.get("/v1/", headers=headers), 401, "api_key_missing", "api_key_missing")
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     ["Bearer", "Bearer ", "Token {}", "Basic {}", "{}", "Bearer{}", "Bearer {}x", "Bearer {} {}", "Bearer\t{}"],
 )
@@ -154,14 +155,14 @@ def test_an_authorization_header_without_a_valid_key_is_invalid(tenant: Tenant, 
     check_error(answer, 401, "api_key_invalid", "api_key_invalid")
 
 
-@pytest.mark.parametrize("token", ["tms_", "\x00", "é", "\udcff", "a" * 100_000, "' OR 1=1 --"])
+@each("token", ["tms_", "\x00", "é", "\udcff", "a" * 100_000, "' OR 1=1 --"])
 def test_malformed_tokens_are_invalid(app: Flask, token: str) -> None:
     raw = f"Bearer {token}".encode("utf-8", "surrogateescape").decode("latin-1")
     answer = Client(app).get("/v1/", environ_overrides={"HTTP_AUTHORIZATION": raw})
     check_error(answer, 401, "api_key_invalid")
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@each("scheme", ["Bearer", "bearer", "BEARER"])
 def test_the_scheme_is_compared_without_case(tenant: Tenant, anon: Client, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {tenant.tokens['report']}"}
     assert anon.get("/v1/", headers=headers).status_code == 200
@@ -171,7 +172,7 @@ def test_a_key_in_the_query_is_ignored(tenant: Tenant, anon: Client) -> None:
     check_error(anon.get("/v1/", {"access_token": tenant.tokens["standard"]}), 401, "api_key_missing")
 
 
-@pytest.mark.parametrize("days", [-1, 1, 20_000])
+@each("days", [-1, 1, 20_000])
 def test_a_key_with_an_expiry_date_is_incompatible_also_before_that_date(tenant: Tenant, days: int) -> None:
     token = add_key(tenant, "standard", expiry_time=now() + timedelta(days=days))
     check_error(Client(tenant.app, token).get("/v1/"), 401, "api_key_invalid")
@@ -197,7 +198,7 @@ def test_every_method_except_options_requires_a_key(anon: Client) -> None:
 NETWORKS = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "198.51.100.9/24"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "allowed"),
     [
         ("10.255.1.2", True),
@@ -268,7 +269,7 @@ def test_a_forwarded_scheme_is_ignored_without_trusted_proxies(strict: Flask, te
     check_error(answer, 403, "ssl_required")
 
 
-@pytest.mark.parametrize(("scheme", "status"), [("https", 200), ("http", 403), ("https, http", 403)])
+@each(("scheme", "status"), [("https", 200), ("http", 403), ("https, http", 403)])
 def test_the_scheme_forwarded_by_a_trusted_proxy_counts(
     settings: Settings, tenant: Tenant, scheme: str, status: int
 ) -> None:
@@ -285,12 +286,12 @@ def test_probes_and_pages_answer_over_http(strict: Flask) -> None:
 # ---------------------------------------------------------------------------------------------- versions
 
 
-@pytest.mark.parametrize("path", ["/v2", "/v2/", "/v2/lists", "/v10/lists", "/v0/", "/v1.1/lists", "/v1beta/lists"])
+@each("path", ["/v2", "/v2/", "/v2/lists", "/v10/lists", "/v0/", "/v1.1/lists", "/v1beta/lists"])
 def test_another_version_is_invalid_even_without_a_key(anon: Client, path: str) -> None:
     check_error(anon.get(path), 400, "invalid_api_version", "invalid_api_version")
 
 
-@pytest.mark.parametrize("path", ["/", "/lists", "/version/lists", "/v", "/V1/lists", "/vx"])
+@each("path", ["/", "/lists", "/version/lists", "/v", "/V1/lists", "/vx"])
 def test_a_path_without_a_version_is_not_found(anon: Client, path: str) -> None:
     not_found(anon.get(path))
 
@@ -337,7 +338,7 @@ def test_a_trailing_slash_is_ignored_for_writes(tenant: Tenant) -> None:
     assert tenant.api.post(f"/v1/lists/{list_id}/contacts/", {}).status_code == 201
 
 
-@pytest.mark.parametrize("path", ["/v1//messages", "/v1/messages//", "/v1/./messages", "/v1/../v1/"])
+@each("path", ["/v1//messages", "/v1/messages//", "/v1/./messages", "/v1/../v1/"])
 def test_other_spellings_of_a_path_are_not_found_and_never_redirected(api: Client, path: str) -> None:
     not_found(api.get("/", environ_overrides={"PATH_INFO": path}))
 
@@ -353,7 +354,7 @@ def test_a_wrong_method_lists_the_allowed_ones(api: Client) -> None:
     assert {method.strip() for method in answer.headers["Allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
 
 
-@pytest.mark.parametrize("method", ["TRACE", "FOO", "QUERY"])
+@each("method", ["TRACE", "FOO", "QUERY"])
 def test_unknown_methods_are_not_allowed(api: Client, method: str) -> None:
     answer = api.get("/v1/messages", environ_overrides={"REQUEST_METHOD": method})
     check_error(answer, 405, "method_not_allowed")
@@ -362,7 +363,7 @@ def test_unknown_methods_are_not_allowed(api: Client, method: str) -> None:
 # ---------------------------------------------------------------------------------------------- ids in paths
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "0",

@@ -11,6 +11,7 @@ from app.automations.parse import parse_definition
 from app.db.models import Automation, AutomationRun, AutomationVersion
 from app.runs.define import update_automation
 from app.runs.work import advance_due
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, bad_query, ids, invalid, items, not_found
 from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, create, send
 from tests.support.filters import moment
@@ -130,7 +131,7 @@ def test_the_newest_definition_is_shown_with_the_steps_of_all_versions(app: Flas
     assert [step["name"] for step in found["steps"]] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "names"),
     [
         ({}, "dcba"),
@@ -150,7 +151,7 @@ def test_filters_of_automations(author: Tenant, query: dict[str, str], names: st
     assert [item["name"] for item in items(author.api.get(PATH, query), NAME)] == list(names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "names"),
     [
         ({}, "zyxw"),

@@ -16,6 +16,7 @@ from flask import Flask
 from app.http.bodies import MAX_VALUES, json_value
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, check_error, invalid
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, new_tenant, unique
 
@@ -67,13 +68,13 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("data", MALFORMED, ids=range(len(MALFORMED)))
+@each("data", MALFORMED)
 def test_a_body_that_is_not_json_in_utf8_is_an_invalid_request(api: Client, path: str, data: bytes) -> None:
     bad_request(api.raw("POST", path, data))
     bad_request(api.raw("PATCH", path, data))
 
 
-@pytest.mark.parametrize("data", [b"[]", b'"text"', b"5", b"null", b"true", b'[{"email": "a@example.com"}]', b"1.5"])
+@each("data", [b"[]", b'"text"', b"5", b"null", b"true", b'[{"email": "a@example.com"}]', b"1.5"])
 def test_json_that_is_not_an_object_is_an_invalid_object(api: Client, path: str, data: bytes) -> None:
     for method in ("POST", "PATCH"):
         assert "field" not in invalid(api.raw(method, path, data), "invalid_object")
@@ -99,7 +100,7 @@ def test_every_unicode_character_is_stored(api: Client, path: str) -> None:
 # ---------------------------------------------------------------------------------------------- content types
 
 
-@pytest.mark.parametrize(
+@each(
     "content_type",
     [
         None,
@@ -114,7 +115,7 @@ def test_json_content_types_and_none_are_accepted(api: Client, path: str, conten
     assert api.raw("POST", path, b"{}", content_type).status_code == 201
 
 
-@pytest.mark.parametrize(
+@each(
     "content_type",
     [
         "text/plain",
@@ -154,7 +155,7 @@ def body_of(size: int) -> bytes:
     return b'{"first_name": "' + b"a" * (size - 18) + b'"}'
 
 
-@pytest.mark.parametrize(("size", "status"), [(1024, 201), (1025, 400), (100_000, 400)])
+@each(("size", "status"), [(1024, 201), (1025, 400), (100_000, 400)])
 def test_a_body_over_the_limit_is_an_invalid_request(small: Flask, tenant: Tenant, size: int, status: int) -> None:
     path = f"/v1/lists/{tenant.add_list()}/contacts"
     answer = Client(small, tenant.tokens["standard"]).raw("POST", path, body_of(size))
@@ -166,7 +167,7 @@ def test_a_body_over_the_limit_is_an_invalid_request(small: Flask, tenant: Tenan
 CHUNKED = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}
 
 
-@pytest.mark.parametrize(("size", "status"), [(1000, 201), (1024, 201), (1025, 400), (100_000, 400)])
+@each(("size", "status"), [(1000, 201), (1024, 201), (1025, 400), (100_000, 400)])
 def test_a_body_of_unknown_length_is_limited_while_it_is_read(
     small: Flask, tenant: Tenant, size: int, status: int
 ) -> None:
@@ -229,7 +230,7 @@ def test_of_very_many_errors_the_first_hundred_are_reported(api: Client, path: s
 # ---------------------------------------------------------------------------------------------- queries
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         "name=\xff",
@@ -270,7 +271,7 @@ def test_malformed_queries_are_answered(tenant: Tenant, query: str) -> None:
         answer.get_json()
 
 
-@pytest.mark.parametrize("query", ["name:ne=a&" * 5000, "a&" * 100_000, "&" * 5000 + "name=a&" * 201])
+@each("query", ["name:ne=a&" * 5000, "a&" * 100_000, "&" * 5000 + "name=a&" * 201])
 def test_a_query_with_too_many_parameters_is_refused(tenant: Tenant, query: str) -> None:
     answer = tenant.api.get("/v1/messages", environ_overrides={"QUERY_STRING": query})
     assert (answer.status_code, answer.get_json()["code"]) == (400, "invalid_query_syntax")
@@ -456,8 +457,8 @@ def test_any_value_in_any_place_is_answered(
         check_answered(writer.api.raw(method, path, orjson.dumps(body)), body)
 
 
-@pytest.mark.parametrize("body", EXTRA_BODIES)
-@pytest.mark.parametrize("place", PLACES)
+@each("body", EXTRA_BODIES)
+@each("place", PLACES)
 def test_unusual_bodies_are_answered(
     writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str, body: str
 ) -> None:
@@ -465,7 +466,7 @@ def test_unusual_bodies_are_answered(
     check_answered(writer.api.raw(method, path, EXTRA_BODIES[body]), body)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", PLACES)
 def test_the_valid_body_of_each_place_is_accepted(
     writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from app.db.models import Contact
 from app.lists.fields import FIELD_TYPES, field_key
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, conflict, invalid, items, not_found
 from tests.support.contacts import contact, contacts_path, count, entries, find, unsubscribe
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, unique
@@ -109,7 +110,7 @@ def test_every_type_of_value_is_returned_as_written(tenant: Tenant, customers: i
     assert contact(tenant, customers, body["id"]) == body
 
 
-@pytest.mark.parametrize("number", [0, -1, 2**53 + 1, 2**63 - 1, 1e22, 0.1, -2.5e-7, 1e300])
+@each("number", [0, -1, 2**53 + 1, 2**63 - 1, 1e22, 0.1, -2.5e-7, 1e300])
 def test_numbers_are_stored_exactly(tenant: Tenant, customers: int, number: float) -> None:
     body = tenant.new_contact(customers, score=number)
     assert contact(tenant, customers, body["id"])["score"] == number == body["score"]
@@ -210,7 +211,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", list(WRONG))
+@each("case", list(WRONG))
 def test_errors_of_fields(api: Client, path: str, case: str) -> None:
     name, value, code = WRONG[case]
     body = invalid(api.post(path, {name: value}), code, field=name)
@@ -219,7 +220,7 @@ def test_errors_of_fields(api: Client, path: str, case: str) -> None:
     assert name in body["developer_message"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("member", "value", "code"),
     [("email", None, "invalid_boolean"), ("mobile", 1, "invalid_boolean"), ("fax", True, "unexpected_field")],
 )
@@ -259,7 +260,7 @@ def test_the_multiple_form_creates_in_order_and_answers_without_a_body(
     assert [one["email"] for one in contacts] == emails[::-1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("contacts", "code"),
     [
         ([], "not_empty"),

@@ -8,6 +8,7 @@ import pytest
 
 from app.clock import this_second
 from app.db.models import Contact
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, ids, invalid, not_found
 from tests.support.contacts import contact, contacts_path, count, entries
 from tests.support.tenants import Tenant, new_email
@@ -71,7 +72,7 @@ def test_1000_contacts_can_be_deleted_at_once(tenant: Tenant, api: Client, path:
     assert count(tenant, customers) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "code"),
     [
         ({"id:in": ",".join(map(str, range(1, 1002)))}, "invalid_filter_list"),

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from app.clock import timestamp
 from app.db.models import Contact
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, ids, items, not_found
 from tests.support.contacts import block, contact, contacts_path, find, unblock, unsubscribe
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -70,7 +71,7 @@ def test_an_instance_accepts_fields(api: Client, path: str, ann: Any) -> None:
     assert body == {"subscribed": {"email": True, "mobile": True}, "first_name": "Ann", "_links": ann["_links"]}
 
 
-@pytest.mark.parametrize("name", ["id", "blocked", "double_opt_in_time", "last_modified_time", "interests", "spend"])
+@each("name", ["id", "blocked", "double_opt_in_time", "last_modified_time", "interests", "spend"])
 def test_every_property_can_be_the_only_field(api: Client, path: str, ann: Any, name: str) -> None:
     for body in (
         api.get(f"{path}/{ann['id']}", {"fields": name}).get_json(),
@@ -92,7 +93,7 @@ def test_a_contact_of_another_list_or_account_is_not_found(
     not_found(api.get(f"{contacts_path(theirs['list_id'])}/{elsewhere['id']}"))
 
 
-@pytest.mark.parametrize("segment", ["0", "-1", "abc", "1.5", "99999999999999999999"])
+@each("segment", ["0", "-1", "abc", "1.5", "99999999999999999999"])
 def test_a_malformed_id_is_not_found(api: Client, path: str, segment: str) -> None:
     not_found(api.get(f"{path}/{segment}"))
 
@@ -190,7 +191,7 @@ FILTERS: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
 
 
 @pytest.mark.usefixtures("ann", "bob")
-@pytest.mark.parametrize("case", list(FILTERS))
+@each("case", list(FILTERS))
 def test_filters_of_every_property(api: Client, path: str, case: str) -> None:
     params, expected = FILTERS[case]
     assert names(api, path, *params) == expected
@@ -251,7 +252,7 @@ def test_filters_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: An
     assert ids(api.get(path)) == [bob["id"], ann["id"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("score", "abc", "invalid_query_syntax"),
@@ -302,8 +303,8 @@ def flagged(tenant: Tenant, customers: int) -> dict[str, int]:
 TROUBLED = {".email": {"email", "both"}, ".mobile": {"mobile", "both"}, "": {"email", "mobile", "both"}}
 
 
-@pytest.mark.parametrize("noun", ["subscribed", "blocked"])
-@pytest.mark.parametrize("member", list(TROUBLED))
+@each("noun", ["subscribed", "blocked"])
+@each("member", list(TROUBLED))
 def test_flags_are_filters(api: Client, path: str, flagged: dict[str, int], noun: str, member: str) -> None:
     with_trouble = {flagged[name] for name in TROUBLED[member]}
     without = set(flagged.values()) - with_trouble

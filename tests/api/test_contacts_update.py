@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from app.clock import this_second, timestamp
 from app.db.models import Contact
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, conflict, invalid, not_found
 from tests.support.contacts import contact, contacts_path, find
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -77,9 +78,7 @@ def test_absent_attributes_are_not_changed(api: Client, path: str, ann: Any) -> 
     assert {**body, "subscribed": ann["subscribed"], "last_modified_time": ann["last_modified_time"]} == ann
 
 
-@pytest.mark.parametrize(
-    "again", [{}, {"subscribed": {}}, {"is_active": True}, {"double_opt_in": False}, {"score": 3.0}]
-)
+@each("again", [{}, {"subscribed": {}}, {"is_active": True}, {"double_opt_in": False}, {"score": 3.0}])
 def test_an_empty_update_does_not_change_the_time(api: Client, path: str, ann: Any, again: Any) -> None:
     response = api.patch(f"{path}/{ann['id']}", again)
     assert (response.status_code, response.get_json()) == (200, ann)
@@ -131,7 +130,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", list(WRONG))
+@each("case", list(WRONG))
 def test_errors_of_fields(api: Client, path: str, ann: Any, case: str) -> None:
     name, value, code = WRONG[case]
     invalid(api.patch(f"{path}/{ann['id']}", {name: value}), code, field=name)
@@ -202,7 +201,7 @@ def test_bulk_changes_only_the_listed_attributes_and_answers_without_a_body(
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "code", "field"),
     [
         ({}, "required", "contacts"),
@@ -216,7 +215,7 @@ def test_invalid_bulk_bodies_are_refused(api: Client, path: str, body: Any, code
     invalid(api.patch(path, body), code, field=field, collection=None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("element", "code", "field"),
     [
         ({}, "required", "id"),

@@ -7,12 +7,13 @@ import re
 import pytest
 
 from app.errors import CATALOGUE
+from tests.support.cases import each
 from tests.support.client import Client, not_found
 
 TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@each("type_", TYPES)
 def test_each_type_has_a_page_with_an_anchor_for_each_of_its_codes(anon: Client, type_: str) -> None:
     page = anon.get(f"/docs/errors/{type_}")
     assert page.status_code == 200
@@ -73,7 +74,7 @@ def test_the_console_asks_no_other_host(anon: Client) -> None:
     assert "http" not in script
 
 
-@pytest.mark.parametrize("name", ["index.html", "swagger-ui.js", "..%2f..%2fpyproject.toml", "VERSION"])
+@each("name", ["index.html", "swagger-ui.js", "..%2f..%2fpyproject.toml", "VERSION"])
 def test_other_files_are_not_served(anon: Client, name: str) -> None:
     not_found(anon.get(f"/docs/assets/{name}"))
 

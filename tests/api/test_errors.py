@@ -18,6 +18,7 @@ from app.db.models import Message
 from app.errors import CATALOGUE
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, invalid, not_found
 from tests.support.servers import scratch_database
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email
@@ -79,12 +80,12 @@ def test_every_answer_of_the_api_is_json(api: Client, anon: Client) -> None:
     assert api.request("PUT", "/v1/messages").headers["Content-Type"] == JSON
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "PUT", "DELETE"])
+@each("method", ["GET", "POST", "PATCH", "PUT", "DELETE"])
 def test_the_method_is_the_verb_of_the_request(api: Client, method: str) -> None:
     assert not_found(api.request(method, "/v1/nothing"))["method"] == method
 
 
-@pytest.mark.parametrize(
+@each(
     "path", ["/v1/messages/abc", "/v1/a b", "/v1/é☂", '/v1/"><script>', "/v1/%", "/v1/a?b", "/v1/\x00", "/v1/a\r\nb: c"]
 )
 def test_the_self_link_leads_to_the_path_of_the_request(api: Client, path: str) -> None:
@@ -170,7 +171,7 @@ def test_query_errors_have_the_order_of_the_parameters(api: Client) -> None:
     ]
 
 
-@pytest.mark.parametrize(("wrong", "listed"), [(99, 99), (100, 100), (101, 100), (1000, 100)])
+@each(("wrong", "listed"), [(99, 99), (100, 100), (101, 100), (1000, 100)])
 def test_at_most_100_errors_are_listed(api: Client, customers: int, wrong: int, listed: int) -> None:
     elements = [{"email": f"bad{number}"} for number in range(wrong)]
     body = invalid(
@@ -179,13 +180,13 @@ def test_at_most_100_errors_are_listed(api: Client, customers: int, wrong: int, 
     assert [one["index"] for one in body["_embedded"]["errors"]] == list(range(listed))
 
 
-@pytest.mark.parametrize("name", ["_schema", "", "0", "a.b", "__proto__", "\x00", "é" * 500])
+@each("name", ["_schema", "", "0", "a.b", "__proto__", "\x00", "é" * 500])
 def test_an_attribute_of_any_name_is_reported_by_its_name(api: Client, customers: int, name: str) -> None:
     answer = api.post(f"/v1/lists/{customers}/contacts", {name: 1})
     invalid(answer, "unexpected_field", field=name)
 
 
-@pytest.mark.parametrize("value", [" ", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
+@each("value", [" ", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
 def test_a_malformed_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
     list_id = tenant.add_list("Sites", (*PLAIN_FIELDS, ("Site", "Website Address / URL")))
     invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")

@@ -11,6 +11,7 @@ from flask import Flask
 
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, invalid
 from tests.support.plugins import install
 from tests.support.tenants import new_tenant
@@ -34,7 +35,7 @@ def client(with_plugin: Flask) -> Client:
     return new_tenant(with_plugin).client("report")
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         {},
@@ -60,7 +61,7 @@ def test_valid_values_are_accepted_unchanged(client: Client, body: dict[str, Any
     assert answer.get_json() == body
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value", "code"),
     [
         ("word", "ab", "too_short"),
@@ -100,7 +101,7 @@ def test_an_invalid_value_has_its_own_code(client: Client, field: str, value: An
     assert field in body["developer_message"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "code", "where"),
     [
         ({"parts": [{"name": "a"}, {"size": 1}]}, "required", ("parts", 1, "name")),

@@ -10,6 +10,7 @@ from flask import Flask
 
 from app.db.bulk import draw_ids, insert_rows
 from app.db.models import Group, GroupCount
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, ids, items, not_found
 from tests.support.filters import (
     WRONG,
@@ -130,7 +131,7 @@ def test_the_report_level_is_sufficient(reports: tuple[Tenant, dict[str, int]]) 
     assert client.get(f"{PATH}/{group_ids['a']}").status_code == 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "expected"),
     [
         *choice_cases("type", TYPES),
@@ -152,7 +153,7 @@ def test_the_type_filter_is_optional(matching_names: Callable[..., set[str]]) ->
     assert matching_names() == set("abcd")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "key", "value", "code"),
     [
         *[("type", *case) for case in (*WRONG, *WRONG_CHOICES)],
@@ -164,7 +165,7 @@ def test_invalid_filters_are_refused(api: Client, name: str, key: str, value: st
     bad_query(api.get(PATH, {key.format(name): value}), code, field=name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("list_id", "1", "parameter_not_supported"),
@@ -178,7 +179,7 @@ def test_invalid_parameters_are_refused(api: Client, key: str, value: str, code:
     bad_query(api.get(PATH, {key: value}), code, field=key)
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_each_field_can_be_requested_alone(reports: tuple[Tenant, dict[str, int]], name: str) -> None:
     tenant, group_ids = reports
     whole = tenant.api.get(f"{PATH}/{group_ids['a']}").get_json()

@@ -20,6 +20,7 @@ from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from app.http.idempotency import LEASE
 from app.http.idempotency_locks import idempotency_locks
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.tenants import Tenant, new_email, unique
 
@@ -267,13 +268,13 @@ def test_an_answer_is_replayed_for_24_hours(tenant: Tenant, path: str, hours: in
     assert is_replay(answer) is replayed
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "é", "a\tb", "k" * 256, "\x7f"])
+@each("key", ["", " ", "a b", "é", "a\tb", "k" * 256, "\x7f"])
 def test_a_malformed_key_is_an_invalid_request(api: Client, path: str, key: str) -> None:
     check_error(post(api, path, {}, key), 400, "invalid_request", "invalid_request")
     assert count(api, path) == 0
 
 
-@pytest.mark.parametrize("key", ["k", "!~#", "k" * 255])
+@each("key", ["k", "!~#", "k" * 255])
 def test_a_key_has_1_to_255_visible_characters(api: Client, path: str, key: str) -> None:
     assert post(api, path, {}, key).status_code == 201
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.clock import this_second, timestamp
 from tests.support.captured import capture
+from tests.support.cases import each
 from tests.support.client import bad_query, check_error, ids, items, not_found
 from tests.support.tenants import Tenant, new_email
 
@@ -66,6 +65,6 @@ def test_an_inbox_is_of_its_account_and_needs_the_scope(tenant: Tenant, other_te
             check_error(tenant.client(level).get(path), 403, "permission_denied")
 
 
-@pytest.mark.parametrize("wrong", ["0", "x", "9" * 30])
+@each("wrong", ["0", "x", "9" * 30])
 def test_an_unknown_message_is_not_found(tenant: Tenant, wrong: str) -> None:
     not_found(tenant.api.get(f"/v1/inbox/{wrong}"))

@@ -19,6 +19,7 @@ from app.db.models import Base
 from app.http.api import scopes_of
 from tests.support.automations import runs_of
 from tests.support.captured import capture
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
 from tests.support.definitions import STANDARD, create
 from tests.support.statements import StatementCounter
@@ -49,7 +50,7 @@ def unscoped(statement: str) -> set[str]:
     return {table for table in TABLES.findall(statement) if table in SCOPED - free}
 
 
-@pytest.mark.parametrize(
+@each(
     ("statement", "tables"),
     [
         ("SELECT name FROM lists", {"lists"}),
@@ -220,8 +221,8 @@ def test_the_table_contains_every_endpoint(app: Flask) -> None:
     assert set(endpoints(app)) == set(SUCCESS)
 
 
-@pytest.mark.parametrize("level", [*SCOPES, None])
-@pytest.mark.parametrize(("method", "rule"), SUCCESS)
+@each("level", [*SCOPES, None])
+@each(("method", "rule"), SUCCESS)
 def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str, rule: str, level: str | None) -> None:
     client = Client(app) if level is None else estate.tenant.client(level)
     answer = send_request(client, method, estate.path(rule), body_for(estate, method, rule))
@@ -233,7 +234,7 @@ def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str,
         check_error(answer, 403, "permission_denied")
 
 
-@pytest.mark.parametrize(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
+@each(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
 def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
     path, body = estate.path(rule), body_for(estate, method, rule)
     shown = re.sub("/(pause|resume)$", "", path)
@@ -242,7 +243,7 @@ def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate
     assert estate.tenant.api.get(shown).get_json() == before
 
 
-@pytest.mark.parametrize("name", ["lists", "messages", "transactional-groups", "automations"])
+@each("name", ["lists", "messages", "transactional-groups", "automations"])
 def test_collections_show_rows_of_the_own_account_only(estate: Estate, neighbour: Estate, name: str) -> None:
     own, foreign = ids(estate.tenant.api.get(f"/v1/{name}"), name), ids(neighbour.tenant.api.get(f"/v1/{name}"), name)
     assert own
@@ -270,7 +271,7 @@ def test_a_contact_of_another_list_or_account_is_not_in_the_list(estate: Estate,
     assert estate.tenant.api.get(elsewhere["_links"]["self"]["href"]).get_json() == elsewhere
 
 
-@pytest.mark.parametrize("name", ["list_id", "message_id", "group_id"])
+@each("name", ["list_id", "message_id", "group_id"])
 def test_a_send_cannot_refer_to_rows_of_another_account(estate: Estate, neighbour: Estate, name: str) -> None:
     body = {**estate.send(), name: getattr(neighbour, name)}
     if name == "group_id":

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from app.clock import this_second, timestamp
 from app.db.models import Contact, List
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, check_error, ids, items, not_found
 from tests.support.collections import without_cursor
 from tests.support.contacts import contacts_path
@@ -70,7 +69,7 @@ def test_another_accounts_list_does_not_exist(tenant: Tenant, other_tenant: Tena
     assert ids(api.get("/v1/lists", {"id": theirs}), "lists") == []
 
 
-@pytest.mark.parametrize("segment", ["0", "-1", "abc", "1.5", "99999999999999999999999", "٣"])
+@each("segment", ["0", "-1", "abc", "1.5", "99999999999999999999999", "٣"])
 def test_a_malformed_id_is_not_found(api: Client, segment: str) -> None:
     not_found(api.get(f"/v1/lists/{segment}"))
 

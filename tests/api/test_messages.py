@@ -10,6 +10,7 @@ from flask import Flask
 
 from app.db.bulk import draw_ids, insert_rows
 from app.db.models import Message
+from tests.support.cases import each
 from tests.support.client import Client, bad_query, ids, items, not_found
 from tests.support.filters import (
     WRONG,
@@ -179,7 +180,7 @@ def test_pages_link_to_each_other_and_keep_the_query(library: tuple[Tenant, dict
     assert back == [everything[:2], everything[2:4], everything[4:]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("limit", "offset", "size", "links"),
     [
         (5, 0, 5, {"self"}),
@@ -202,12 +203,12 @@ def test_limit_and_offset(
     assert len(body["_embedded"]["messages"]) == (size if limit else 0)
 
 
-@pytest.mark.parametrize("value", ["1001", "-1", "abc", "1.5", "", " 1", "+1", "1e2", "9" * 5000, "0x1", "٣"])
+@each("value", ["1001", "-1", "abc", "1.5", "", " 1", "+1", "1e2", "9" * 5000, "0x1", "٣"])
 def test_invalid_limits_are_refused(api: Client, value: str) -> None:
     bad_query(api.get(PATH, {"limit": value}), "invalid_limit", field="limit")
 
 
-@pytest.mark.parametrize("value", ["-1", "abc", "1.5", "", " 1", "+1", "1e2"])
+@each("value", ["-1", "abc", "1.5", "", " 1", "+1", "1e2"])
 def test_invalid_offsets_are_refused(api: Client, value: str) -> None:
     bad_query(api.get(PATH, {"offset": value}), "invalid_offset", field="offset")
 
@@ -221,7 +222,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), CASES)
+@each(("key", "value", "expected"), CASES)
 def test_filters(matching_names: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
     assert matching_names((key, value)) == expected
 
@@ -245,12 +246,12 @@ WRONG_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "key", "value", "code"), WRONG_CASES)
+@each(("name", "key", "value", "code"), WRONG_CASES)
 def test_invalid_filters_are_refused(api: Client, name: str, key: str, value: str, code: str) -> None:
     bad_query(api.get(PATH, {key.format(name): value}), code, field=name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("nonsense", "1", "parameter_not_supported"),
@@ -282,7 +283,7 @@ def test_invalid_parameters_are_refused(api: Client, key: str, value: str, code:
     bad_query(api.get(PATH, {key: value}), code)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "code"),
     [
         ("limit", "1", "invalid_limit"),
@@ -298,7 +299,7 @@ def test_parameters_that_may_not_repeat_are_refused_when_repeated(
     bad_query(api.get(PATH, [(name, value), (name, value)]), code, field=name)
 
 
-@pytest.mark.parametrize("name", ["id", "type", "limit", "offset", "remove_unsubscribers"])
+@each("name", ["id", "type", "limit", "offset", "remove_unsubscribers"])
 def test_an_instance_has_no_filters_and_no_pages(tenant: Tenant, name: str) -> None:
     path = f"{PATH}/{tenant.add_message()}"
     bad_query(tenant.api.get(path, {name: "1"}), "parameter_not_available", field=name)
@@ -313,7 +314,7 @@ def test_content_has_no_filters(tenant: Tenant) -> None:
 # ---------------------------------------------------------------------------------------------- fields, expand, _tz
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_each_field_can_be_requested_alone(library: tuple[Tenant, dict[str, int]], name: str) -> None:
     tenant, message_ids = library
     whole = tenant.api.get(f"{PATH}/{message_ids['a']}").get_json()
@@ -322,7 +323,7 @@ def test_each_field_can_be_requested_alone(library: tuple[Tenant, dict[str, int]
     assert items(tenant.api.get(PATH, {"fields": name, "id": message_ids["a"]}), "messages") == [expected]
 
 
-@pytest.mark.parametrize("name", ["message_id", "body_html", "body_text"])
+@each("name", ["message_id", "body_html", "body_text"])
 def test_each_field_of_the_content_can_be_requested_alone(tenant: Tenant, name: str) -> None:
     path = f"{PATH}/{tenant.add_message()}/content"
     assert list(tenant.api.get(path, {"fields": name}).get_json()) == [name, "_links"]

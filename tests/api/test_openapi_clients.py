@@ -18,6 +18,7 @@ from app import distribution
 from app.events.payloads import called_event, contact_event, recipient_event, reply_event
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
@@ -264,7 +265,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: f"{event['object']} {event['event']}")
+@each("event", EVENTS)
 def test_every_event_is_described_completely(document: dict[str, Any], event: dict[str, Any]) -> None:
     checked(document, "EventBatch", {"events": [event]})
     closed = deepcopy(document)

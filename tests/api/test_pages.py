@@ -15,15 +15,14 @@ from app.settings import Settings
 from app.tracking.link_tokens import StoredLink, link_token
 from app.tracking.tokens import UNSUBSCRIBE, recipient_token
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client
 
 PAGES = ["/u/token", "/c/token", "/o/token.gif", "/docs/errors", "/docs/errors/not_found", "/docs/errors/nothing"]
 
 
-@pytest.mark.parametrize(
-    "path", [*PAGES, "/healthz", "/docs/openapi.json", "/nowhere", "/u/a/b", "/inbound/sendgrid/x"]
-)
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@each("path", [*PAGES, "/healthz", "/docs/openapi.json", "/nowhere", "/u/a/b", "/inbound/sendgrid/x"])
+@each("method", ["GET", "POST", "PUT"])
 def test_pages_forbid_scripts_and_referrers(anon: Client, method: str, path: str) -> None:
     headers = anon.request(method, path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -34,7 +33,7 @@ def test_pages_forbid_scripts_and_referrers(anon: Client, method: str, path: str
     assert set(rules) == {"default-src", "frame-ancestors", "base-uri", "form-action", "style-src"}
 
 
-@pytest.mark.parametrize("path", ["/u/token", "/c/token", "/docs/errors", "/docs/errors/not_found"])
+@each("path", ["/u/token", "/c/token", "/docs/errors", "/docs/errors/not_found"])
 def test_the_policy_allows_the_style_of_a_page_and_no_page_has_a_script(anon: Client, path: str) -> None:
     answer = anon.get(path)
     assert answer.mimetype == "text/html"
@@ -59,7 +58,7 @@ def without_database(settings: Settings, tmp_path_factory: pytest.TempPathFactor
         yield application
 
 
-@pytest.mark.parametrize(("method", "page"), [("GET", "u"), ("POST", "u"), ("GET", "c")])
+@each(("method", "page"), [("GET", "u"), ("POST", "u"), ("GET", "c")])
 def test_with_the_database_down_a_person_gets_a_page(
     without_database: Flask, settings: Settings, method: str, page: str
 ) -> None:
@@ -76,7 +75,7 @@ def test_with_the_database_down_a_person_gets_a_page(
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/u/token"), ("GET", "/u/a/b"), ("GET", "/c/"), ("GET", "/c")])
+@each(("method", "path"), [("PUT", "/u/token"), ("GET", "/u/a/b"), ("GET", "/c/"), ("GET", "/c")])
 def test_a_damaged_link_gets_a_page(anon: Client, method: str, path: str) -> None:
     answer = anon.request(method, path)
     assert answer.status_code in (404, 405)
@@ -86,7 +85,7 @@ def test_a_damaged_link_gets_a_page(anon: Client, method: str, path: str) -> Non
 # ---------------------------------------------------------------------------------------------- other origins
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+@each("method", ["GET", "HEAD", "OPTIONS"])
 def test_the_description_allows_any_origin_and_the_api_does_not(anon: Client, api: Client, method: str) -> None:
     origin = {"Origin": "https://elsewhere.example"}
     answer = anon.request(method, "/docs/openapi.json", headers=origin)

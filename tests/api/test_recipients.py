@@ -11,6 +11,7 @@ from flask import Flask
 
 from app.recipients.collection import FILTERS
 from app.recipients.read import PROPERTIES
+from tests.support.cases import each
 from tests.support.client import SENDS, bad_query, check_error, items
 from tests.support.filters import (
     WRONG,
@@ -87,7 +88,7 @@ def test_the_newest_come_first(filled: tuple[Tenant, dict[str, int]]) -> None:
     assert [item["further_visits"] for item in body["_embedded"][NAME]] == [4, 3, 2, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "expected"),
     [
         *choice_cases("state", dict(STATES)),
@@ -123,7 +124,7 @@ def test_all_filters_must_match(numbers: Callable[..., set[int]]) -> None:
     assert numbers(("list_id", "31"), ("creation_time:in", "2026-01-02..")) == set()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "key", "value", "code"),
     [
         *[("state", *case) for case in (*WRONG, *WRONG_CHOICES)],
@@ -159,7 +160,7 @@ def test_a_key_without_contact_view_sees_states_and_times_only(sends: SendsApi, 
     ]
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@each("name", FILTERS)
 def test_a_filter_by_what_a_key_may_not_see_is_denied(sends: SendsApi, name: str) -> None:
     """With any operator, and before the value is looked at: the answer must not tell whether anybody was written to."""
     hidden = name in ("email", "mobile", "contact_id")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from app.accounts.auth import SCOPES
 from app.clock import this_second
+from tests.support.cases import each
 from tests.support.client import Client, bad_query
 from tests.support.tenants import Tenant, add_key
 
 
-@pytest.mark.parametrize("level", sorted(SCOPES))
+@each("level", sorted(SCOPES))
 def test_every_valid_key_gets_the_scopes_of_its_level(tenant: Tenant, level: str) -> None:
     response = tenant.client(level).get("/v1/")
     assert response.status_code == 200
@@ -58,12 +57,12 @@ def test_the_root_has_exactly_the_documented_properties(tenant: Tenant) -> None:
     assert created <= shown <= this_second()
 
 
-@pytest.mark.parametrize("name", ["access_token_scope", "access_token_creation_time", "access_token_expiry_time"])
+@each("name", ["access_token_scope", "access_token_creation_time", "access_token_expiry_time"])
 def test_each_field_can_be_requested_alone(api: Client, name: str) -> None:
     assert set(api.get("/v1/", {"fields": name}).get_json()) == {name, "_links"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("fields", "id", "invalid_query_syntax"),

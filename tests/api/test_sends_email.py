@@ -15,6 +15,7 @@ from app.accounts.accounts import update_account
 from app.clock import now, this_second
 from app.db.models import Account, Contact, Domain, Group, Recipient, Send
 from app.infrastructure.queueing import SENDS as SENDS_QUEUE
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
 from tests.support.sends import Accepted, SendsApi, file
@@ -72,7 +73,7 @@ def test_a_recipient_is_due_at_once(sends: SendsApi) -> None:
     assert row.creation_time == row.due_time.replace(microsecond=0)
 
 
-@pytest.mark.parametrize(("given", "kept"), [("high", "high"), ("normal", "normal"), (None, "normal")])
+@each(("given", "kept"), [("high", "high"), ("normal", "normal"), (None, "normal")])
 def test_the_priority_stands_in_the_send_and_in_the_queue(sends: SendsApi, given: str | None, kept: str) -> None:
     """An addition (docs/delivery.md#priority); without it a send has the normal one."""
     accepted = sends.send(sends.email(priority=given, recipients=[{"email": new_email()} for _ in range(3)]))
@@ -484,7 +485,7 @@ def test_accounts_have_groups_of_their_own(sends: SendsApi, other_tenant: Tenant
 # ---------------------------------------------------------------------------------------------- all or nothing
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"recipients": [{"email": "good@example.com"}, {"email": "nope"}]},

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
 from app.db.models import Account, Message, Recipient, Send
+from tests.support.cases import each
 from tests.support.client import check_error, invalid
 from tests.support.races import at_once
 from tests.support.sends import SendsApi
@@ -48,7 +47,7 @@ def test_keys_are_per_account(sends: SendsApi, other_tenant: Tenant) -> None:
     assert "Idempotent-Replayed" not in response.headers
 
 
-@pytest.mark.parametrize("text", ["", " ", "a b", "x" * 256, "schlüssel"])
+@each("text", ["", " ", "a b", "x" * 256, "schlüssel"])
 def test_a_malformed_key_is_refused(sends: SendsApi, text: str) -> None:
     response = sends.post(sends.email(), headers={"Idempotency-Key": text})
     check_error(response, 400, "invalid_request", "invalid_request")

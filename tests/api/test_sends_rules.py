@@ -14,6 +14,7 @@ from app.clock import this_second
 from app.db.models import Domain, Send
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.sends import SendsApi, file
 from tests.support.tenants import Tenant, new_email, new_mobile, new_tenant, unique
@@ -155,7 +156,7 @@ ATTACHMENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
+@each("case", ERRORS)
 def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
     body = invalid(sends.post(sends.email(**changes)), code, **where)
@@ -164,7 +165,7 @@ def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     assert where.get("field") is None or where["field"] in body["developer_message"]
 
 
-@pytest.mark.parametrize("case", RECIPIENT_ERRORS)
+@each("case", RECIPIENT_ERRORS)
 def test_errors_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
     if set(recipient) & {"email", "mobile", "contact_id"} == set() and code != "email_address_missing":
@@ -175,7 +176,7 @@ def test_errors_of_a_recipient(sends: SendsApi, case: str) -> None:
     assert field is None or body["field"] == field
 
 
-@pytest.mark.parametrize("case", ATTACHMENT_ERRORS)
+@each("case", ATTACHMENT_ERRORS)
 def test_errors_of_an_attachment(sends: SendsApi, case: str) -> None:
     changes, code, field = ATTACHMENT_ERRORS[case]
     bad = {name: value for name, value in {**file(), **changes}.items() if value is not None}
@@ -264,7 +265,7 @@ def test_rows_of_another_account_do_not_exist(sends: SendsApi, other_tenant: Ten
         invalid(sends.post(sends.email(**{name: value})), "invalid_id", field=name)
 
 
-@pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(2**63), -(10**30)])
+@each("number", [2**63, 2**64, 10**30, -(2**63), -(10**30)])
 def test_an_id_beyond_64_bits_is_reported_as_unknown(sends: SendsApi, number: int) -> None:
     for name, noun in (("list_id", "list"), ("group_id", "group"), ("message_id", "message")):
         sent = sends.email(group_name=None) if name == "group_id" else sends.email()
@@ -468,17 +469,17 @@ def test_errors_that_depend_on_an_unknown_message_or_list_are_not_reported(sends
 # ---------------------------------------------------------------------------------------------- the body as a whole
 
 
-@pytest.mark.parametrize("data", [b"", b"  ", b"{", b"\xff", b'{"type": NaN}'])
+@each("data", [b"", b"  ", b"{", b"\xff", b'{"type": NaN}'])
 def test_a_body_that_is_not_json_is_refused(api: Client, data: bytes) -> None:
     check_error(api.raw("POST", "/v1/transactional-sends", data), 400, "invalid_request", "invalid_request")
 
 
-@pytest.mark.parametrize("value", [[], "x", 5, None, True])
+@each("value", [[], "x", 5, None, True])
 def test_a_body_that_is_not_an_object_is_refused(api: Client, value: Any) -> None:
     invalid(api.post("/v1/transactional-sends", value), "invalid_object")
 
 
-@pytest.mark.parametrize("key", ["_schema", "__class__", "type", "0", "self"])
+@each("key", ["_schema", "__class__", "type", "0", "self"])
 def test_wildcards_may_have_the_names_of_internal_attributes(sends: SendsApi, key: str) -> None:
     assert sends.send(sends.email(recipients=[{"email": new_email(), key: "x"}])).recipient.values == {key: "x"}
     response = sends.post(sends.email(recipients=[{"email": new_email(), key: []}]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each
 from tests.support.client import conflict, invalid
 from tests.support.contacts import add_webhook, events, find, firings, unsubscribe
 from tests.support.sends import SendsApi
@@ -189,7 +190,7 @@ def test_unsubscribe_type_with_other_senders(sends: SendsApi, kind: str) -> None
         invalid(response, "unsubscribe_type_sender_mismatch", field="unsubscribe_type")
 
 
-@pytest.mark.parametrize("unsubscribe_type", ["word", "link", "none"])
+@each("unsubscribe_type", ["word", "link", "none"])
 def test_every_unsubscribe_type_is_accepted_with_a_virtual_number(sends: SendsApi, unsubscribe_type: str) -> None:
     assert sends.send(sends.sms(unsubscribe_type=unsubscribe_type)).send.unsubscribe_type == unsubscribe_type
 
@@ -199,7 +200,7 @@ def test_only_the_type_word_requires_a_stop_word(sends: SendsApi, unsubscribe_ty
     sends.send(sends.sms(unsubscribe_type=unsubscribe_type, body_text="Nothing to reply"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_enough"),
     [
         ("Reply STOP", True),
@@ -323,13 +324,13 @@ RECIPIENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
+@each("case", ERRORS)
 def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
     invalid(sends.post(sends.sms(**changes)), code, **where)
 
 
-@pytest.mark.parametrize("case", RECIPIENT_ERRORS)
+@each("case", RECIPIENT_ERRORS)
 def test_errors_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
     body = sends.sms(recipients=[{"mobile": new_mobile()}, recipient])

@@ -11,6 +11,7 @@ from flask import Flask
 
 from app.db.bulk import draw_ids, insert_rows
 from app.db.models import Recipient, Send
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, bad_query, items, not_found
 from tests.support.filters import (
     WRONG,
@@ -209,7 +210,7 @@ def test_a_send_that_was_only_accepted_shows_no_contacts(tenant: Tenant, custome
     assert items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "expected"),
     [
         *choice_cases("open_type", dict(OPEN_TYPES)),
@@ -221,7 +222,7 @@ def test_filters(reports: Callable[..., set[int]], key: str, value: str, expecte
     assert reports((key, value)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "key", "value", "code"),
     [
         *[("open_type", *case) for case in (*WRONG, *WRONG_CHOICES)],
@@ -234,7 +235,7 @@ def test_invalid_filters_are_refused(sent: tuple[Tenant, str], name: str, key: s
     bad_query(tenant.api.get(path, {key.format(name): value}), code, field=name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("id", "1", "parameter_not_supported"),
@@ -251,7 +252,7 @@ def test_invalid_parameters_are_refused(sent: tuple[Tenant, str], key: str, valu
     bad_query(tenant.api.get(path, {key: value}), code, field=key)
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_each_field_can_be_requested_alone(sent: tuple[Tenant, str], name: str) -> None:
     tenant, path = sent
     whole = items(tenant.api.get(path, {"report_id": 2}), NAME)[0]

@@ -6,11 +6,10 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from app.clock import now
 from app.db.models import RecipientStep
 from app.recipients.read import PROPERTIES
+from tests.support.cases import each
 from tests.support.client import SENDS, Client, bad_query, not_found
 from tests.support.collections import without_cursor
 from tests.support.rows import Rows
@@ -156,14 +155,14 @@ def test_names_of_the_installation_are_hidden_from_every_key(sends: SendsApi) ->
     assert set(recipient_body["timeline"][1]) == {"time", "step", "detail"}
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_each_field_can_be_requested_alone(sends: SendsApi, name: str) -> None:
     row = sends.send(sends.email()).recipient
     whole = get(sends.tenant, row.uuid)
     assert get(sends.tenant, row.uuid, {"fields": name}) == {name: whole[name], "_links": whole["_links"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "code"),
     [
         ("fields", "values", "invalid_query_syntax"),
@@ -179,7 +178,7 @@ def test_invalid_parameters_are_refused(sends: SendsApi, key: str, value: str, c
     bad_query(sends.tenant.api.get(f"{SENDS}/{row.uuid}", {key: value}), code, field=key)
 
 
-@pytest.mark.parametrize("name", ["0", "nobody", "%00", str(uuid.UUID(int=0))])
+@each("name", ["0", "nobody", "%00", str(uuid.UUID(int=0))])
 def test_an_unknown_uuid_is_not_found(api: Client, name: str) -> None:
     not_found(api.get(f"{SENDS}/{name}"))
 

@@ -21,6 +21,7 @@ from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.visits import visit_of
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE
@@ -143,7 +144,7 @@ def test_a_link_redirects_to_its_target_and_counts_as_an_open(mail: Mail, link_t
     assert mail.rows.steps(mail.id) == [("clicked", f"{URL} · {IPHONE}")]
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "https://a.example/?filter[x]=1&b={}|^#",
@@ -247,7 +248,7 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
     assert [event.get("country_code") for event in mail.events] == ["AU", None]
 
 
-@pytest.mark.parametrize("token", ["nonsense", "A" * 24, "A" * 4000])
+@each("token", ["nonsense", "A" * 24, "A" * 4000])
 def test_a_forged_token_does_not_redirect(mail: Mail, anon: Client, token: str) -> None:
     """Only links of messages that this service signed redirect."""
     page = anon.get(f"/c/{token}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.client import Client, check_error
 from tests.support.tenants import Tenant, unique
 
@@ -99,7 +98,7 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
     check_error(tenant.api.get("/v1/"), 401, "api_key_invalid")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         (["--owner-email", "nobody"], "owner_email: 'nobody' is not an email address"),
@@ -165,7 +164,7 @@ def test_a_domain_counts_after_it_is_trusted(cli: Cli) -> None:
     assert cli.refused("domains", "show", "mail.acme.example") == "the account has no domain 'mail.acme.example'"
 
 
-@pytest.mark.parametrize("name", ["localhost", "acme..example", "-a.example", "a_b.example", "a" * 64 + ".example"])
+@each("name", ["localhost", "acme..example", "-a.example", "a_b.example", "a" * 64 + ".example"])
 def test_an_invalid_domain_is_refused(cli: Cli, name: str) -> None:
     error = f"'{name}' is not a domain name such as mail.example.com"
     assert cli.refused("domains", "add", "--", name) == error

@@ -19,6 +19,7 @@ from app.errors import ServiceError
 from app.runs.define import create_automation
 from app.runs.delete import delete_automation
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.client import SENDS
 from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, send, stop
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email
@@ -213,7 +214,7 @@ def test_what_an_update_cannot_change(
 
 
 @pytest.mark.usefixtures("customers")
-@pytest.mark.parametrize(
+@each(
     ("changes", "error"),
     [
         ({"list": "Nobody"}, "list: the account has no list 'Nobody'"),

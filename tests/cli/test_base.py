@@ -14,6 +14,7 @@ from app.cli import NOUNS, group_of
 from app.cli.base import given_options, print_row, print_rows
 from app.settings import from_environment
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.rows import Rows
 from tests.support.servers import short_folder
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -30,7 +31,7 @@ def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other_tenant: 
     assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
 
 
-@pytest.mark.parametrize(
+@each(
     "noun",
     ["keys", "domains", "senders", "lists", "contacts", "messages", "webhooks", "groups", "suppressions", "sends"],
 )
@@ -81,7 +82,7 @@ def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None
     assert result.stderr == expected + "Error: the database cannot be used: no such table: accounts\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error"),
     [
         (["keys", "frobnicate"], "No such command 'frobnicate'."),

@@ -17,6 +17,7 @@ from app.lists.find import get_list
 from app.services import Services
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation
+from tests.support.cases import each
 from tests.support.tenants import PLAIN_FIELDS, Tenant
 
 IN_LIST = ("--list", "Customers")
@@ -89,7 +90,7 @@ def test_columns_are_mapped_by_their_names_in_the_file(cli: Cli, customers: int,
     assert names(cli) == {"a@example.com": "Ann"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("mapping", "error"),
     [
         (["Mail=email"], "--map: the file has no column 'Mail'; its columns are 'E-Mail', 'Fax'"),

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from app.db.models import Event, TriggerFiring
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.client import not_found
 from tests.support.tenants import Tenant
 
@@ -68,7 +69,7 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
     assert len(table) == 4
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "error"),
     [
         (["email=nobody"], "email must be an email address of at most 254 characters"),
@@ -145,7 +146,7 @@ def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customer
     assert firings == ["created"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "error"),
     [
         ("", "the file is empty; its first line names the columns"),

@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 from app.cli import inbound_email
 from app.tracking.return_path import return_path
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.mail_reports import delivery_failure, plain
 from tests.support.rows import FROM, Rows
 from tests.support.tenants import Tenant
@@ -52,7 +53,7 @@ def test_the_envelope_recipient_may_be_an_argument(bare: Cli, tenant: Tenant, ro
     assert rows.recipient(recipient_id).state == "bounced"
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         *(b"", b"\0\xff\n", plain("hello@acme.example")),

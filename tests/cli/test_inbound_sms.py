@@ -15,6 +15,7 @@ from app.db.counters import count_in_group
 from app.db.models import BlockedAddress, Contact, List, SoftBounces, Unsubscriber
 from app.inbound.kannel import reply_url
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_mobile, new_tenant
 
@@ -133,8 +134,8 @@ def test_an_expired_text_is_a_temporary_bounce(bare: Cli, rows: Rows, number: st
     assert addresses(rows, SoftBounces) == []
 
 
-@pytest.mark.parametrize("first", ["delivered", "failed"])
-@pytest.mark.parametrize("second", ["delivered", "failed"])
+@each("first", ["delivered", "failed"])
+@each("second", ["delivered", "failed"])
 def test_the_first_receipt_decides(bare: Cli, rows: Rows, number: str, first: str, second: str) -> None:
     """A repeated receipt, or a later contradicting one, changes nothing."""
     recipient_id = sent(rows, number, new_mobile())
@@ -269,7 +270,7 @@ def test_a_stop_word_unsubscribes_from_the_list_of_the_message(
     assert rows.steps(recipient_id) == [("received", text), ("unsubscribed", None)]
 
 
-@pytest.mark.parametrize("text", ["unstoppable", "stops", "no", "OPTOUTS"])
+@each("text", ["unstoppable", "stops", "no", "OPTOUTS"])
 def test_part_of_a_word_is_no_stop_word(bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str) -> None:
     mobile = new_mobile()
     sent(rows, number, mobile, list_id=tenant.add_list())

@@ -24,6 +24,7 @@ from app.sends.delivery.sender_worker import close_sender_worker
 from tests.cli.conftest import Cli
 from tests.conftest import test_settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.nameserver import NameServer
 from tests.support.servers import free_port, short_folder
@@ -166,7 +167,7 @@ def test_a_trusted_domain_is_not_looked_up(cli: Cli) -> None:
     assert {record["state"] for record in facts["domain"]["records"]} == {None}
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         ((), "--domain is needed: there is no terminal to ask for it"),

@@ -6,8 +6,9 @@ import pytest
 
 from app.lists.fields import FIELD_TYPES
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.contacts import add_webhook, events
-from tests.support.tenants import Tenant
+from tests.support.tenants import Tenant, unique
 
 
 def test_lists_are_created_updated_and_deleted(cli: Cli, tenant: Tenant) -> None:
@@ -53,11 +54,12 @@ def test_deleting_a_list_causes_events_of_its_contacts(
     assert [one["id"] for one in cli.json("contacts", "list")] == [other]
 
 
-@pytest.mark.parametrize("type_", FIELD_TYPES)
+@each("type_", FIELD_TYPES)
 def test_a_field_of_every_type_can_be_added(cli: Cli, type_: str) -> None:
-    cli.text("lists", "create", "Readers")
+    readers = unique("Readers")
+    cli.text("lists", "create", readers)
     options = ["--option", "one", "--option", "two"] if type_ in ("Dropdown", "Radio Buttons", "Checkbox") else []
-    shown = cli.json("lists", "add-field", "Readers", "The Field", type_, *options)
+    shown = cli.json("lists", "add-field", readers, "The Field", type_, *options)
     assert shown["fields"] == [{"name": "The Field", "key": "the_field", "type": type_, "options": options[1::2]}]
 
 

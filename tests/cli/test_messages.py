@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.support.tenants import Tenant
+from tests.support.cases import each
+from tests.support.tenants import Tenant, unique
 
 HTML = "<p>Grüße, %%first_name%%</p>\n"
 TEXT = "Grüße\n"
@@ -51,7 +52,7 @@ def test_an_sms_has_text_only(cli: Cli, files: tuple[str, ...]) -> None:
     assert (made["type"], made["from_address"]) == ("sms", "61400000001")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         (["--from-address", "x"], "from_address: 'x' is not an email address"),
@@ -64,8 +65,9 @@ def test_an_sms_has_text_only(cli: Cli, files: tuple[str, ...]) -> None:
     ],
 )
 def test_invalid_values_are_reported(cli: Cli, options: list[str], error: str) -> None:
-    cli.text("messages", "create", "Welcome")
-    assert cli.refused("messages", "update", "Welcome", *options) == error
+    name = unique("Welcome")
+    cli.text("messages", "create", name)
+    assert cli.refused("messages", "update", name, *options) == error
 
 
 def test_names_of_messages_are_unique(cli: Cli) -> None:

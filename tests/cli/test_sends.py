@@ -15,6 +15,7 @@ from app.clock import now, this_second, timestamp
 from app.db.counters import count_in_group, hour_of
 from app.db.models import BlockedAddress, RecipientStep
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant
 
@@ -67,7 +68,7 @@ def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows:
     assert bare.refused("sends", "show", "nothing") == "there is no recipient with the uuid 'nothing'"
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "reason", "counter"),
     [
         ("bounced", "550 5.1.1 no such user", "bounced"),
@@ -90,7 +91,7 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     assert bare.refused("sends", "retry", uuid) == error
 
 
-@pytest.mark.parametrize("state", ["queued", "sending", "sent", "delivered"])
+@each("state", ["queued", "sending", "sent", "delivered"])
 def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
     recipient_id, uuid = ended(rows, state, None)
     error = f"uuid: is {state}; only a bounced, failed or uncertain recipient can be retried"

@@ -7,10 +7,9 @@ import csv
 import json
 from pathlib import Path
 
-import pytest
-
 from app.cli.cells import cell, from_cell
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.rows import Rows
 from tests.support.sources import sources
 from tests.support.tenants import Tenant
@@ -60,13 +59,13 @@ def test_commands_print_by_one_function() -> None:
     assert calls == {("app.cli.base", "click.echo")}
 
 
-@pytest.mark.parametrize("text", FORMULAS[:-1])
+@each("text", FORMULAS[:-1])
 def test_a_formula_is_exported_as_text(text: str) -> None:
     assert cell(text) == f"'{text}"
     assert from_cell(cell(text)) == text
 
 
-@pytest.mark.parametrize("text", PLAIN)
+@each("text", PLAIN)
 def test_other_texts_and_numbers_are_not_changed(text: str) -> None:
     assert cell(text) == from_cell(text) == text
 

@@ -6,11 +6,11 @@ import csv
 import shlex
 from pathlib import Path
 
-import pytest
 from sqlalchemy import select
 
 from app.db.models import Event
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.tenants import Tenant
 
 COMMAND = "flask --app wsgi suppressions"
@@ -114,8 +114,8 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
     assert cli.json("suppressions", "unblock", "61411111111") == {**lifted, "was_blocked": False}
 
 
-@pytest.mark.parametrize("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
-@pytest.mark.parametrize("address", ["nobody", "a@b", "0400111222", "61411"])
+@each("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
+@each("address", ["nobody", "a@b", "0400111222", "61411"])
 def test_invalid_addresses_are_reported(cli: Cli, command: str, address: str) -> None:
     error = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
     assert cli.refused("suppressions", command, address) == error

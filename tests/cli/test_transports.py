@@ -13,6 +13,7 @@ from app.db.models import Transport
 from app.routing.transports import transport_named
 from app.seed import SeedError, load_seed
 from tests.cli.conftest import Cli
+from tests.support.cases import each
 from tests.support.routing import Routing, routing_of
 from tests.support.sends import SendsApi
 from tests.support.servers import free_port
@@ -58,7 +59,7 @@ def test_a_transport_is_created_changed_and_deleted_and_its_password_never_shown
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error"),
     [
         (("A.b", "--type", "email", "--url", URL), "'A.b' is not 1 to 63 lower-case letters"),

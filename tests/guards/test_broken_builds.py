@@ -9,12 +9,11 @@ import inspect
 from collections.abc import Iterator
 from functools import reduce
 
-import pytest
-
 from tests.chaos.broken.breaks import BREAKS, Change
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize("name", BREAKS)
+@each("name", BREAKS)
 def test_what_a_broken_build_replaces_exists(name: str) -> None:
     module = importlib.import_module(BREAKS[name].module)
     replaced = set(names_of(BREAKS[name].change))

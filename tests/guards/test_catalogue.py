@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.errors import CATALOGUE
+from tests.support.cases import each
 
 TYPE_LEVEL = {
     "invalid_request": 400,
@@ -113,7 +112,7 @@ def test_the_codes_of_sends_stand_in_the_documented_order() -> None:
     assert [code for code in CATALOGUE if code in SENDS] == SENDS
 
 
-@pytest.mark.parametrize("code", sorted(CATALOGUE))
+@each("code", sorted(CATALOGUE))
 def test_every_code_has_both_texts(code: str) -> None:
     row = CATALOGUE[code]
     assert row.code == code

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import each
 from tests.support.pages import PAGES, anchors, links, unresolved
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +45,7 @@ def test_every_cited_page_and_anchor_exists() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", PAGES)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     wrong = [
         reason

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import transactional_messaging
 from transactional_messaging import (
     automations,
@@ -27,6 +26,7 @@ from transactional_messaging.events import Event
 from transactional_messaging.resource import Property, Resource
 from transactional_messaging.testing import FakeService
 
+from tests.support.cases import each
 from tests.support.description import describe
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +111,7 @@ def properties(schema: str) -> set[str]:
     return {name for name in found["properties"] if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("schema", SHOWN)
+@each("schema", SHOWN)
 def test_every_property_of_an_answer_is_an_attribute(schema: str) -> None:
     attributes = inspect.getmembers(SHOWN[schema], lambda member: isinstance(member, Property))
     assert {name for name, _ in attributes} == properties(schema)
@@ -127,7 +127,7 @@ def test_every_attribute_of_a_send_is_a_parameter() -> None:
     assert set(sends.SendBody.__annotations__) == properties("Send")
 
 
-@pytest.mark.parametrize("operation", FILTERS)
+@each("operation", FILTERS)
 def test_every_filter_is_a_parameter(operation: str) -> None:
     described = {parameter.get("name", "") for parameter in operations()[operation]["parameters"]}
     assert set(typing.get_type_hints(FILTERS[operation])) - {*PAGING, "time_zone"} == described - PAGING

@@ -15,6 +15,7 @@ from flask import Flask
 from app.http.api import scopes_of
 from tests.support.automations import runs_of
 from tests.support.captured import capture
+from tests.support.cases import each
 from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
@@ -107,7 +108,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("route", "command", "status"), EXAMPLES)
+@each(("route", "command", "status"), EXAMPLES)
 def test_every_example_works(
     api: Client, ids: dict[str, Any], route: tuple[str, str], command: str, status: int
 ) -> None:
@@ -117,7 +118,7 @@ def test_every_example_works(
     assert answer.status_code == status, answer.text
 
 
-@pytest.mark.parametrize("route", [route for route in SECTIONS if SHOWN.search(SECTIONS[route])])
+@each("route", [route for route in SECTIONS if SHOWN.search(SECTIONS[route])])
 def test_every_answer_shown_has_the_properties_of_a_real_one(
     api: Client, ids: dict[str, Any], route: tuple[str, str]
 ) -> None:

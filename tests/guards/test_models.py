@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import Table
 
 from app.db.models import Base
+from tests.support.cases import each
 
 SHARED = {"accounts", "event_rotation", "transports", "routes", "routing_version", "processes", "schema_state"}
 """`event_rotation` says to which table the events of all accounts are written. Transports, routes and
@@ -14,7 +14,7 @@ processes are the operator's; `schema_state` is the database's own."""
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@each("table", TABLES)
 def test_every_row_belongs_to_an_account(table: Table) -> None:
     column = table.columns["account_id"]
     (key,) = column.foreign_keys

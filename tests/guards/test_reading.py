@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import each
 from tests.support.sources import source
 
 MODULES = (
@@ -82,7 +81,7 @@ def forms(word: str) -> set[str]:
     return stems | {word.removesuffix("ies") + "y", word.removesuffix("ing")}
 
 
-@pytest.mark.parametrize("module", MODULES)
+@each("module", MODULES)
 def test_every_name_is_standard_or_in_the_glossary(module: str) -> None:
     known = vocabulary() | LIBRARIES | ENGLISH
     used = {word: name for name in names(module) for word in words(name) if not hasattr(builtins, word)}

@@ -7,9 +7,9 @@ from copy import deepcopy
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.support.breaking_changes import breaking_changes
+from tests.support.cases import each
 from tests.support.description import RELEASED, describe
 
 OLD: dict[str, Any] = orjson.loads(RELEASED.read_bytes())
@@ -123,14 +123,14 @@ COMPATIBLE: list[Change] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "change"), BREAKING, ids=[line for line, _ in BREAKING])
+@each(("line", "change"), BREAKING)
 def test_a_breaking_change_is_found(line: str, change: Change) -> None:
     new = deepcopy(OLD)
     change(new)
     assert line in breaking_changes(OLD, new)
 
 
-@pytest.mark.parametrize("change", COMPATIBLE)
+@each("change", COMPATIBLE)
 def test_an_addition_is_none(change: Change) -> None:
     new = deepcopy(OLD)
     change(new)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.cli.printable import printable
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("Ann", "Ann"),

@@ -20,6 +20,7 @@ from app.automations.moments import (
     moment_of_date,
     next_time,
 )
+from tests.support.cases import each
 
 NEW_YORK = ZoneInfo("America/New_York")
 """2026: one hour forward on 8 March at 02:00, one back on 1 November at 02:00."""
@@ -42,7 +43,7 @@ def from_seconds(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("zone", "day", "at", "moment"),
     [
         (NEW_YORK, date(2026, 3, 7), time(2, 30), "2026-03-07 07:30"),
@@ -65,7 +66,7 @@ def test_a_time_that_the_zone_leaves_out_is_the_first_moment_after_the_gap(
     assert local_moment(day, at, zone) == utc(moment)
 
 
-@pytest.mark.parametrize(
+@each(
     ("zone", "day", "at", "moment"),
     [
         (NEW_YORK, date(2026, 11, 1), time(0, 59), "2026-11-01 04:59"),
@@ -83,8 +84,8 @@ def clock(moment: datetime, zone: tzinfo) -> datetime:
     return moment.astimezone(zone).replace(tzinfo=None)
 
 
-@pytest.mark.parametrize("zone", MINUTE_BY_MINUTE, ids=str)
-@pytest.mark.parametrize("day", [date(2026, 3, 8), date(2026, 4, 5), date(2026, 10, 4), date(2018, 11, 4)], ids=str)
+@each("zone", MINUTE_BY_MINUTE)
+@each("day", [date(2026, 3, 8), date(2026, 4, 5), date(2026, 10, 4), date(2018, 11, 4)])
 def test_a_time_of_day_is_the_first_minute_in_which_a_clock_shows_it_or_a_later_one(zone: tzinfo, day: date) -> None:
     """Asked of a clock that is read every minute, for every half hour of a day on which some zone changes."""
     start = datetime.combine(day, time(0), UTC) - timedelta(hours=15)
@@ -96,7 +97,7 @@ def test_a_time_of_day_is_the_first_minute_in_which_a_clock_shows_it_or_a_later_
         assert local_moment(day, at, zone) == next(moment for reading, moment in shown if reading >= wall)
 
 
-@pytest.mark.parametrize(
+@each(
     ("start", "until", "moment"),
     [
         # 22 November 2026 is a Sunday; New York is five hours behind.
@@ -162,7 +163,7 @@ def test_a_moment_is_missed_when_it_is_a_day_past() -> None:
     assert is_missed(target, target + timedelta(hours=24))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "day"),
     [
         ("1990-02-28", date(1990, 2, 28)),
@@ -182,7 +183,7 @@ def test_a_date_is_the_day_that_the_value_names_in_the_zone(text: str, day: date
     assert day_in(text, NEW_YORK) == day
 
 
-@pytest.mark.parametrize(
+@each(
     ("until", "day", "moment"),
     [
         (UntilDate("born"), date(2026, 12, 1), "2026-12-01 05:00"),
@@ -198,7 +199,7 @@ def test_a_date_field_names_a_moment_of_its_own_year(until: UntilDate, day: date
     assert moment_of_date(until, day, utc("2026-11-22 10:00"), NEW_YORK) == utc(moment)
 
 
-@pytest.mark.parametrize(
+@each(
     ("day", "start", "moment"),
     [
         (date(1990, 5, 3), "2026-11-22 10:00", "2027-05-03 13:00"),

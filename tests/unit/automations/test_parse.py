@@ -23,6 +23,7 @@ from app.automations.definition import (
 from app.automations.parse import parse_definition, parse_stored
 from app.automations.written import written_definition
 from app.errors import ServiceError
+from tests.support.cases import each
 from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, send, stop
 
 
@@ -83,7 +84,7 @@ def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
     assert parse_definition(written_definition(found)) == found
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "errors"),
     [
         ({"kind": "simple"}, [("invalid_string", "kind")]),
@@ -120,7 +121,7 @@ def step(**verb: Any) -> dict[str, Any]:
     return {"name": "a", **verb}
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "errors"),
     [
         ({"send": "Welcome"}, [("required", "steps[0].name")]),
@@ -171,7 +172,7 @@ def outcome(name: str) -> dict[str, str]:
     return {"step": name, "did": "opened", "within": "2 days"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "errors"),
     [
         ([branch("b", [send("a")], on=outcome("a"))], [("invalid_id", "steps[0].branch.step")]),

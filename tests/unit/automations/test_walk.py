@@ -33,6 +33,7 @@ from app.automations.definition import (
 from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Passage, Place, SkipReason, StepResult
 from app.automations.walk import Ended, Passed, Waiting, refused, walk
 from app.content.conditions import parse_conditions
+from tests.support.cases import each
 
 MOMENT = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
 """A Sunday."""
@@ -99,8 +100,8 @@ def test_a_message_is_one_walk_and_the_run_ends_behind_the_last_step() -> None:
     assert walked.next == Ended(EndReason.COMPLETED)
 
 
-@pytest.mark.parametrize("first", [HELLO, MARK, OUT, TELL], ids=lambda step: step.name)
-@pytest.mark.parametrize("second", [MORE, Call("again", "x"), SetFields("again", {})])
+@each("first", [HELLO, MARK, OUT, TELL])
+@each("second", [MORE, Call("again", "x"), SetFields("again", {})])
 def test_a_walk_has_one_effect_and_the_next_is_due_at_once(first: Step, second: Step) -> None:
     walked = walk(automation(first, second), at(first), facts())
     assert (walked.passed, walked.effect, walked.next) == (passed((first, DONE)), first, at_once(second))
@@ -157,7 +158,7 @@ def test_what_fell_due_in_a_pause_is_skipped_where_that_was_chosen() -> None:
 # ------------------------------------------------------------------------------------------------ waits
 
 
-@pytest.mark.parametrize(
+@each(
     ("wait", "zone", "due"),
     [
         (Wait("w", TWO_DAYS), "UTC", MOMENT + timedelta(days=2)),
@@ -226,7 +227,7 @@ def test_a_duration_is_never_too_late() -> None:
     assert walked.passed == passed((PAUSE, DONE), (HELLO, DONE))
 
 
-@pytest.mark.parametrize(
+@each(
     ("past", "date", "result", "end"),
     [
         ("continue", "2026-11-22", (DONE, None), None),

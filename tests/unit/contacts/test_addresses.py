@@ -17,9 +17,10 @@ from app.addresses import (
     is_valid_email,
     is_valid_mobile,
 )
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     "email",
     [
         "ann@example.com",
@@ -44,7 +45,7 @@ def test_valid_emails(email: str) -> None:
     assert is_valid_email(email)
 
 
-@pytest.mark.parametrize(
+@each(
     "email",
     [
         "",
@@ -71,7 +72,7 @@ def test_invalid_emails(email: str) -> None:
     assert not is_valid_email(email)
 
 
-@pytest.mark.parametrize(
+@each(
     "local",
     ["x" * 65, "x" * 32 + "." + "y" * 32, "a.b." * 20 + "c", "ü" * 33, "x" * 63 + "ü", "𝄞" * 17],
 )
@@ -79,7 +80,7 @@ def test_a_local_part_has_at_most_64_octets(local: str) -> None:
     assert not is_valid_email(f"{local}@example.com")
 
 
-@pytest.mark.parametrize(
+@each(
     "email",
     [
         "=?utf-8?q?ann?=@example.com",
@@ -111,12 +112,12 @@ def test_domains_compare_in_their_ascii_form(email: str, domain: str) -> None:
     assert domain_of(email) == domain
 
 
-@pytest.mark.parametrize("mobile", ["61411111111", "12025550123", "447400123456", "491711234567", "390612345678"])
+@each("mobile", ["61411111111", "12025550123", "447400123456", "491711234567", "390612345678"])
 def test_valid_mobiles(mobile: str) -> None:
     assert is_valid_mobile(mobile)
 
 
-@pytest.mark.parametrize(
+@each(
     "mobile",
     [
         "",
@@ -139,7 +140,7 @@ def test_invalid_mobiles(mobile: str) -> None:
     assert not is_valid_mobile(mobile)
 
 
-@pytest.mark.parametrize("mobile", ["12345678", "72222222", "4422222222", "5222222222", "912222222", "385222222"])
+@each("mobile", ["12345678", "72222222", "4422222222", "5222222222", "912222222", "385222222"])
 def test_a_number_that_can_only_be_dialled_locally_is_refused(mobile: str) -> None:
     number = phonenumbers.parse("+" + mobile)
     reason = phonenumbers.is_possible_number_with_reason(number)
@@ -166,7 +167,7 @@ def test_the_fast_check_of_mobiles_agrees_with_the_library(text: str) -> None:
     assert is_valid_mobile(text) == is_possible_mobile(text)
 
 
-@pytest.mark.parametrize("code", sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
+@each("code", sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
 def test_the_numbering_plan_of_every_country_agrees_with_the_library(code: int) -> None:
     """Checks a number of every length, beginning with every digit, for each country code."""
     for size in range(4, 13):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.contacts.values import InvalidValue, clean_value
 from app.lists.fields import FIELD_TYPES, FieldSpec
+from tests.support.cases import each
 
 STRINGS = [
     "Phone Number",
@@ -64,17 +65,17 @@ ACCEPTED: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "value"), ACCEPTED)
+@each(("type_", "value"), ACCEPTED)
 def test_accepted_values_are_not_changed(type_: str, value: Any) -> None:
     assert clean_value(field(type_), value) == value
 
 
-@pytest.mark.parametrize("type_", list(FIELD_TYPES))
+@each("type_", list(FIELD_TYPES))
 def test_null_is_accepted_by_every_type(type_: str) -> None:
     assert clean_value(field(type_), None) is None
 
 
-@pytest.mark.parametrize("type_", [type_ for type_ in FIELD_TYPES if type_ not in NUMBERS])
+@each("type_", [type_ for type_ in FIELD_TYPES if type_ not in NUMBERS])
 def test_an_empty_string_is_null_for_types_whose_values_are_strings(type_: str) -> None:
     assert clean_value(field(type_), "") is None
 
@@ -145,7 +146,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "value", "code"), REFUSED)
+@each(("type_", "value", "code"), REFUSED)
 def test_a_refused_value_has_a_code_and_a_text_that_names_the_field(type_: str, value: Any, code: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         clean_value(field(type_), value)

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from app.content.attachments import decode_strict, extension_fits, is_valid_name, new_content_id
 from app.content.media_types import media_type, plain_type
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
+@each("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
 def test_valid_names(name: str) -> None:
     assert is_valid_name(name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "",
@@ -40,7 +41,7 @@ def test_invalid_names(name: str) -> None:
     assert not is_valid_name(name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("mime_type", "name"),
     [
         ("text/plain", "a.txt"),
@@ -64,7 +65,7 @@ def test_extensions_that_fit_the_media_type(mime_type: str, name: str) -> None:
     assert extension_fits(mime_type, name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("mime_type", "name"),
     [
         ("image/png", "a.txt"),
@@ -82,13 +83,13 @@ def test_extensions_that_do_not_fit_the_media_type(mime_type: str, name: str) ->
     assert not extension_fits(mime_type, name)
 
 
-@pytest.mark.parametrize("name", ["a.xyz", "a.png", "a"])
-@pytest.mark.parametrize("mime_type", ["application/octet-stream", "application/vnd.acme.thing+json", "x-private/data"])
+@each("name", ["a.xyz", "a.png", "a"])
+@each("mime_type", ["application/octet-stream", "application/vnd.acme.thing+json", "x-private/data"])
 def test_unspecific_and_unknown_types_accept_any_extension(mime_type: str, name: str) -> None:
     assert extension_fits(mime_type, name)
 
 
-@pytest.mark.parametrize(
+@each(
     "mime_type",
     [
         "",
@@ -111,7 +112,7 @@ def test_the_media_type_is_in_lower_case_and_without_parameters() -> None:
     assert media_type("Text/CSV ; charset=utf-8") == "text/csv"
 
 
-@pytest.mark.parametrize(
+@each(
     ("mime_type", "kept"),
     [
         ("text/plain", "text/plain"),
@@ -142,7 +143,7 @@ def test_base64_is_decoded(content: str, expected: bytes) -> None:
     assert decode_strict(content) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         "@@@@",

@@ -1,9 +1,8 @@
 """Conditionals: branches, nesting, malformed markers and the limit (docs/personalisation.md#conditionals)."""
 
-import pytest
-
 from app.content.render import MAX_CONDITIONS, Template
 from app.content.values import recipient_values
+from tests.support.cases import each
 
 VALUES = recipient_values(
     {
@@ -115,18 +114,18 @@ PARTLY = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each("rule", RULES)
 def test_conditionals(rule: str) -> None:
     source, expected = RULES[rule]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected
 
 
-@pytest.mark.parametrize("case", STAY_AS_WRITTEN)
+@each("case", STAY_AS_WRITTEN)
 def test_malformed_conditionals_stay_as_written(case: str) -> None:
     assert Template(STAY_AS_WRITTEN[case]).text(VALUES, ATTACHMENTS).text == STAY_AS_WRITTEN[case]
 
 
-@pytest.mark.parametrize("case", PARTLY)
+@each("case", PARTLY)
 def test_only_the_malformed_part_stays_as_written(case: str) -> None:
     source, expected = PARTLY[case]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected

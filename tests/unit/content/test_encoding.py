@@ -1,13 +1,13 @@
 """Encoding of plain text as HTML, and decoding."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.encoding import decode, encode
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("encoded", "text"),
     [
         ("Tom &amp; Jerry", "Tom & Jerry"),
@@ -23,7 +23,7 @@ def test_references_are_decoded_once(encoded: str, text: str) -> None:
     assert decode(encoded) == text
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "https://a.example/?id=1&region=2&copy=3",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.conditionals import compile_steps
 from app.content.invalid_markup import MAX_SHOWN, find_invalid_markup
 from app.content.wildcards import tokenize
+from tests.support.cases import each
 
 PIECES = ("%%a:HAS%%", "%%a:ELSE%%", "%%a:END%%", "%%b:FROBS:x%%", "%%b:END%%", "%%b**x%%", "text ", "\n", "%%b b%%")
 
@@ -17,7 +17,7 @@ def found(source: str) -> list[tuple[int, str]]:
     return [(one.line, one.marker) for one in find_invalid_markup(source)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "markers"),
     [
         ("%%first name%% hello", ["%%first name%%"]),
@@ -36,7 +36,7 @@ def test_markers_without_effect_are_found(source: str, markers: list[str]) -> No
     assert [marker for _, marker in found(source)] == markers
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "",

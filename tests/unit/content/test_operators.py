@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.operators import OPERATORS
+from tests.support.cases import each
 
 
 def is_true(name: str, value: str, operand: str, zone: tzinfo = UTC) -> bool:
@@ -99,12 +100,12 @@ NEGATED = {
 }
 
 
-@pytest.mark.parametrize(("name", "value", "operand", "expected"), CASES)
+@each(("name", "value", "operand", "expected"), CASES)
 def test_operator(name: str, value: str, operand: str, expected: bool) -> None:
     assert is_true(name, value, operand) is expected
 
 
-@pytest.mark.parametrize("name", NEGATED)
+@each("name", NEGATED)
 def test_a_negated_operator_is_true_when_the_other_is_false(name: str) -> None:
     for satisfying, pairs in zip((True, False), TABLE[NEGATED[name]], strict=True):
         for value, operand in pairs:
@@ -117,7 +118,7 @@ def test_a_time_or_an_offset_out_of_range_has_no_order(moment: str) -> None:
     assert not is_true("LESSTHAN", moment, "2030-01-01")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "operand", "in_brisbane", "in_utc"),
     [
         ("2026-01-31T10:00:00+1000", "2026-01-31T09:59:59", True, False),

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.plain_text import MAX_DEPTH, MAX_TAGS, plain_text
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("html", "text"),
     [
         ("<p>Only html</p>", "Only html"),
@@ -55,7 +56,7 @@ def test_the_text_is_not_much_longer_than_the_html(html: str) -> None:
     assert len(plain_text(html)) < 10 * len(html)
 
 
-@pytest.mark.parametrize(
+@each(
     ("html", "text"),
     [
         ("<p>one<p>two", "one\n\ntwo"),

@@ -2,11 +2,11 @@
 
 from datetime import UTC, date, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.values import MergedValues, WildcardValue, recipient_values
+from tests.support.cases import each
 
 
 def test_names_are_compared_without_case() -> None:
@@ -19,7 +19,7 @@ def test_null_is_absent_and_empty_is_not() -> None:
     assert recipient_values({"a": None, "b": ""}, html_encoded=False) == {"b": WildcardValue("", encoded=False)}
 
 
-@pytest.mark.parametrize(("number", "text"), [(12, "12"), (-3, "-3"), (12.5, "12.5"), (12.0, "12.0"), (1e22, "1e+22")])
+@each(("number", "text"), [(12, "12"), (-3, "-3"), (12.5, "12.5"), (12.0, "12.0"), (1e22, "1e+22")])
 def test_a_number_has_its_json_text(number: float, text: str) -> None:
     assert recipient_values({"n": number}, html_encoded=True)["n"].text == text
 
@@ -48,7 +48,7 @@ def test_the_first_source_with_a_value_is_used() -> None:
     assert (all_values.get("e"), "e" in all_values, len(all_values)) == (None, False, 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (7.0, "7"),

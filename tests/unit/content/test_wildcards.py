@@ -1,9 +1,8 @@
 """Wildcards, fallbacks and inline references (docs/personalisation.md)."""
 
-import pytest
-
 from app.content.render import Template
 from app.content.values import MergedValues, recipient_values
+from tests.support.cases import each
 
 VALUES = {
     **MergedValues({}, {"email": "ann@example.com", "contact_id": 12, "city": "Leeds", "tier": "basic"}),
@@ -58,7 +57,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each("rule", RULES)
 def test_wildcards(rule: str) -> None:
     source, expected = RULES[rule]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected

@@ -16,6 +16,7 @@ from app.csv_files.delimiters import DELIMITERS, find_delimiter
 from app.csv_files.encodings import check_encoding, find_encoding
 from app.csv_files.reader import LONGEST_ROW, FileFormat, FileRow, delimiter_of, reading
 from app.csv_files.source import UnreadableFile
+from tests.support.cases import each
 
 NAMES = ("email", "First Name", "plan", "score", "subscribed.email")
 LINE_END = re.compile("\r\n|\r|\n")
@@ -93,7 +94,7 @@ def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
     assert all(1 <= place <= lines for place in places)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sample", "delimiter"),
     [
         ("email\n", ","),

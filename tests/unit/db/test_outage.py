@@ -17,6 +17,7 @@ from app.db import outage
 from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
 from app.services import Services
+from tests.support.cases import each
 from tests.support.own_postgres import OwnPostgres
 
 logger = logging.getLogger("tests.outage")
@@ -35,7 +36,7 @@ def failure(database: Database, statement: str) -> SQLAlchemyError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each(
     "statement",
     [
         "SELECT * FROM no_such_table",

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from app.db.json_insert import POSTGRESQL
 from app.db.models import Account, Attachment, Base, Contact, Recipient, table_of
 from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
+from tests.support.cases import each
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
 
@@ -69,7 +70,7 @@ def test_json_is_bound_in_the_wrapper_of_the_driver() -> None:
     assert convert([1, 2]).obj == [1, 2], changed("binds JSON in another way")
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "written"),
     [
         (Contact.id, "BIGINT"),

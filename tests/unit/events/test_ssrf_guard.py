@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.events.ssrf_guard import ForbiddenAddress, check_addresses, check_url, is_public
 from app.settings import Settings, from_environment
+from tests.support.cases import each
 
 PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 MAPPED = ipaddress.ip_network("::ffff:0:0/96")
@@ -62,12 +63,12 @@ def lenient(tmp_path: Path) -> Settings:
     return from_environment({"DATA_DIR": str(tmp_path), "WEBHOOK_ALLOW_PRIVATE": "on"})
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each("address", PUBLIC)
 def test_public_addresses_are_accepted(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
+@each("address", NOT_PUBLIC)
 def test_all_other_addresses_are_refused(address: str) -> None:
     assert not is_public(address)
 
@@ -121,7 +122,7 @@ def test_a_host_is_looked_up_in_its_ascii_form_and_an_unknown_host_can_be_regist
     assert asked == ["hooks.acme.example", "xn--bcher-kva.example"]
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "https://127.0.0.1/in",
@@ -141,7 +142,7 @@ def test_urls_into_the_own_network_are_refused(url: str, strict: Settings, lenie
     check_url(url, lenient)
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "message"),
     [
         ("http://1.1.1.1/in", "must begin with https://"),

@@ -13,6 +13,7 @@ import pytest
 from app.inbound.domain_reports import documents
 from app.inbound.domain_reports.parsed import MAX_ROWS, ParsedReport, UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
+from tests.support.cases import each
 from tests.support.mail_reports import dmarc_report, plain, tls_report, with_attachment, zipped
 
 TO = "reports+abc@bounces.example"
@@ -84,7 +85,7 @@ def stored_under_lzma() -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "reason"),
     [
         (ENTITIES, "document type"),
@@ -102,7 +103,6 @@ def stored_under_lzma() -> bytes:
         (b"PK\x03\x04", "damaged"),
         (stored_under_lzma(), "unusual compression"),
     ],
-    ids=lambda value: None,
 )
 def test_what_is_no_report_is_refused(content: bytes, reason: str | None) -> None:
     if reason is None:

@@ -14,6 +14,7 @@ from app.inbound.email.delivery_status import failure_status
 from app.inbound.email.fields import MAX_CONTAINERS, MAX_LINES, addresses_in, parse, parse_head
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.email.report import Report, ReportKind
+from tests.support.cases import each
 from tests.support.growth import MOST_GROWTH, growth
 from tests.support.mail_reports import ORIGINAL, complaint, delivery_failure, plain, qmail_failure
 
@@ -45,7 +46,7 @@ def test_line_ends_and_the_international_form_are_accepted(line_end: bytes, type
     assert (report.kind, report.status, report.about) == (ReportKind.FAILED, "5.1.1", ANN)
 
 
-@pytest.mark.parametrize(
+@each(
     ("action", "status", "kind"),
     [
         ("failed", "5.1.1", ReportKind.FAILED),
@@ -63,7 +64,7 @@ def test_the_action_decides_the_kind_of_report(action: str, status: str, kind: R
     assert (report.kind, report.status) == (kind, status)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "detail", "expected"),
     [
         ("5.2.2", "550 5.1.1 no", "5.2.2"),
@@ -149,7 +150,7 @@ def test_endlessly_nested_parts_are_no_report() -> None:
     assert reports(lines) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "read"),
     [
         (b"", True),
@@ -166,7 +167,7 @@ def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> N
     assert bool(reports(head + before + boundary + rest)) is read
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "addresses"),
     [
         ("ann@example.com", ["ann@example.com"]),

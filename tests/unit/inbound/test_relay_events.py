@@ -9,6 +9,7 @@ import pytest
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks import mailgun, postmark, sparkpost
 from app.inbound.hooks.ses import reports_of
+from tests.support.cases import each
 from tests.support.relay_samples import REPLY, Mail, mailgun_event, ses
 from tests.support.relay_samples import postmark as postmark_event
 from tests.support.relay_samples import sparkpost as sparkpost_event
@@ -27,7 +28,7 @@ def check(report: Report | None, kind: ReportKind | None, status: str | None) ->
     assert report.about == {"ann@example.com"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "kind", "status"),
     [
         ({}, FAILED, "5.1.1"),
@@ -52,7 +53,7 @@ def test_postmark(values: dict[str, Any], kind: ReportKind | None, status: str |
     check(postmark.report_of(postmark_event(MAIL, **values)), kind, status)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "kind", "status"),
     [
         ({}, FAILED, "5.1.1"),
@@ -72,7 +73,7 @@ def test_mailgun(values: dict[str, Any], kind: ReportKind | None, status: str | 
     check(mailgun.report_of(mailgun_event(MAIL, **values)), kind, status)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "kind", "status"),
     [
         ({}, FAILED, "5.1.1"),
@@ -97,7 +98,7 @@ def test_sparkpost(values: dict[str, Any], kind: ReportKind | None, status: str 
     check(sparkpost.report_of(event), kind, status)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "kind", "status"),
     [
         ({}, FAILED, "5.1.1"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.lists.fields import FIELD_TYPES, RESERVED_KEYS, FieldSpec, ListSpec, field_key, is_reserved
+from tests.support.cases import each
 
 MOMENT = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -18,7 +18,7 @@ def a_list(*fields: FieldSpec) -> ListSpec:
     return ListSpec(1, 1, "List", False, False, (), MOMENT, MOMENT, fields)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "key"),
     [
         ("Reply-To", "reply_to"),
@@ -48,12 +48,12 @@ def test_every_type_of_the_specification_exists() -> None:
     assert {"Postcode or ZIP Code", "Website Address / URL", "HTML Snippet", "File Upload"} <= set(FIELD_TYPES)
 
 
-@pytest.mark.parametrize("key", [*sorted(RESERVED_KEYS), "_links", "_tz", "_anything", ""])
+@each("key", [*sorted(RESERVED_KEYS), "_links", "_tz", "_anything", ""])
 def test_reserved_keys(key: str) -> None:
     assert is_reserved(key)
 
 
-@pytest.mark.parametrize("key", ["first_name", "name", "type", "subscribed_email", "ids"])
+@each("key", ["first_name", "name", "type", "subscribed_email", "ids"])
 def test_other_keys_are_allowed(key: str) -> None:
     assert not is_reserved(key)
 

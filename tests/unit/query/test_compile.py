@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import Engine
 
 from app.query.parameters import MAX_PARAMETERS
+from tests.support.cases import each
 
 from .sample import Pair
 from .things import count_things, find, find_page, statement
@@ -113,7 +113,7 @@ FOUND: dict[str, tuple[list[Pair], list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("case", list(FOUND))
+@each("case", list(FOUND))
 def test_filters_find_the_expected_rows(things: Engine, case: str) -> None:
     """See docs/querying.md#filters."""
     pairs, expected = FOUND[case]
@@ -129,7 +129,7 @@ def test_pages_are_sorted_and_know_whether_there_is_a_next_one(things: Engine) -
     assert find_page(things, ("limit", "4"), ("offset", "4")) == ([2, 1], False)
 
 
-@pytest.mark.parametrize("offset", ["6", "2147483648", "9223372036854775807", HUGE])
+@each("offset", ["6", "2147483648", "9223372036854775807", HUGE])
 def test_an_offset_beyond_the_end_finds_nothing(things: Engine, offset: str) -> None:
     """Every offset from 0 is valid."""
     assert find_page(things, ("offset", offset), ("limit", "1000")) == ([], False)
@@ -154,7 +154,7 @@ def test_the_maximum_number_of_conditions_works(things: Engine) -> None:
     assert find(things, *[("sent:ne", str(number)) for number in range(2, MAX_PARAMETERS + 2)]) == [1, 5, 6]
 
 
-@pytest.mark.parametrize("text", ["' OR '1'='1", "x'; drop table things; --", "%s", ":name", "?"])
+@each("text", ["' OR '1'='1", "x'; drop table things; --", "%s", ":name", "?"])
 def test_values_are_bound_parameters(text: str) -> None:
     """No value of a client becomes part of the SQL text."""
     for key in ("name", "name:ne", "name:in", "email"):

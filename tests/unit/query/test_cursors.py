@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.query.cursors import Position
+from tests.support.cases import each
 
 from .sample import CURSORS, Pair, parse_with_cursors, refused_with_cursors
 
@@ -39,7 +40,7 @@ def test_it_is_read_where_it_was_made() -> None:
     assert shuffled.position == POSITION
 
 
-@pytest.mark.parametrize(
+@each(
     "others",
     [
         (),
@@ -57,7 +58,7 @@ def test_another_query_refuses_it(others: tuple[Pair, ...]) -> None:
     assert refused_with_cursors(*others, ("cursor", MADE)) == REFUSED
 
 
-@pytest.mark.parametrize(
+@each(
     "cursor",
     [
         "",

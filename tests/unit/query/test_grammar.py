@@ -9,6 +9,7 @@ import pytest
 from app.query.conditions import Query
 from app.query.grammar import MAX_OFFSET, MAX_VALUES, parse_collection, parse_instance
 from app.query.parameters import MAX_PARAMETERS
+from tests.support.cases import each
 
 from .sample import RESOURCE, Pair, alternatives, errors, first_message, parse, refused
 
@@ -25,7 +26,7 @@ def test_valid_limits(text: str, limit: int) -> None:
     assert (query.limit, query.counts_only) == (limit, limit == 0)
 
 
-@pytest.mark.parametrize("text", ["1001", "-1", "", "abc", "1.5", " 1", "1\n", "+1", "١", "9" * 5000])
+@each("text", ["1001", "-1", "", "abc", "1.5", " 1", "1\n", "+1", "١", "9" * 5000])
 def test_invalid_limits(text: str) -> None:
     """Above 1000, negative or not an integer."""
     assert errors(parse, ("limit", text)) == [("invalid_limit", "limit")]
@@ -37,7 +38,7 @@ def test_valid_offsets(text: str, offset: int) -> None:
     assert parse(("offset", text)).offset == offset
 
 
-@pytest.mark.parametrize("text", ["-1", "", "abc", "1.5", "1e3"])
+@each("text", ["-1", "", "abc", "1.5", "1e3"])
 def test_invalid_offsets(text: str) -> None:
     """Anything but an integer from 0."""
     assert errors(parse, ("offset", text)) == [("invalid_offset", "offset")]
@@ -51,8 +52,8 @@ def test_expand_lists_the_resources_to_embed() -> None:
     assert parse(("expand", "owner,parts")).expand == {"owner", "parts"}
 
 
-@pytest.mark.parametrize("name", ["fields", "expand"])
-@pytest.mark.parametrize("text", ["nonsense", "", "id,,name", "id,", "ID", "id, name"])
+@each("name", ["fields", "expand"])
+@each("text", ["nonsense", "", "id,,name", "id,", "ID", "id, name"])
 def test_an_unknown_name_in_fields_or_expand_is_refused(name: str, text: str) -> None:
     """It is `invalid_query_syntax`, with the parameter as `field`."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
@@ -67,13 +68,13 @@ def test_a_valid_time_zone() -> None:
 ZONES = ["", "Mars/Base", "+10:00", "AEST", "australia/brisbane", "../etc/passwd", "/etc/passwd", "localtime", "a\0b"]
 
 
-@pytest.mark.parametrize("text", [*ZONES, "\udcff", "x" * 10_000])
+@each("text", [*ZONES, "\udcff", "x" * 10_000])
 def test_an_invalid_time_zone_is_refused(text: str) -> None:
     """Anything but the name of an IANA time zone."""
     assert errors(parse, ("_tz", text)) == [("invalid_time_zone", "_tz")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "code"),
     [
         ("limit", "5", "invalid_limit"),
@@ -88,7 +89,7 @@ def test_a_repeated_parameter_is_refused(name: str, value: str, code: str) -> No
     assert errors(parse, (name, value), (name, value)) == [(code, name)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "code"),
     [
         ("q", "text_search_not_supported"),
@@ -127,7 +128,7 @@ def test_all_errors_are_reported_in_the_order_of_the_parameters() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pair", "words"),
     [
         (("id", "abc"), ["id", "'abc'", "an integer"]),
@@ -194,7 +195,7 @@ def test_an_instance_accepts_fields_expand_and_time_zone() -> None:
     assert query.zone == ZoneInfo("UTC")
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "code"),
     [
         ("limit", "parameter_not_available"),

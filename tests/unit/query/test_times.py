@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from app.query.conditions import After, Alternative, Before, Between, Equals
+from tests.support.cases import each
 
 from .sample import alternatives
 
@@ -54,7 +53,7 @@ CASES: list[tuple[str, str, str, Alternative]] = [
 ]
 
 
-@pytest.mark.parametrize(("zone", "operator", "text", "expected"), CASES)
+@each(("zone", "operator", "text", "expected"), CASES)
 def test_values_are_read_in_the_time_zone_of_the_query(
     zone: str, operator: str, text: str, expected: Alternative
 ) -> None:
@@ -64,8 +63,8 @@ def test_values_are_read_in_the_time_zone_of_the_query(
     assert alternatives(pair, *named) == (expected,)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-@pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "0001-01-01T00:00:00", "9999-12-31T23:59:59"])
+@each("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+@each("text", ["0001-01-01", "9999-12-31", "0001-01-01T00:00:00", "9999-12-31T23:59:59"])
 def test_a_time_zone_beyond_the_ends_of_the_calendar_is_no_error(zone: str, text: str) -> None:
     for key, value in [("creation_time", text), ("creation_time:in", f"{text}.."), ("creation_time:in", f"..{text}")]:
         assert len(alternatives(("_tz", zone), (key, value))) == 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-import pytest
-
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.values import LARGEST, SMALLEST, split_list
+from tests.support.cases import each
 
 from .sample import alternatives, errors, parse, refused
 
@@ -90,7 +89,7 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "text", "expected"), VALUES)
+@each(("key", "text", "expected"), VALUES)
 def test_values_are_parsed_by_type(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
     """See docs/querying.md#values-by-type."""
     assert alternatives((key, text)) == expected
@@ -126,7 +125,7 @@ TIMESTAMPS: list[tuple[str, str, tuple[Alternative, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "text", "expected"), TIMESTAMPS)
+@each(("key", "text", "expected"), TIMESTAMPS)
 def test_forms_of_timestamps(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
     """A date means the whole day, also at both ends of a range."""
     assert alternatives((key, text)) == expected
@@ -175,14 +174,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
+@each(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
 def test_a_value_of_the_wrong_type_is_refused(name: str, text: str) -> None:
     """As `invalid_query_syntax`, or as an element of a list `invalid_filter_list`."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
     assert errors(parse, (f"{name}:ne", text)) == [("invalid_query_syntax", name)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "text"),
     [
         ("id:in", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.query.grammar import parse_delete_ids, parse_remove_unsubscribers, parse_write
+from tests.support.cases import each
 
 from .sample import RESOURCE, Pair, errors
 
@@ -17,7 +18,7 @@ def test_allowed_parameters_are_returned_by_name() -> None:
     assert parse_write([("remove_unsubscribers", "any")], ALLOWED, RESOURCE) == {"remove_unsubscribers": "any"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "code"),
     [
         *(
@@ -64,13 +65,13 @@ def test_remove_unsubscribers_is_true_or_false(value: str) -> None:
     assert parse_remove_unsubscribers(value) == value
 
 
-@pytest.mark.parametrize("value", ["", "all", "Any", "any ", "\udcff"])
+@each("value", ["", "all", "Any", "any ", "\udcff"])
 def test_other_values_of_remove_unsubscribers_are_refused(value: str) -> None:
     """As `invalid_query_syntax`."""
     assert errors(parse_remove_unsubscribers, value) == [("invalid_query_syntax", "remove_unsubscribers")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairs", "ids"),
     [
         ([], None),
@@ -90,7 +91,7 @@ def test_the_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
     assert parse_delete_ids(pairs, RESOURCE) == ids
 
 
-@pytest.mark.parametrize(
+@each(
     ("pair", "code"),
     [
         (("id", "abc"), "invalid_query_syntax"),

@@ -8,6 +8,7 @@ import pytest
 
 from app.recipients.redaction import Redaction
 from app.settings import from_environment
+from tests.support.cases import each
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def redaction(tmp_path: Path) -> Redaction:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("no connection to relay:2525: refused", "no connection to [hidden]: refused"),
@@ -44,7 +45,7 @@ def test_names_of_the_installation_are_hidden(redaction: Redaction, text: str, e
     assert redaction.redact(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "550 5.1.1 <ann@example.com>: no such user",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import pytest
-
 from app.infrastructure.misspelt_settings import misspelt
 from app.settings import Settings
+from tests.support.cases import each
 
 MEANT = {
     "EMAIL_TRANSPORT": "EMAIL_TRANSPORT_URL",
@@ -54,7 +53,7 @@ FOREIGN_VARIABLES = """
 """
 
 
-@pytest.mark.parametrize("name", MEANT)
+@each("name", MEANT)
 def test_a_misspelling_is_reported_with_the_nearest_setting(name: str) -> None:
     assert misspelt({name: "x"}) == {name: MEANT[name]}
 

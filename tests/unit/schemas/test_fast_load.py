@@ -16,6 +16,7 @@ from schemas.base import CodeSchema, load, located
 from schemas.contacts import contact_schema, contacts_schema
 from schemas.fields import Array, Boolean, Collection, Integer, Number, Object, String
 from schemas.sends import EmailSendSchema
+from tests.support.cases import each
 
 Body = dict[str, Any]
 
@@ -181,7 +182,7 @@ def test_a_schema_with_hooks_is_left_to_marshmallow(schema: CodeSchema) -> None:
     assert schema.fast_load is None
 
 
-@pytest.mark.parametrize("name", SparseSchema().fields)
+@each("name", SparseSchema().fields)
 def test_a_field_that_overrides_more_than_deserialize_is_left_to_marshmallow(name: str) -> None:
     field: fields.Field[Any] = SparseSchema._declared_fields[name]
     assert CodeSchema.from_dict({name: field})().fast_load is None  # type: ignore[attr-defined]

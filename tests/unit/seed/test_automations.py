@@ -10,6 +10,7 @@ import pytest
 from app.db.models import Automation, AutomationRun, AutomationVersion
 from app.seed import SeedError
 from app.services import Services
+from tests.support.cases import each
 from tests.support.definitions import STANDARD, advanced, branch, send, stop
 from tests.support.seeds import customers, load, rows
 
@@ -61,7 +62,7 @@ def test_contacts_of_the_file_enter_from_the_second_load_on(services: Services, 
     assert rows(services, AutomationRun, name, "state", "step") == [("waiting", "message")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("automation", "error"),
     [
         (5, "accounts[0].automations[0]: must be a mapping, not a number"),

@@ -34,6 +34,7 @@ from app.events.webhooks import list_secrets
 from app.infrastructure.secrets import decrypt
 from app.seed import SeedError, load_seed
 from app.services import Services
+from tests.support.cases import each
 from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed
 
 
@@ -290,7 +291,7 @@ def with_contact(**attributes: Any) -> dict[str, Any]:
 CONTACT = r"lists[0].contacts[1]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("account", "error"),
     [
         ({"name": " "}, "name: must not be empty"),

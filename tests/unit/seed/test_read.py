@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.seed.read import read_file
 from app.seed.shape import SeedError
+from tests.support.cases import each
 
 
 def read(file: Path, text: str, **substitutions: str) -> Any:
@@ -44,7 +45,7 @@ def test_merge_keys_and_aliases_work(file: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("accounts:\n- name: a\n  name: b\n", "line 3, column 3: 'name' is given twice"),

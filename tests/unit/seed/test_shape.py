@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.errors import FieldError, ServiceError
 from app.seed.nouns import FILE
 from app.seed.shape import SeedError, located, moment
+from tests.support.cases import each
 
 FIRST_OF_2027 = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -24,7 +25,7 @@ def refusal(data: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "message"),
     [
         ([], "must be a mapping, not a list"),
@@ -40,7 +41,7 @@ def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
     assert refusal(data) == message
 
 
-@pytest.mark.parametrize(
+@each(
     ("account", "message"),
     [
         ({"owner_confirmed": "yes"}, "owner_confirmed: must be true or false, not text"),
@@ -98,7 +99,7 @@ def test_an_empty_part_is_an_empty_list() -> None:
     assert checked == {"accounts": [{"name": "Acme", **{part: [] for part in parts}}]}
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         date(2027, 1, 1),
@@ -112,7 +113,7 @@ def test_dates_are_accepted_in_every_form(value: Any) -> None:
     assert moment(value, "expires") == FIRST_OF_2027
 
 
-@pytest.mark.parametrize("value", ["20270101", "2027-W01", "2027-01-01T00:00+1060", "2027-01-01T24:00", "2027-02-30"])
+@each("value", ["20270101", "2027-W01", "2027-01-01T00:00+1060", "2027-01-01T24:00", "2027-02-30"])
 def test_other_forms_of_dates_are_refused(value: str) -> None:
     with pytest.raises(SeedError, match=r"^expires: must be a date such as 2027-01-31"):
         moment(value, "expires")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.errors import ErrorCollector
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content
 from app.sends.accept.draft import SendDraft
+from tests.support.cases import each
 
 SAVED = SavedMessage("email", Content("Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved"))
 BLANK = SavedMessage("email", Content(None, None, None, None, None, None))
@@ -29,7 +28,7 @@ def test_the_message_supplies_what_the_request_omits() -> None:
     assert effective_content(draft(), SAVED) == SAVED.content
 
 
-@pytest.mark.parametrize("name", Content.__slots__)
+@each("name", Content.__slots__)
 def test_each_field_of_the_request_overrides_its_own_default_only(name: str) -> None:
     given = effective_content(draft(**{name: "mine@acme.example"}), SAVED)
     expected = {one: getattr(effective_content(draft(), SAVED), one) for one in Content.__slots__}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.sends.accept.number_texts import with_number_texts
 from schemas.sends import NO_LIMITS, load_send
+from tests.support.cases import each
 from tests.support.growth import MOST_GROWTH, growth
 
 
@@ -29,7 +30,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_a_number_keeps_its_text(text: str) -> None:
     source = (
         f'{{"type": "email", "list_id": 1, "recipients": [{{"email": "a@b.example", "v": {text}, "w": "{text}"}}]}}'

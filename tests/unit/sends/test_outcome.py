@@ -15,6 +15,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitiz
 from app.sends.outcomes.bounces import bounce_reason, bounce_string
 from app.sends.outcomes.transitions import RetryRules
 from app.transports.base import DeliveryResult, Outcome
+from tests.support.cases import each
 
 MOMENT = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -41,7 +42,7 @@ def recipient(attempts: int, age: float = 0) -> RecipientRow:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("attempts", "seconds"),
     [(1, 30), (2, 60), (3, 120), (4, 240), (7, 1920), (8, 3600), (9, 3600), (1000, 3600)],
 )
@@ -51,9 +52,7 @@ def test_delays_double_up_to_an_hour(attempts: int, seconds: float) -> None:
         assert seconds <= RetryRules(30, 86400).delay(attempts) <= seconds * 1.1
 
 
-@pytest.mark.parametrize(
-    ("first", "attempts", "seconds"), [(0, 1, 0), (0, 2, 2), (0, 3, 4), (7200, 1, 7200), (7200, 5, 7200)]
-)
+@each(("first", "attempts", "seconds"), [(0, 1, 0), (0, 2, 2), (0, 3, 4), (7200, 1, 7200), (7200, 5, 7200)])
 def test_unusual_first_delays_are_supported(first: float, attempts: int, seconds: float) -> None:
     """A first delay of zero must not make a busy loop; a long one never shrinks."""
     assert seconds <= RetryRules(first, 86400).delay(attempts) <= seconds * 1.1
@@ -91,7 +90,7 @@ def test_the_bounce_string_contains_an_rfc_3463_code(reply: str, status: str | N
     assert bounce_string(reply, status) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "reason"),
     [
         ("5.1.1", "bad destination address"),

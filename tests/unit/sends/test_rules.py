@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from app.errors import CATALOGUE, ServiceError
 from app.sends.accept.draft import AttachmentDraft, MessageType, SendDraft
 from app.sends.accept.rules import DESTINATIONS, WILDCARD_NAME, Limits, RecipientRules, attachment_errors, send_errors
 from schemas.sends import load_send
+from tests.support.cases import each
 
 LIMITS = Limits(attachments=3, attachment_bytes=10)
 EMAIL = RecipientRules("email", with_list=True, allow_html_marker=False)
@@ -26,7 +26,7 @@ def codes_and_paths(violations: Any) -> list[tuple[Any, ...]]:
 # ---------------------------------------------------------------------------------------------- destinations
 
 
-@pytest.mark.parametrize(
+@each(
     ("rules", "recipient", "expected"),
     [
         (EMAIL, {"email": "a@b.example"}, []),
@@ -64,7 +64,7 @@ def test_a_valid_recipient_has_exactly_one_destination(recipient: dict[str, Any]
 # ---------------------------------------------------------------------------------------------- wildcards
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "with_list", "allow_html_marker", "code"),
     [
         ("Name_1", True, False, None),
@@ -90,7 +90,7 @@ def test_names_of_wildcards(name: str, with_list: bool, allow_html_marker: bool,
     assert (violation and violation.code) == code
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "code"),
     [
         (None, None),
@@ -130,7 +130,7 @@ def a(name: str, size: int = 1) -> AttachmentDraft:
     return AttachmentDraft(name, "text/plain", bytes(size))
 
 
-@pytest.mark.parametrize(
+@each(
     ("shared", "own", "expected"),
     [
         ([], [], []),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.conditionals import unconditional_text
 from app.sends.accept.stop_words import has_stop_word
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words", "expected"),
     [
         ("STOP", [], True),
@@ -41,7 +41,7 @@ def test_stop_between_spaces_is_always_found(before: str, after: str) -> None:
     assert has_stop_word(f"{before} stop {after}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "expected"),
     [
         ("Hi %%name**you%%, reply STOP", True),

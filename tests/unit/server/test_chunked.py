@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.server.chunked import ChunkedDecoder, MalformedChunked
+from tests.support.cases import each
 
 
 def decoded(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
@@ -43,12 +44,12 @@ def test_the_content_is_the_same_however_the_body_is_split(
     assert decoded(pieces) == (b"".join(parts), b"NEXT", True)
 
 
-@pytest.mark.parametrize("end", range(len(encoded([b"abc"], b"", []))))
+@each("end", range(len(encoded([b"abc"], b"", []))))
 def test_a_truncated_body_has_not_ended(end: int) -> None:
     assert not decoded([encoded([b"abc"], b"", [])[:end]])[2]
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"\r\n",

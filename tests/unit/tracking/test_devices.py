@@ -9,6 +9,7 @@ import pytest
 
 from app.tracking.countries import country_of
 from app.tracking.devices import MAX_AGENT_LENGTH, client_of
+from tests.support.cases import each
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
 WINDOWS = (
@@ -16,7 +17,7 @@ WINDOWS = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("agent", "type_", "name"),
     [
         (IPHONE, "mobile", "iPhone"),
@@ -58,7 +59,7 @@ def test_providers_that_fetch_for_a_reading_person(agent: str) -> None:
     assert (client.machine, client.proxied, client.device_type, client.device_name) == (False, True, None, None)
 
 
-@pytest.mark.parametrize(
+@each(
     "agent",
     [
         "Mozilla/5.0",
@@ -90,7 +91,7 @@ def test_user_agents_are_truncated() -> None:
     assert len(agent) <= MAX_AGENT_LENGTH
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "country"),
     [
         ("8.8.8.8", "US"),

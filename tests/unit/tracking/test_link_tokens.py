@@ -10,6 +10,7 @@ from app.tracking.instrument import Instrumenter
 from app.tracking.link_targets import location_header
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token, parse_link_token
 from app.tracking.tokens import MAX_TOKEN_LENGTH, OPEN, recipient_token
+from tests.support.cases import each
 
 KEY = "a secret of the tests, long enough to sign"
 ids = st.integers(1, 2**63 - 1)
@@ -44,7 +45,7 @@ def test_a_url_that_is_too_long_has_no_token() -> None:
     assert MARKER.with_links(body, "html_email", 1, {}) == body
 
 
-@pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * MAX_TOKEN_LENGTH, "A" * (MAX_TOKEN_LENGTH + 1), "é" * 30])
+@each("token", ["", "x", "A" * 24, "A" * MAX_TOKEN_LENGTH, "A" * (MAX_TOKEN_LENGTH + 1), "é" * 30])
 def test_any_other_text_is_invalid(token: str) -> None:
     assert parse_link_token((KEY,), token) is None
 
@@ -86,7 +87,7 @@ def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: 
     assert 'alt=""' in marked
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "sent"),
     [
         ("https://a.example/x?y=%20z&q='(1)#f", "https://a.example/x?y=%20z&q='(1)#f"),

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracking.links import MAX_SCANNED, links_in_source, replace_in_html, replace_in_text
+from tests.support.cases import each
 
 
 def bracketed(url: str) -> str:
     return f"[{url}]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("html", "urls"),
     [
         ('<a href="https://a.example/x">x</a>', ["https://a.example/x"]),
@@ -37,7 +38,7 @@ def test_links_of_html_are_found(html: str, urls: list[str]) -> None:
     assert links_in_source("html_email", html) == urls
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "urls"),
     [
         ("Go to https://a.example/x.", ["https://a.example/x"]),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.tracking.machines import is_suspect
+from tests.support.cases import each
 
 MOMENT = datetime(2026, 1, 31, 9, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -23,7 +24,7 @@ def test_a_visit_of_a_mail_whose_outcome_is_not_known_is_not_suspect() -> None:
     assert not is_suspect(MOMENT, None, "https://a.example", [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("link", "clicks", "suspect"),
     [
         ("c", [("a", 1), ("b", 4)], True),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from app.tracking.secret_links import NAMES, has_secret
+from tests.support.cases import each
 from tests.support.sources import ROOT
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         "token=abc",
@@ -35,7 +34,7 @@ def test_links_that_look_secret(query: str) -> None:
     assert has_secret(f"https://a.example/reset#{query}")
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "https://a.example/",

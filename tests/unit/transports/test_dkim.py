@@ -24,6 +24,7 @@ from app.transports.email.dkim import (
     sign,
 )
 from app.transports.email.mime import Attachment, build
+from tests.support.cases import each
 
 MOMENT = datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC)
 KEYS = {algorithm: new_key(algorithm) for algorithm in ALGORITHMS}
@@ -99,7 +100,7 @@ def test_the_repr_of_a_key_contains_no_secret() -> None:
     assert repr(SIGNERS[0]) == f"Signer(domain='main.example', selector='{SIGNERS[0].selector}')"
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         (b"Subject: ", b"Subject: Re: "),

@@ -12,6 +12,7 @@ from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outc
 from app.transports.email import email_transport
 from app.transports.folder import Folder
 from app.transports.sms import sms_transport
+from tests.support.cases import each
 
 MakeMail = Callable[..., OutboundEmail]
 NAME = "0b8f3f0e-6f6a-4c39-8c3e-3d9d3b8a0001"
@@ -71,8 +72,8 @@ def test_a_folder_may_have_any_name(tmp_path: Path, mail: MakeMail) -> None:
     assert (tmp_path / "a b?c#@d" / f"{NAME}.eml").exists()
 
 
-@pytest.mark.parametrize("make", [email_transport, sms_transport])
-@pytest.mark.parametrize(
+@each("make", [email_transport, sms_transport])
+@each(
     ("url", "line"),
     [
         ("file://outbox/mail", "file://outbox/mail: a folder is written with three slashes, as in file:///var/outbox"),

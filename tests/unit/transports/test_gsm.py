@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.sms import gsm
 from app.transports.sms.segments import BASIC, split
+from tests.support.cases import each
 
 GSM_TEXTS = st.text(st.sampled_from(BASIC + "\f^{}\\[~]|€"), max_size=400)
 ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -36,7 +36,7 @@ def test_any_text_can_be_reassembled_from_its_parts(text: str) -> None:
     assert "".join(gsm.decode(gsm.encode(part, coding), coding) for part in parts) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "coding", "text"),
     [
         (b"caf\xe9", gsm.LATIN_1, "café"),

@@ -21,6 +21,7 @@ from app.transports.email.headers import (
     one_line,
     text_header,
 )
+from tests.support.cases import each
 
 ANY = st.text(max_size=400)
 ASCII = st.text(st.characters(max_codepoint=127), max_size=1200)
@@ -40,7 +41,7 @@ def check_lines(field: bytes) -> None:
     assert max(map(len, lines)) <= MAX_LINE_LENGTH
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "field"),
     [
         ("Invoice 42", b"Subject: Invoice 42\r\n"),
@@ -79,7 +80,7 @@ def test_line_breaks_never_enter_a_field(text: str) -> None:
         assert read(field).keys()[1:] == ["X-Next"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "field"),
     [
         ("", b"From: a@b.example\r\n"),

@@ -12,6 +12,7 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome, Untaken
 from app.transports.sms import sms_transport
+from tests.support.cases import each
 from tests.support.servers import free_port
 
 RECEIPTS = "http://tms.example/inbound/kannel/dlr/token"
@@ -126,7 +127,7 @@ def test_a_gateway_that_cannot_be_reached_is_a_deferral() -> None:
     assert result.note == f"{url}: NewConnectionError"
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "untaken"),
     [(202, None), (400, Untaken.MESSAGE), (403, Untaken.TRANSPORT), (503, Untaken.TRANSPORT), (504, None)],
 )

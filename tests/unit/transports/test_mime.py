@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.email.mime import Attachment, EncodedAttachment, build, encode_attachment
+from tests.support.cases import each
 
 BASIC: dict[str, Any] = {
     "from_name": "Main Shop",
@@ -89,7 +90,7 @@ def test_without_a_name_or_reply_address_there_is_no_such_field() -> None:
     assert message["Reply-To"] is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "expected"),
     [
         ({}, "text/plain"),
@@ -149,7 +150,7 @@ def test_an_attachment_is_decoded_to_the_same_bytes(content: bytes) -> None:
     assert part.get_payload(decode=True) == content
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_type", "sent_type"),
     [
         ("text/csv", "text/csv"),
@@ -176,8 +177,8 @@ def test_the_content_type_of_an_attachment(given_type: str, sent_type: str) -> N
 INNER = b"From: ann@example.com\r\nSubject: Hi\r\n\r\nHello\r\n.\r\nFrom here on\r\n"
 
 
-@pytest.mark.parametrize("content", [INNER, INNER.replace(b"\r\n", b"\n"), INNER.removesuffix(b"\r\n")])
-@pytest.mark.parametrize("type_", ["message/rfc822", "Message/RFC822; name=evil.exe"])
+@each("content", [INNER, INNER.replace(b"\r\n", b"\n"), INNER.removesuffix(b"\r\n")])
+@each("type_", ["message/rfc822", "Message/RFC822; name=evil.exe"])
 def test_a_message_is_attached_as_a_message(type_: str, content: bytes) -> None:
     (part,) = mail(attachments=[Attachment("a.eml", type_, content)]).iter_attachments()
     assert (part.get_content_type(), part["Content-Transfer-Encoding"]) == ("message/rfc822", "7bit")
@@ -187,7 +188,7 @@ def test_a_message_is_attached_as_a_message(type_: str, content: bytes) -> None:
     assert inner.as_bytes(policy=email.policy.SMTP).rstrip(b"\r\n") == INNER.rstrip(b"\r\n")
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [b"", b"no message", INNER + b"\xff", INNER + b"\0", INNER + b"a\rb", INNER + b"x" * 999, b"From ann\r\n" + INNER],
 )
@@ -205,7 +206,7 @@ def test_an_attachment_is_encoded_once_for_many_mails() -> None:
         assert part.get_payload(decode=True) == PDF.content
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "encoding"),
     [
         ("plain\nlines", "7bit"),

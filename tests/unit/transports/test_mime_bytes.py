@@ -9,9 +9,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from app.transports.email.mime import Attachment, build
+from tests.support.cases import each
 
 BASIC: dict[str, Any] = {
     "from_name": "Zoë",
@@ -114,7 +113,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, bytes]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_two_parsers_find_exactly_the_parts(case: str) -> None:
     changes, parts = CASES[case]
     built = build(**BASIC | changes)

@@ -11,6 +11,7 @@ import pytest
 from app.transports.base import OutboundSms, TransportUrlError
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
+from tests.support.cases import each
 
 PIGEON = """
 from app.transports.base import DeliveryResult, TransportUrlError
@@ -71,7 +72,7 @@ def test_a_package_that_cannot_be_loaded_is_named(install: Callable[[str], None]
         sms_transport("pigeon://loft")
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "url", "line"),
     [
         (

@@ -9,6 +9,7 @@ import pytest
 from app.transports.base import OutboundEmail, TransportUrlError
 from app.transports.email.smtp import smtp_transport
 from app.transports.email.smtp_url import parse_smtp_url
+from tests.support.cases import each
 from tests.unit.transports.mailserver import LineServer, MailServer
 
 MakeMail = Callable[..., OutboundEmail]
@@ -30,7 +31,7 @@ def test_a_mail_has_its_uuid_in_the_form_of_the_provider(server: MailServer, mai
     assert first == (f"{FIELDS[provider]}\r\n".encode() if provider in FIELDS else b"") + copy
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "provider"),
     [
         ("smtp.postmarkapp.com", "postmark"),

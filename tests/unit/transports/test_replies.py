@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.base import Outcome
 from app.transports.email.replies import MAX_TEXT_LENGTH, OUR_OWN_FAULT, Reply
+from tests.support.cases import each
 
 CLASSES = {Outcome.ACCEPTED: "2", Outcome.DEFERRED: "4", Outcome.REFUSED: "5"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "raw", "reply", "status"),
     [
         (550, b"5.1.1 no such user here", "550 5.1.1 no such user here", "5.1.1"),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.sms.segments import count_segments
+from tests.support.cases import each
 
 PLAIN = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡AZÄÖÑÜ§¿azäöñüà"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "segments"),
     [
         ("", 1),

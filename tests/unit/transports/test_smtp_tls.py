@@ -9,6 +9,7 @@ import pytest
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken
 from app.transports.email import email_transport
 from app.transports.email.smtp_url import parse_smtp_url
+from tests.support.cases import each
 from tests.unit.transports.conftest import Certificate
 from tests.unit.transports.mailserver import LineServer, MailServer
 
@@ -116,7 +117,7 @@ def test_a_password_may_be_sent_unencrypted_to_the_loopback_address(mail: MakeMa
         assert (server.mails[0].user, server.mails[0].encrypted) == ("ann", False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "may"),
     [
         ("smtp://ann:secret@relay.example", False),

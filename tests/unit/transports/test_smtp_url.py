@@ -7,9 +7,10 @@ import pytest
 from app.transports.base import TransportUrlError
 from app.transports.email import email_transport
 from app.transports.email.smtp_url import SmtpSettings, Tls, parse_smtp_url
+from tests.support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "settings"),
     [
         ("smtp://mail.example.com", SmtpSettings("mail.example.com", 25, None, None, Tls.OFFERED, 30, 100)),
@@ -30,7 +31,7 @@ def test_parts_and_options_of_a_url(url: str, settings: SmtpSettings) -> None:
     assert parse_smtp_url(url) == settings
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "line"),
     [
         ("smtp://", "smtp://: a host is needed, as in smtp://mail.example.com:25"),
@@ -62,7 +63,7 @@ def test_an_invalid_url_is_reported_in_one_line(url: str, line: str) -> None:
     assert str(caught.value) == line
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "smtp://ann:sesame@h:port",
