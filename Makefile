@@ -167,6 +167,12 @@ growth: setup-bench ## measure every filter and page at 10,000 and at 5,000,000 
 chaos: setup-dev ## inject faults into the running service and check its guarantees (ARGS="--only kill-sender --seed 7", --short, --broken)
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
+.PHONY: fuzz
+fuzz: setup-dev ## try very many inputs on what reads the texts of others (ARGS="--only a-template --inputs 50000", --short, --list)
+	$(call install,requirements-fuzz.lock)
+	@if $(PYTHON) -c 'import atheris' 2>/dev/null; then $(PYTHON) -m tests.fuzz $(ARGS); \
+	else echo "left out, since there is no atheris for this platform: make fuzz"; fi
+
 .PHONY: rolling
 rolling: setup-dev ## upgrade the running service under load, from the last release and of itself (ARGS="--short", --sqlite)
 	@$(PYTHON) -m tests.rolling $(ARGS)
@@ -212,6 +218,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) --group interop -c requirements-dev.lock -o requirements-interop.lock
 	@$(COMPILE) --group dev --group site -c requirements-dev.lock -o requirements-site.lock
 	@$(COMPILE) --group openapi -c requirements-dev.lock -o requirements-openapi.lock
+	@$(COMPILE) --group fuzz -c requirements-dev.lock -o requirements-fuzz.lock
 	@$(COMPILE) --group package -c requirements-dev.lock -o requirements-package.lock
 
 .PHONY: setup

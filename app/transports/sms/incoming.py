@@ -80,8 +80,14 @@ class ReceivingTransport(Protocol):
         ...
 
 
+class IncompleteMessage(Exception):
+    """A PDU that ends before the message in it begins."""
+
+
 def read_deliver_sm(pdu: Any) -> Incoming | None:
-    """The receipt or reply in a PDU; None for a receipt that is not final or has no id."""
+    """The receipt or reply in a PDU; None for a receipt that is not final or has no id. Raises `IncompleteMessage`."""
+    if pdu.esm_class is None:
+        raise IncompleteMessage
     body = getattr(pdu, "message_payload", None) or pdu.short_message or b""
     if pdu.esm_class & MESSAGE_TYPE == RECEIPT:
         return _receipt(pdu, body.decode("latin-1"))

@@ -18,7 +18,7 @@ from smpplib import consts, smpp
 from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
 
-from app.transports.sms.incoming import IncomingHandler, read_deliver_sm
+from app.transports.sms.incoming import IncomingHandler, IncompleteMessage, read_deliver_sm
 from app.transports.sms.smpp_client import LOST, RESPONSE, SmppClient, UnreadablePdu, error_text, tls_context
 from app.transports.sms.smpp_responses import PendingResponses
 from app.transports.sms.smpp_url import SmppSettings
@@ -227,6 +227,9 @@ class Bind:
         try:
             incoming = read_deliver_sm(pdu)
             is_handled = incoming is None or self._handler is None or self._handler(incoming)
+        except IncompleteMessage:
+            logger.warning("permanently refused what %s delivers: it is incomplete", self._settings.name)
+            return REFUSED
         except Exception:
             logger.exception("permanently refused what %s delivers: it cannot be processed", self._settings.name)
             return REFUSED

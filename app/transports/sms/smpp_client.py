@@ -28,6 +28,8 @@ MAX_SELECT = 0.2
 
 Result = TypeVar("Result")
 HEADER_BYTES = 16
+MAX_PDU = 128 * 1024
+"""Bytes; a text in `message_payload` has 64 KiB at most. A longer one would wait for what never comes."""
 RESPONSE = 0x80000000
 """Bit of the commands that respond to another."""
 
@@ -76,7 +78,7 @@ class SmppClient(Client):  # type: ignore[misc]
         """The next PDU. Raises one of `LOST`, and `UnreadablePdu`, which the library's method does not distinguish."""
         header = self._recv_exact(HEADER_BYTES)
         length, command, _, sequence = struct.unpack(">4L", header)
-        if length < HEADER_BYTES:
+        if not HEADER_BYTES <= length <= MAX_PDU:
             raise PDUError(f"a PDU of {length} bytes")
         body = self._recv_exact(length - HEADER_BYTES)
         try:

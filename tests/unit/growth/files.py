@@ -11,7 +11,8 @@ from app.csv_files.source import UnreadableFile
 from tests.unit.growth.reader import KIB, Reader
 
 
-def _read(content: bytes) -> None:
+def read_csv(content: bytes) -> None:
+    """All of it, as an import does."""
     file = io.BytesIO(content)
     with suppress(UnreadableFile):
         encoding = find_encoding(file)
@@ -25,7 +26,7 @@ def _read(content: bytes) -> None:
 IN_FILES = (
     Reader(
         "a CSV file",
-        lambda text: _read(text.encode("latin-1")),
+        lambda text: read_csv(text.encode("latin-1")),
         ('"', ",", ";", "\n", "\r", "a", '""', "sep=;\n", "\xe9", "\xc3\xa9"),
         256 * KIB,
         head="email,name\n",

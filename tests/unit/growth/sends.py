@@ -178,7 +178,10 @@ IN_SENDS = (
     Reader("a sender's address", lambda text: address_header("From", text), ("a", "@", "é", "\n", "<", "."), 254),
     Reader("an identifier", lambda text: identifier_header("Message-ID", text), ("a", "<", ">", "\n", "@"), 4 * KIB),
     Reader(
-        "the name of a file", lambda text: disposition_header("attachment", text), ("a", "é", "%", '"', "\n"), 64 * KIB
+        "the name of a file in a header",
+        lambda text: disposition_header("attachment", text),
+        ("a", "é", "%", '"', "\n"),
+        64 * KIB,
     ),
     Reader(
         "a signed body",

@@ -19,6 +19,7 @@ from tests.support.smsc import (
     BIND_TRANSCEIVER,
     BIND_TRANSMITTER,
     DATA_SM,
+    DELIVER_SM,
     INVALID_DESTINATION,
     LATER,
     NEVER,
@@ -179,14 +180,19 @@ def test_a_lost_connection_is_opened_again(smsc: Smsc, open_: Open) -> None:
     assert transport.send(sms()).outcome is Outcome.ACCEPTED
 
 
-def test_a_response_that_is_not_smpp_causes_a_new_bind(open_: Open) -> None:
+@pytest.mark.parametrize("header", [(16, 0x8000FFFF), (0xFFFFFFFF, DELIVER_SM)], ids=["command", "length"])
+def test_a_response_that_is_not_smpp_causes_a_new_bind(open_: Open, header: tuple[int, int]) -> None:
+    """One that announces more than any message has is not waited for."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE)
         open_(f"smpp://u:p@127.0.0.1:{server.getsockname()[1]}").listen(lambda _: True)
         for _ in range(2):
             connection, _ = server.accept()
             with connection:
-                connection.sendall(struct.pack(">4L", 16, 0x8000FFFF, 0, 1))
+                connection.sendall(struct.pack(">4L", *header, 0, 1))
+                connection.settimeout(PATIENCE)
+                while connection.recv(1024):
+                    pass
 
 
 def test_an_idle_connection_is_kept_alive(smsc: Smsc, open_: Open) -> None:

@@ -1,0 +1,1 @@
+"""Fuzzing of what reads the texts of clients, strangers and operators (docs/security.md#fuzzing)."""
