@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import click
 from flask.cli import with_appcontext
@@ -15,6 +16,8 @@ from app.infrastructure import replacing, running
 from app.infrastructure.running import Process
 
 WAIT_SECONDS = 300.0
+RETIRING_SECONDS = 330.0
+"""They end by themselves after 300 seconds, and usually after KEEPALIVE_SECONDS."""
 PAUSE = 0.1
 
 
@@ -36,7 +39,8 @@ def command() -> None:
 
 
 def _replace(process: Process) -> None:
-    """Returns when the process has started with the new code."""
+    """Returns when the process has started with the new code, and none answers with the one from before."""
+    before = running.answering(services().settings, process)
     process.refusal.unlink(missing_ok=True)
     try:
         os.kill(process.pid, replacing.SIGNAL)
@@ -48,6 +52,16 @@ def _replace(process: Process) -> None:
             raise Unavailable(f"process {process.pid} goes on with the code from before: its log says why")
         if time.monotonic() > deadline:
             raise Unavailable(f"process {process.pid} has not started again within {WAIT_SECONDS:g} seconds")
+        time.sleep(PAUSE)
+    _wait_for_retiring(process, before)
+
+
+def _wait_for_retiring(process: Process, before: set[Path]) -> None:
+    """API processes of the code from before end with the last connection that a client keeps."""
+    deadline = time.monotonic() + RETIRING_SECONDS
+    while left := before & running.answering(services().settings, process):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{len(left)} API processes with the code from before have not ended")
         time.sleep(PAUSE)
 
 

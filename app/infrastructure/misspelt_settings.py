@@ -15,8 +15,8 @@ from functools import lru_cache
 
 from app.settings import Settings, in_file
 
-NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET")
-"""Read by the launcher and the demo's receiver."""
+NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET", "TMS_CHECK_START", "TMS_COMMAND", "TMS_WEB_WORKERS")
+"""Read by the launcher and the demo's receiver, and by processes that are replaced by newer code."""
 KNOWN = frozenset(one.metadata["variable"] for one in fields(Settings)).union(NOT_OF_SETTINGS)
 FORMER = frozenset(one.metadata["former"][0] for one in fields(Settings) if one.metadata["former"])
 """Names of earlier releases, which are still read."""

@@ -6,18 +6,28 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
 import socket
 from pathlib import Path
 from typing import NamedTuple
 
 from app.db.url import without_credentials
 from app.infrastructure import signs_of_life
-from app.infrastructure.liveness import SUFFIX, create_locked, dead_processes, live_processes, new_process_name
+from app.infrastructure.liveness import (
+    SUFFIX,
+    create_locked,
+    dead_processes,
+    live_processes,
+    lock_if_dead,
+    new_process_name,
+)
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 REFUSED = ".refused"
+ANSWERING = ".answering"
 _own_files: list[Path] = []
 """The file of this process, once it is registered."""
 
@@ -42,6 +52,31 @@ def register(settings: Settings, role: str = "") -> None:
                 refusal.unlink(missing_ok=True)
     except OSError as error:
         logger.warning("this process cannot be registered in the data folder: %s", error)
+
+
+def register_answering(settings: Settings) -> None:
+    """Registers this process, which answers requests for its parent, the process of the API, until it ends. A failure
+    costs only that an upgrade does not wait for it."""
+    folder = settings.data_dir / "processes"
+    try:
+        create_locked(folder / f"{_beginning(os.getppid())}{secrets.token_hex(4)}{ANSWERING}")
+        with contextlib.ExitStack() as locks:
+            for path in folder.glob(f"*{ANSWERING}"):
+                if lock_if_dead(path, locks):
+                    path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("this process cannot be registered in the data folder: %s", error)
+
+
+def answering(settings: Settings, process: Process) -> set[Path]:
+    """Files of the processes that answer requests for that one. Raises `OSError`."""
+    found = (settings.data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
+    with contextlib.ExitStack() as locks:
+        return {path for path in found if path.exists() and not lock_if_dead(path, locks)}
+
+
+def _beginning(pid: int) -> str:
+    return f"{socket.gethostname()}-{pid}-"
 
 
 def databases(settings: Settings) -> set[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from app import create_app
 from app.db.migrate import upgrade
+from app.http.context import EXTENSION
 from app.settings import Settings
 from tests.api.test_health import set_revision
 from tests.conftest import test_settings
@@ -59,6 +62,26 @@ def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(
     assert "SIGKILL" not in server.output()
 
 
+def test_reload_waits_for_the_processes_of_the_code_from_before(server: Web, own_settings: Settings) -> None:
+    """Only then nothing needs what a contracting migration takes away."""
+    before, app = server.workers(), create_app(own_settings)
+    with ThreadPoolExecutor(1) as typing:
+        with server.connect() as kept:
+            kept.ask(HEALTH)
+            reload = typing.submit(app.test_cli_runner().invoke, args=["reload"])
+            wait_until(lambda: server.output().count("this process ends with its last one") == 2, "both have retired")
+            assert any(map(is_running, before))
+            assert not reload.done()
+        assert reload.result().stdout == f"process {server.pid} (web) runs the installed code\n"
+    assert not any(map(is_running, before))
+    app.extensions[EXTENSION].database.close()
+
+
+def is_running(pid: int) -> bool:
+    """Whether it has not ended; its parent may not have noticed yet."""
+    return Path(f"/proc/{pid}/exe").exists()
+
+
 def test_code_that_does_not_start_replaces_nothing(server: Web, own_settings: Settings) -> None:
     before = server.workers()
     set_revision(own_settings.database_url, "0003")
@@ -77,5 +100,5 @@ def test_a_stop_ends_those_that_retire_too(server: Web) -> None:
         replace(server)
         everybody |= set(server.workers())
         os.kill(server.pid, signal.SIGTERM)
-        wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in everybody), "all have ended")
+        wait_until(lambda: not any(map(is_running, everybody)), "all have ended")
     assert "SIGKILL" not in server.output()

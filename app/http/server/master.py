@@ -51,6 +51,7 @@ class Predecessor:
     age: int = 0
     """The oldest go first when there are too many."""
     aborted: bool = False
+    is_retiring: bool = False
     tmp: _Heartbeat = field(default_factory=_Heartbeat)
 
 
@@ -97,7 +98,9 @@ class Master(Arbiter):  # type: ignore[misc]
         """Ends a worker, or lets it retire."""
         if self._is_stopping or sig != signal.SIGTERM or not isinstance(self.WORKERS.get(pid), Predecessor):
             super().kill_worker(pid, sig)
-        elif accepting_workers() >= self.num_workers:
+        elif not self.WORKERS[pid].is_retiring and accepting_workers() >= self.num_workers:
+            # Once: a second signal might meet a process that has ended its work, and would kill it.
+            self.WORKERS[pid].is_retiring = True
             super().kill_worker(pid, RETIRE)
 
     def stop(self, graceful: bool = True) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from app.http.server import master
+from app.infrastructure import replacing
 from app.infrastructure.misspelt_settings import misspelt
 from app.settings import Settings
 from tests.support.cases import each
@@ -70,3 +72,7 @@ def test_settings_are_not_misspellings() -> None:
 
 def test_an_empty_variable_is_ignored() -> None:
     assert misspelt({"EMAIL_TRANSPORT": " "}) == {}
+
+
+def test_what_processes_leave_to_those_that_replace_them_is_no_misspelt_setting() -> None:
+    assert misspelt(dict.fromkeys((replacing.CHECK, replacing.TYPED, master.WORKERS), "1")) == {}
