@@ -76,14 +76,14 @@ monitoring-packages:
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
 
 .PHONY: deploy-check
-deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file and the proxies (on Debian, as root: installs the proxies and strace)
+deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file, the units and the proxies (on Debian, as root: installs the proxies and strace)
 	@DEPLOY=1 $(PYTHON) -m pytest tests/deploy $(ARGS)
 
 # A line of the tests says what is left out where this is not possible. No proxy is started by its installation.
 .PHONY: deploy-packages
 deploy-packages:
 	@missing=; \
-	for name in nginx haproxy caddy strace; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	for name in nginx haproxy caddy strace openssl; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
@@ -147,7 +147,7 @@ sbom: setup-dev ## write the SBOM of the locked dependencies (CycloneDX) into di
 		--output-format JSON --output-reproducible -o dist/transactional_messaging_service-$$version.cdx.json
 
 .PHONY: installed
-installed: setup-dev ## test the wheel: built twice, installed into an empty environment, run outside of the checkout
+installed: setup-dev ## test the wheel: built twice, installed into an empty environment, run outside of the checkout, upgraded
 	$(call install,requirements-package.lock)
 	@INSTALLED=1 $(PYTHON) -m pytest tests/installed $(ARGS)
 

@@ -54,6 +54,13 @@ class Image:
         self.merged = self.folder / "merged"
         self.merged.mkdir()
         self.layer = self.folder
+        self._is_built = False
+
+    def build_once(self) -> None:
+        """What has not changed is not built again."""
+        if not self._is_built:
+            self.build()
+        self._is_built = True
 
     def build(self) -> None:
         """Carries out the instructions of every stage in their order."""
@@ -127,7 +134,7 @@ class Image:
     def _add_what_an_engine_adds(self) -> None:
         """Names of the other containers, and a place for the secrets."""
         (self.layer / "etc").mkdir(exist_ok=True)
-        (self.layer / "etc" / "hosts").write_text("127.0.0.1 localhost postgres valkey relay\n")
+        (self.layer / "etc" / "hosts").write_text("127.0.0.1 localhost postgres valkey relay.example.com\n")
         (self.layer / "run" / "secrets").mkdir(parents=True, exist_ok=True)
 
 

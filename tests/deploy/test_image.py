@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,38 +17,20 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
+from app.db.phases import newest_revision
 from app.distribution import VERSION
-from app.settings import own_redis_socket
+from tests.deploy.compose import Compose
 from tests.deploy.engine import Container, Image, Place
 from tests.deploy.network import Network
+from tests.deploy.surroundings import ask, surroundings
 from tests.deploy.system_calls import refused_calls, trace_calls
-from tests.support.deployment import ASSIGNMENT, DEPLOY, ROOT, own_services
+from tests.support.deployment import own_services
+from tests.support.documented import documented
 from tests.support.own_postgres import OwnPostgres
-from tests.support.redis_process import running_redis
 from tests.support.servers import short_folder, wait_until
+from tests.support.stand_ins import StandIns, stand_ins
 
-SECRETS = {
-    "database_url": "postgresql://tms:secret@postgres/tms",
-    "secret_key": "the secret key of the test of the containers",
-    "email_transport_url": "smtp://relay:2525",
-}
-REQUEST = """\
-import sys, json, urllib.request
-url, headers, body = json.load(sys.stdin)
-request = urllib.request.Request(url, body and body.encode(), headers)
-with urllib.request.urlopen(request) as answer:
-    print(json.dumps([answer.status, answer.read().decode()]))
-"""
-
-
-@pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
-    made = Image()
-    try:
-        made.build()
-        yield made
-    finally:
-        made.remove()
+SECRETS, SETTINGS, START, MORE, NEW_VERSION = documented("docs/operations.md#containers")
 
 
 @pytest.fixture(scope="module")
@@ -58,43 +40,17 @@ def place(image: Image) -> Iterator[Place]:
         folder.chmod(0o755)
         for name in ("volume", "secrets"):
             (folder / name).mkdir(mode=0o755)
-        for name, value in SECRETS.items():
-            (folder / "secrets" / name).write_text(value)
-            (folder / "secrets" / name).chmod(0o444)
         yield Place(image, network, folder / "volume", folder / "secrets")
     network.close()
 
 
-@contextmanager
-def inside(network: Network, ready: str, *arguments: str) -> Iterator[None]:
-    """A program of this machine in the network of the containers; it has started when it prints that word, if any."""
-    command = [*network.enter, sys.executable, "-u", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            if ready:
-                assert ready in process.stdout.readline()
-            yield
-        finally:
-            process.terminate()
-
-
 @pytest.fixture(scope="module")
 def around(place: Place, own_postgres_empty: OwnPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """PostgreSQL, Valkey and a relay under their names; the folder of the mails that the relay got."""
+    """PostgreSQL, Valkey, a relay and a name server; the folder of the mails that the relay got."""
     mails = tmp_path_factory.mktemp("relay") / "mails"
     url = make_url(own_postgres_empty.url)
-    with ExitStack() as stack:
-        redis = stack.enter_context(running_redis())
-        sockets = {
-            5432: Path(str(url.query["host"])) / f".s.PGSQL.{url.port or 5432}",
-            6379: own_redis_socket(redis.data_dir),
-        }
-        for port, path in sockets.items():
-            arguments = ("-m", "tests.deploy.forward", str(port), str(path))
-            stack.enter_context(inside(place.network, "forwarding", *arguments))
-        relay = ("-m", "aiosmtpd", "-n", "-l", "127.0.0.1:2525", "-c", "aiosmtpd.handlers.Mailbox", str(mails))
-        stack.enter_context(inside(place.network, "", *relay))
+    socket = Path(str(url.query["host"])) / f".s.PGSQL.{url.port or 5432}"
+    with surroundings(place.network, mails, {5432: socket}):
         yield mails
 
 
@@ -106,24 +62,62 @@ def own_postgres_empty(own_postgres: OwnPostgres) -> OwnPostgres:
     return own_postgres
 
 
+@dataclass(frozen=True)
+class Operator:
+    """Types the commands of the documentation in a checkout."""
+
+    checkout: Path
+    programs: StandIns
+    compose: Compose
+
+    def type(self, commands: str) -> str:
+        """Runs a block, all of whose commands must succeed; returns its output."""
+        (script := self.checkout / "script").write_text(commands, "utf-8")
+        path = f"{self.checkout}/bin:{os.environ['PATH']}"
+        with (self.checkout / "printed").open("wb") as printed:
+            code = self.programs.run(
+                ["bash", "-euo", "pipefail", str(script)],
+                **{"cwd": self.checkout, "env": {"PATH": path, **self.programs.environ}},
+                **{"stdout": printed, "stderr": subprocess.STDOUT},
+            )
+        output = (self.checkout / "printed").read_text("utf-8")
+        assert code == 0, f"{commands}\n{output}"
+        return output
+
+
 @pytest.fixture(scope="module")
-def containers(place: Place, around: Path) -> Iterator[dict[str, Container]]:
-    """All services, started as compose does: the others after the migration."""
-    settings = dict(ASSIGNMENT.findall((DEPLOY / ".env.example").read_text("utf-8")))
-    made = {name: Container(place, name, one, settings) for name, one in own_services().items()}
-    try:
-        made["migrate"].start()
-        assert made["migrate"].wait() == 0, made["migrate"].output()
-        for name, container in made.items():
-            if name != "migrate":
-                container.start()
-        yield made
-    finally:
-        for container in made.values():
-            container.kill()
+def operator(place: Place, around: Path, checkout: Path) -> Iterator[Operator]:
+    """With the settings of a machine that has a relay without a password, and receives mail."""
+    compose = Compose(place)
+    (checkout / "bin").mkdir()
+    with short_folder() as folder, stand_ins(folder, compose.answer) as programs:
+        programs.add(checkout / "bin" / "docker")
+        typing = Operator(checkout, programs, compose)
+        typing.type(SECRETS.replace("smtp://user:password@relay.example.com:587", "smtp://relay.example.com:2525"))
+        typing.type(SETTINGS)
+        settings = re.sub(r"^#([A-Z])", r"\1", (checkout / "deploy" / ".env").read_text("utf-8"), flags=re.MULTILINE)
+        (checkout / "deploy" / ".env").write_text(f"{settings}DNS_RESOLVER=127.0.0.1:5353\n", "utf-8")
+        try:
+            yield typing
+        finally:
+            compose.kill()
+
+
+@pytest.fixture(scope="module")
+def printed(operator: Operator) -> str:
+    """What the commands print that start all services and make the first account."""
+    return operator.type(START)
+
+
+@pytest.fixture(scope="module")
+def containers(operator: Operator, printed: str) -> dict[str, Container]:
+    """All services but the migration, which they waited for."""
+    assert "API key:" in printed
+    return operator.compose.containers
 
 
 def test_the_image_has_the_command_and_nothing_of_the_checkout(image: Image, place: Place) -> None:
+    image.build_once()
     (service,) = [one for name, one in own_services().items() if name == "scheduler"]
     container = Container(place, "version", {**service, "environment": {}}, {})
     container.start(["--version"])
@@ -132,12 +126,22 @@ def test_the_image_has_the_command_and_nothing_of_the_checkout(image: Image, pla
     assert not list((image.layer / "opt" / "tms").glob("lib/*/site-packages/tests"))
 
 
+def test_the_secrets_of_the_documentation_fit_each_other_and_can_be_read_by_the_containers(
+    operator: Operator, containers: dict[str, Container]
+) -> None:
+    secrets = {path.name: path.read_text("utf-8").strip() for path in (operator.checkout / "deploy/secrets").iterdir()}
+    assert make_url(secrets["database_url"]).password == secrets["postgres_password"]
+    assert len(secrets["secret_key"]) >= 32
+    read = containers["sends"].run(["sh", "-c", "cat /run/secrets/*"]).stdout.split()
+    assert sorted(read) == sorted(secrets.values())
+
+
 def test_every_service_becomes_healthy_and_writes_to_its_volume_and_tmpfs_alone(
     containers: dict[str, Container],
 ) -> None:
+    assert containers.keys() == own_services().keys() - {"migrate"}
     for name, container in containers.items():
-        if name != "migrate":
-            wait_until(container.is_healthy, f"{name} is healthy: {container.output()}")
+        wait_until(container.is_healthy, f"{name} is healthy: {container.output()}")
     for folder in ("/", "/opt/tms/bin", "/etc", "/run/secrets", "/var/lib"):
         refused = containers["sends"].run(["touch", f"{folder}/file"])
         assert refused.returncode != 0, folder
@@ -145,21 +149,6 @@ def test_every_service_becomes_healthy_and_writes_to_its_volume_and_tmpfs_alone(
     status = containers["sends"].run(["cat", "/proc/1/status"]).stdout
     rights = dict(re.findall(r"^(Uid|CapPrm|CapBnd|NoNewPrivs):\s+(\w+)", status, re.MULTILINE))
     assert rights == {"Uid": "10001", "CapPrm": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1"}
-
-
-def ask(place: Place, path: str, headers: dict[str, str], body: str | None = None) -> tuple[int, str]:
-    """A request to the API from the machine that runs the containers."""
-    question = json.dumps([f"http://127.0.0.1:8000{path}", headers, body])
-    done = subprocess.run(
-        [*place.network.enter, sys.executable, "-c", REQUEST],
-        input=question,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    status, text = json.loads(done.stdout)
-    return status, text
 
 
 def first_mail(facts: dict[str, Any]) -> tuple[str, dict[str, str], str]:
@@ -175,26 +164,37 @@ def test_a_first_mail_reaches_the_relay(place: Place, containers: dict[str, Cont
     """The proxy in front is that of TRUSTED_PROXIES=1."""
     proxied = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
     wait_until(containers["api"].is_healthy, "the API is healthy")
-    assert ask(place, "/readyz", proxied)[0] == 200
+    assert ask(place.network, "/readyz", proxied)[0] == 200
     made = containers["api"].run(
         ["tms", "init", "--domain", "acme.example", "--owner", "ann@acme.example", "--trust", "--json"]
     )
     assert made.returncode == 0, made.stderr
     path, headers, body = first_mail(json.loads(made.stdout))
-    assert ask(place, path, {**headers, **proxied}, body)[0] == 202
+    assert ask(place.network, path, {**headers, **proxied}, body)[0] == 202
     wait_until(lambda: len(list((around / "new").glob("*"))) == 1, "the mail is at the relay")
 
 
 @pytest.mark.skipif(not all(map(shutil.which, ("strace", "systemd-analyze"))), reason="there is no strace or systemd")
 def test_no_process_needs_what_the_sandbox_of_the_units_refuses(containers: dict[str, Container]) -> None:
     """They have started, sent and answered by now. At the end, that a refused call would be seen."""
-    running = [container for name, container in containers.items() if name != "migrate"]
-    assert {container.name: container.refused_calls() for container in running} == {one.name: [] for one in running}
+    assert {name: one.refused_calls() for name, one in containers.items()} == {name: [] for name in containers}
     change_owner = ["python", "-c", "import os; os.chown('/tmp/control', -1, -1)"]
     containers["sends"].run([*trace_calls(refused_calls(), "/tmp/control"), *change_owner])
     wait_until(lambda: "chown" in containers["sends"].run(["cat", "/tmp/control"]).stdout, "the call is seen")
 
 
+def test_more_senders_and_a_new_version_are_started_beside_what_runs(
+    operator: Operator, containers: dict[str, Container]
+) -> None:
+    before = {name: one.pid for name, one in containers.items()}
+    operator.type(MORE)
+    assert containers.keys() - before.keys() == {"sends-2", "sends-3"}
+    for name in ("sends-2", "sends-3"):
+        wait_until(containers[name].is_healthy, f"{name} is healthy: {containers[name].output()}")
+    assert f"the database is at revision {newest_revision()}" in operator.type(NEW_VERSION)
+    assert {name: containers[name].pid for name in before} == before
+
+
 def test_every_service_ends_when_it_is_asked_to(containers: dict[str, Container]) -> None:
-    ended = {name: container.stop() for name, container in containers.items() if name != "migrate"}
+    ended = {name: container.stop() for name, container in containers.items()}
     assert ended == dict.fromkeys(ended, 0), {name: containers[name].output()[-2000:] for name in ended}

@@ -5,16 +5,13 @@ are stand-ins that ask this process, because starting the command line would tak
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir, closing, contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,21 +24,9 @@ from flask.cli import ScriptInfo
 from app.cli.processes import PROCESSES
 from app.tms import tms
 from tests.docs.world import World
+from tests.support.stand_ins import Answer, StandIns, Typed, stand_ins
 
 ROOT = Path(__file__).parents[2]
-STAND_IN = """\
-import json, os, socket, sys
-question = [sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd(), os.environ.get("DATA_DIR")]
-with socket.socket(socket.AF_UNIX) as line:
-    line.connect(os.environ["STAND_IN"])
-    with line.makefile("rwb") as file:
-        file.write(json.dumps(question).encode() + b"\\n")
-        file.flush()
-        out, err, code = json.loads(file.readline())
-sys.stdout.buffer.write(out.encode())
-sys.stderr.buffer.write(err.encode())
-sys.exit(code)
-"""
 SCRIPT = """\
 set -aeuo pipefail
 . "$STATE"
@@ -57,9 +42,6 @@ PARSERS = {
 }
 """The programs behind targets of the Makefile that take ARGS, and what parses these."""
 
-Answer = tuple[str, str, int]
-"""Standard output, standard error and exit status."""
-
 
 @dataclass(frozen=True)
 class Ran:
@@ -74,17 +56,16 @@ class Ran:
 class Shell:
     """Variables that a block sets are there in the next one, as in the shell of a reader."""
 
-    def __init__(self, world: World, listener: socket.socket) -> None:
+    def __init__(self, world: World, programs: StandIns) -> None:
         self._world = world
-        self._listener = listener
-        listener.settimeout(0.02)
+        self._programs = programs
         self._scratch = world.folder / ".shell"
         (self._scratch / "state").touch()
         self._environment = {
             "PATH": f"{self._scratch}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self._scratch),
             "CURL_HOME": str(self._scratch),
-            "STAND_IN": str(self._scratch / "socket"),
+            **programs.environ,
             "STATE": str(self._scratch / "state"),
             "LC_ALL": "C.UTF-8",
             "BASE": world.base,
@@ -97,35 +78,12 @@ class Shell:
         script, out, err = (self._scratch / name for name in ("script", "out", "err"))
         script.write_text(SCRIPT + commands, "utf-8")
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
-                ["bash", str(script)],
-                cwd=self._world.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
+            code = self._programs.run(
+                ["bash", str(script)], cwd=self._world.folder, env=self._environment, stdout=stdout, stderr=stderr
             )
-            try:
-                while process.poll() is None:
-                    self._answer_one()
-            finally:
-                process.kill()
-                process.wait()
         errors = err.read_text("utf-8")
         statuses = tuple(map(int, STATUS.findall(errors)))
-        return Ran(out.read_text("utf-8"), STATUS.sub("", errors), process.returncode, statuses)
-
-    def _answer_one(self) -> None:
-        try:
-            line, _ = self._listener.accept()
-        except TimeoutError:
-            return
-        line.settimeout(None)
-        with closing(line), line.makefile("rwb") as file:
-            arguments, given, folder, data_dir = json.loads(file.readline())
-            answer = {"flask": _flask, "tms": _tms, "make": _make}[Path(arguments[0]).name]
-            with chdir(folder), self._world.with_data_dir(data_dir) as world:
-                file.write(json.dumps(answer(world, arguments[1:], given.encode("latin-1"))).encode() + b"\n")
+        return Ran(out.read_text("utf-8"), STATUS.sub("", errors), code, statuses)
 
 
 @contextmanager
@@ -134,18 +92,21 @@ def shell(world: World) -> Iterator[Shell]:
     scratch, environment = world.folder / ".shell", world.folder / ".venv" / "bin"
     scratch.mkdir()
     environment.mkdir(parents=True)
-    for program in (scratch / "flask", scratch / "tms", scratch / "make", environment / "flask"):
-        program.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
-        program.chmod(0o700)
     (scratch / ".curlrc").write_text(CURLRC)
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (world.folder / "private.pem").write_bytes(key)
     (world.folder / "examples").symlink_to(ROOT / "examples")
     (world.folder / "message").write_bytes(b"From: ann@example.com\nSubject: Out of office\n\nUntil Monday.\n")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(scratch / "socket"))
-        listener.listen()
-        yield Shell(world, listener)
+    with stand_ins(scratch, lambda typed: _answer(world, typed)) as programs:
+        for program in (scratch / "flask", scratch / "tms", scratch / "make", environment / "flask"):
+            programs.add(program)
+        yield Shell(world, programs)
+
+
+def _answer(world: World, typed: Typed) -> Answer:
+    answer = {"flask": _flask, "tms": _tms, "make": _make}[typed.program]
+    with chdir(typed.folder), world.with_data_dir(typed.data_dir) as of_command:
+        return answer(of_command, typed.arguments, typed.given)
 
 
 def _flask(world: World, arguments: list[str], given: bytes) -> Answer:

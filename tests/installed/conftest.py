@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documented import documented
 from tests.support.installed import ROOT, Installed, build, new_environment, run
 from tests.support.servers import short_folder
+
+INSTALL = documented("docs/operations.md#install")
 
 
 @pytest.fixture(scope="session")
@@ -20,14 +23,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def dist() -> dict[str, bytes]:
     """What `make package` writes, by name."""
-    run(["make", "package"], ROOT)
+    package, _ = INSTALL
+    run(["bash", "-ec", package], ROOT)
     return {path.name: path.read_bytes() for path in (ROOT / "dist").iterdir()}
 
 
 @pytest.fixture(scope="session")
 def installed(dist: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The environment, with what `dist` has."""
-    return new_environment(tmp_path_factory.mktemp("installed") / "environment")
+    _, install = INSTALL
+    return new_environment(tmp_path_factory.mktemp("installed") / "environment", install)
 
 
 @pytest.fixture

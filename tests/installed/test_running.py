@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 import requests
 
 from app.distribution import VERSION
-from tests.support.installed import Installed, run
+from tests.support.documented import documented
+from tests.support.installed import PATIENT_ONLY, ROOT, Installed, run
 from tests.support.launched import Launched
 from tests.support.servers import PATIENCE, redis_server, short_folder, wait_until
 
@@ -100,3 +102,21 @@ def test_an_old_schema_names_the_command_as_it_is_typed_here(installed: Installe
     with short_folder() as folder:
         output = installed.service(folder, "scheduler").refused()
     assert "run `tms db upgrade`" in output
+
+
+def test_the_two_commands_of_the_readme_install_and_run_it(elsewhere: Path, tmp_path: Path) -> None:
+    """As a tool of its own: uv builds the wheel, and takes the newest versions of the dependencies."""
+    (programs := tmp_path / "bin").mkdir()
+    (programs / "uv").symlink_to(ROOT / ".venv" / "bin" / "uv")
+    _run_in_place, install_and_run = documented("README.md#two-commands")
+    settings = {"UV_TOOL_BIN_DIR": str(programs), "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_PYTHON": sys.executable}
+    path = f"{programs}:{os.environ['PATH']}"
+    service = Launched(elsewhere, ["bash", "-ec", install_and_run], PATH=path, PYTHONPATH=PATIENT_ONLY, **settings)
+    try:
+        service.start()
+        service.send(["ann@example.com"])
+        wait_until(lambda: service.mails() == 1, "the mail is there")
+        assert (programs / "tms").resolve().is_relative_to(tmp_path / "tools")
+        service.stop()
+    finally:
+        service.clear()

@@ -22,15 +22,16 @@ PATIENCE = 120.0
 class Load:
     """All clients. `accepted` are the addresses whose send was answered with 202."""
 
-    def __init__(self, port: int, list_id: int) -> None:
+    def __init__(self, port: int, list_id: int, kept: int = KEPT, fresh: int = FRESH, pause: float = PAUSE) -> None:
         self.accepted: list[str] = []
         self.refused: list[str] = []
         self._port = port
         self._list_id = list_id
+        self._pause = pause
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(each < KEPT,), daemon=True) for each in range(KEPT + FRESH)
+            threading.Thread(target=self._run, args=(each < kept,), daemon=True) for each in range(kept + fresh)
         ]
 
     def start(self) -> None:
@@ -50,7 +51,7 @@ class Load:
                 connection.close()
                 connection = self._connect()
             self._send(connection, f"person-{next(self._numbers)}@people.example")
-            time.sleep(PAUSE)
+            time.sleep(self._pause)
         connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:

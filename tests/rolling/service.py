@@ -70,13 +70,17 @@ class Service:
 
     def command(self, *arguments: str) -> str:
         """Runs a command of the code that is installed now; returns its output."""
+        return self._run(sys.executable, "-m", "flask", "--app", "wsgi", *arguments)
+
+    def typed(self, commands: str) -> str:
+        """Runs such commands as an operator types them; returns their output."""
+        (program := self.folder / "tms").write_text(f'#!/bin/sh\nexec {sys.executable} -m flask --app wsgi "$@"\n')
+        program.chmod(0o700)
+        return self._run("bash", "-ec", f"PATH={self.folder}:$PATH\n{commands}")
+
+    def _run(self, *command: str) -> str:
         ended = subprocess.run(
-            [sys.executable, "-m", "flask", "--app", "wsgi", *arguments],
-            cwd=self._current,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=self._current, env=self._environment, capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, ended.stderr + self.log()[-3000:]
         return ended.stdout

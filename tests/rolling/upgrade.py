@@ -13,6 +13,7 @@ from app.db.phases import newest_revision
 from tests.chaos.record import read_mails
 from tests.rolling.load import Load
 from tests.rolling.service import BACKGROUND, Service, unpack_released
+from tests.support.documented import documented
 from tests.support.launched import ROOT
 from tests.support.servers import wait_until
 
@@ -68,9 +69,11 @@ def _from_released(service: Service) -> None:
 
 
 def _in_place(service: Service) -> None:
+    """By the commands of the documentation."""
     before = service.ids()
-    assert newest_revision() in service.command("db", "upgrade", "--expand")
-    said = service.command("reload")
+    (commands,) = documented("docs/operations.md#upgrading")
+    said = service.typed(commands)
+    assert newest_revision() in said, said
     assert said.count("runs the installed code") == len(BACKGROUND) + 1, said
     assert service.ids() == before
 

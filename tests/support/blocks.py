@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.pages import HEADING as TITLE_OF_SECTION
+from tests.support.pages import anchor_of
+
 FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([^\s`]*) *([^`]*)")
 TITLE = re.compile(r'title="([^"]+)"')
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*\Z")
@@ -23,6 +26,8 @@ class Block:
     language: str
     title: str | None
     text: str
+    section: str
+    """The anchor of the heading above it."""
     before: str
     """The text between the last block, or the beginning of the page, and this one."""
     after: str = field(default="", repr=False)
@@ -49,6 +54,7 @@ def blocks(page: Path) -> list[Block]:
     """The blocks of a page, in order."""
     found: list[Block] = []
     text: list[str] = []
+    section = ""
     lines = enumerate(page.read_text("utf-8").splitlines(), 1)
     for number, line in lines:
         if not (opening := FENCE.fullmatch(line)):
@@ -57,9 +63,10 @@ def blocks(page: Path) -> list[Block]:
         before = "\n".join(text)
         if found:
             found[-1].after = before
+        section = ([section] + [anchor_of(one) for one in TITLE_OF_SECTION.findall(before)])[-1]
         title = TITLE.search(opening[4])
         inside = textwrap.dedent("".join(f"{one}\n" for one in _inside(lines, opening[2])))
-        found.append(Block(page, number, opening[3], title[1] if title else None, inside, before))
+        found.append(Block(page, number, opening[3], title[1] if title else None, inside, section, before))
         text = []
     if found:
         found[-1].after = "\n".join(text)

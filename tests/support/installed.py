@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.blocks import blocks
 from tests.support.launched import PATIENT, SURROUNDINGS, Launched
 
 ROOT = Path(__file__).parents[2]
@@ -75,9 +74,9 @@ class Installed:
         return service
 
 
-def new_environment(folder: Path) -> Installed:
-    """A new environment with the package of `dist` in it, made by the commands of docs/operations.md#install."""
+def new_environment(folder: Path, commands: str) -> Installed:
+    """A new environment with the package of `dist` in it, made by the commands of the documentation."""
     began = time.monotonic()
-    (commands,) = [block.text for block in blocks(ROOT / "docs" / "operations.md") if f"{PLACE}/bin/pip" in block.text]
+    assert f"{PLACE}/bin/pip install" in commands
     run(["bash", "-ec", commands.replace("python3 ", f"{sys.executable} ").replace(PLACE, str(folder))], ROOT)
     return Installed(folder, time.monotonic() - began)

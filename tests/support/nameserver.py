@@ -20,12 +20,12 @@ class NameServer:
     """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records,
     and `aliases[name]` the name that it is an alias of; other names do not exist."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.texts: dict[str, list[str] | str] = {}
         self.exchanges: dict[str, list[str]] = {}
         self.aliases: dict[str, str] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
+        self._socket.bind(("127.0.0.1", port))
         self._thread = threading.Thread(target=self._serve)
 
     @property

@@ -30,6 +30,11 @@ def without_code_blocks(page: Path) -> str:
     return FENCED.sub("", page.read_text("utf-8"))
 
 
+def anchor_of(title: str) -> str:
+    """The anchor that GitHub makes of a heading, the first of that name on its page."""
+    return NOT_IN_ANCHORS.sub("", MARKUP.sub(r"\1", title).lower()).replace(" ", "-")
+
+
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of a page: those that GitHub makes of headings, and explicit ones."""
@@ -37,7 +42,7 @@ def anchors(page: Path) -> frozenset[str]:
     found: set[str] = set(EXPLICIT_ANCHOR.findall(text))
     seen: Counter[str] = Counter()
     for title in HEADING.findall(text):
-        name = NOT_IN_ANCHORS.sub("", MARKUP.sub(r"\1", title).lower()).replace(" ", "-")
+        name = anchor_of(title)
         found.add(f"{name}-{seen[name]}" if seen[name] else name)
         seen[name] += 1
     return frozenset(found)

@@ -1,0 +1,149 @@
+"""Another version is installed over the running one, as docs/operations.md#upgrading has it: no request is refused."""
+
+from __future__ import annotations
+
+import email
+import os
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import requests
+
+from app.db.phases import newest_revision
+from app.distribution import VERSION
+from tests.rolling.load import Load
+from tests.support.documented import documented
+from tests.support.installed import Installed, build, run
+from tests.support.launched import Launched
+from tests.support.servers import PATIENCE, free_port, redis_server, wait_until
+
+NEXT = "99.0"
+EXPANDED, CONTRACTED = (f"{int(newest_revision()) + more:04}" for more in (1, 2))
+PROCESSES: tuple[tuple[str, ...], ...] = (
+    ("web",),
+    ("worker", "sends"),
+    ("worker", "webhooks", "maintenance"),
+    ("worker", "automations"),
+    ("scheduler",),
+)
+MIGRATION = """\
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = {revision!r}, {before!r}, None, None
+
+phase = "{phase}"
+{needs}
+
+def upgrade() -> None:
+    op.{does}
+
+
+def downgrade() -> None:
+    pass
+"""
+SAYS_SO = (
+    '\nimport os as _os, sys as _sys\nprint("process", _os.getpid(), "has the code of", VERSION, file=_sys.stderr)\n'
+)
+
+
+@pytest.fixture(scope="module")
+def next_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This code under another version, which each process prints at its start, with a migration of each phase."""
+    folder = tmp_path_factory.mktemp("next")
+    with tarfile.open(build(folder, "sdist")) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = (path for path in folder.iterdir() if path.is_dir())
+    (source / "PKG-INFO").unlink()  # which has the version, too
+    distribution = source / "app" / "distribution.py"
+    text = distribution.read_text("utf-8").replace(f'VERSION = "{VERSION}"', f'VERSION = "{NEXT}"')
+    distribution.write_text(text + SAYS_SO, "utf-8")
+    versions = source / "app" / "db" / "migrations" / "versions"
+    added = {"revision": EXPANDED, "before": newest_revision(), "phase": "expand", "needs": ""}
+    taken = {"revision": CONTRACTED, "before": EXPANDED, "phase": "contract", "needs": f'needs = "{EXPANDED}"\n'}
+    added["does"] = 'create_table("of_the_next_release", sa.Column("id", sa.Integer, primary_key=True))'
+    taken["does"] = 'drop_table("of_the_next_release")'
+    for one in (added, taken):
+        (versions / f"v{one['revision']}_of_the_next_release.py").write_text(MIGRATION.format(**one), "utf-8")
+    (dist := folder / "dist").mkdir()
+    built = build(dist, "wheel", source)
+    assert f"-{NEXT}-" in built.name
+    return built
+
+
+@pytest.fixture
+def processes(installed: Installed, elsewhere: Path, wheel: Path) -> Iterator[dict[tuple[str, ...], Launched]]:
+    """Each started by a command of its own; the API is ready. Afterwards the environment has this version again."""
+    with ExitStack() as stack:
+        settings = {"REDIS_URL": stack.enter_context(redis_server()), "PORT": str(free_port()), "RATE_LIMIT": "off"}
+        started = {one: installed.service(elsewhere, *one, WEB_WORKERS="1", **settings) for one in PROCESSES}
+        data = started["web",].data
+        installed.tms(elsewhere, "db", "upgrade", DATA_DIR=str(data))
+        installed.tms(elsewhere, "seed", str(elsewhere / "seed.yaml"), DATA_DIR=str(data))
+        stack.callback(installed.install, "--no-deps", "--force-reinstall", wheel)
+        for one in started.values():
+            stack.callback(one.clear)
+            one.begin()
+        wait_until(started["web",].is_ready, "the API is ready")
+        wait_until(
+            lambda: len([*(data / "processes").glob("*.background.alive")]) == len(PROCESSES) - 1,
+            "the others have, too",
+        )
+        yield started
+
+
+def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
+    installed: Installed, elsewhere: Path, processes: dict[tuple[str, ...], Launched], next_wheel: Path
+) -> None:
+    web = processes["web",]
+    (customers,) = web.get("/v1/lists", name="Customers")["_embedded"]["lists"]
+    load = Load(web.port, customers["id"], kept=1, fresh=1, pause=0.2)
+    load.start()
+    wait_until(lambda: web.mails() > 0, "mails are sent")
+    assert version(web) == VERSION
+    installed.install("--no-deps", next_wheel)
+    assert installed.tms(elsewhere, "--version") == f"tms {NEXT}\n"
+    said = typed(installed, elsewhere, web.data)
+    assert version(web) == NEXT
+    load.stop()
+    assert load.refused == []
+    assert said.splitlines()[:2] == [
+        f"the database is at revision {EXPANDED}",
+        f"left until all processes run this release: {CONTRACTED}; then `db upgrade --contract`",
+    ]
+    assert said.splitlines()[-1] == f"the database is at revision {CONTRACTED}"
+    for one in processes.values():
+        assert one.process.poll() is None
+        assert f"process {one.process.pid} has the code of {NEXT}" in one.output()
+        assert "is no setting of this service" not in one.output()
+    wait_until(lambda: web.mails() >= len(load.accepted), "everything accepted is sent")
+    assert received(web).keys() == set(load.accepted)
+    assert [address for address, mails in received(web).items() if mails > 1] == []
+    for one in processes.values():
+        one.stop()
+        assert one.process.returncode == 0
+
+
+def typed(installed: Installed, folder: Path, data: Path) -> str:
+    """The output of the commands of the documentation."""
+    (commands,) = documented("docs/operations.md#upgrading")
+    path = f"{installed.program('tms').parent}:{os.environ['PATH']}"
+    return run(["bash", "-ec", commands], folder, PATH=path, DATA_DIR=str(data)).stdout
+
+
+def version(web: Launched) -> str:
+    """The version of the API process that answers."""
+    text = requests.get(f"{web.base}/metrics", timeout=PATIENCE).text
+    (found,) = re.findall(r'^tms_build_info{.*version="([^"]+)".*} 1', text, re.MULTILINE)
+    return str(found)
+
+
+def received(web: Launched) -> Counter[str]:
+    """How many mails each address got."""
+    mails = (email.message_from_bytes(path.read_bytes()) for path in (web.data / "mail").glob("*.eml"))
+    return Counter(mail["To"] for mail in mails)

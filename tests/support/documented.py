@@ -1,0 +1,18 @@
+"""The commands of the documentation, for the tests that run them elsewhere than tests/docs does: in an empty
+environment, in containers, under load. A guard compares the marks of the pages with who asks here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.blocks import blocks
+
+ROOT = Path(__file__).parents[2]
+
+
+def documented(place: str) -> list[str]:
+    """The shell blocks of a section, such as `docs/operations.md#containers`, in their order."""
+    page, _, section = place.partition("#")
+    found = [one.text for one in blocks(ROOT / page) if one.language == "sh" and one.section == section]
+    assert found, f"{place} has no shell block"
+    return found
