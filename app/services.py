@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from redis import Redis
 
+from app.audit.notice import notice_changes
 from app.db.database import Database
 from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.queueing import WakeUps
@@ -31,6 +32,7 @@ class Services:
 
 def make_services(settings: Settings) -> Services:
     """Does not connect yet: connections are opened on first use, also after a fork."""
+    notice_changes()
     redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     return Services(
         settings=settings,

@@ -575,6 +575,9 @@ class Settings:
         "how long an Idempotency-Key is remembered with its response",
         ("IDEMPOTENCY_HOURS", "h"),
     )
+    retain_audit: timedelta | None = _retention(
+        "RETAIN_AUDIT", "400d", "how long entries of the [audit log](audit.md) are kept"
+    )
     test_inbox_messages: int = _setting(
         "TEST_INBOX_MESSAGES",
         10_000,

@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from app.accounts.accounts import account_named
 from app.accounts.late_copies import renumber_late_copies
+from app.audit.record import Act, recorded_as_one
 from app.clock import this_second
+from app.db.database import Transaction
 from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
 from app.errors import ServiceError
 from app.ids import copied_id
@@ -41,7 +43,7 @@ def find_test_account(session: Session, account: Account) -> Account:
     return found
 
 
-def refreshed_test_account(session: Session, account: Account) -> Account:
+def refreshed_test_account(transaction: Transaction, account: Account) -> Account:
     """The test account, created if there is none, with copies of everything as it is now; what has not changed is not
     written.
 
@@ -49,19 +51,20 @@ def refreshed_test_account(session: Session, account: Account) -> Account:
     """
     if account.test_of is not None:
         raise ServiceError("invalid_id", field="account", detail=f"{account.name!r} is a test account itself")
-    test = _test_account_of(session, account) or _create(session, account)
-    renumber_late_copies(session, test.id)
-    changes = [
-        _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
-        _copy_named(session, List, account, test),
-        _copy_named(session, Message, account, test),
-        _copy_fields(session, account, test),
-        _copy_senders(session, account, test),
-        _copy_domains(session, account, test),
-    ]
-    if any(changes):
-        test.last_modified_time = this_second()
-    session.flush()
+    test = _test_account_of(transaction, account) or _create(transaction, account)
+    act = Act("test_account.refreshed", account.id, test.id, test.name)
+    with recorded_as_one(transaction, act):
+        renumber_late_copies(transaction, test.id)
+        changes = [
+            _set(test, {name: getattr(account, name) for name in COPIED_SETTINGS}),
+            _copy_named(transaction, List, account, test),
+            _copy_named(transaction, Message, account, test),
+            _copy_fields(transaction, account, test),
+            _copy_senders(transaction, account, test),
+            _copy_domains(transaction, account, test),
+        ]
+        if any(changes):
+            test.last_modified_time = this_second()
     return test
 
 

@@ -27,6 +27,7 @@ NOUNS = (
     "automations",
     "transports",
     "test-account",
+    "audit",
     "db",
 )
 """Modules with a `group` of commands."""

@@ -9,12 +9,15 @@ from pathlib import Path
 import click
 from flask.cli import with_appcontext
 
+from app.audit.record import Act
 from app.backup.archive import Exists
 from app.backup.take import NothingToBackUp, name_of, prune, take_backup
+from app.cli.acts import record_act
 from app.cli.base import Command, Unavailable, WrongValue, json_option, print_done
 from app.cli.parts import parts_of
 from app.clock import now
 from app.db.copies.snapshot import CopyError
+from app.db.schema import fits
 from app.http.context import services
 
 
@@ -30,6 +33,8 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
     if keep is not None and not target.is_dir():
         raise WrongValue(f"--keep is for a folder, and {target} is none")
     path = target / name_of(now()) if target.is_dir() else target
+    if fits(services().database):  # an older one has no log yet
+        record_act(Act("backup.taken", name=path.name))
     with _errors(path), parts_of() as begin:
         manifest = take_backup(
             services().settings,

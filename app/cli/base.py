@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
+from app.audit.actor import acting, command_actor
 from app.cli.printable import printable
 from app.cli.setup_warnings import setup_warnings
 from app.clock import timestamp
@@ -78,7 +79,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Prints the warnings about the setup, then runs the command. It may wait longer for the database than a
         request, because the operator can interrupt it."""
-        with one_line_errors(), limit_waits(COMMAND):
+        actor = command_actor(ctx.command_path.partition(" ")[2])
+        with one_line_errors(), limit_waits(COMMAND), acting(actor):
             own = ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]
             for line in setup_warnings(own) if self.warns_of_setup else ():
                 echo(line, err=True)

@@ -9,10 +9,12 @@ import click
 from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
+from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option, list_option
 from app.cli.cells import columns_of, flat
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.find_contacts import find_list
+from app.contacts.acts import act_on_list
 from app.contacts.counts import number_of_contacts
 from app.contacts.read import contact_shape
 from app.db.models import Contact
@@ -38,6 +40,7 @@ def export(
         total = number_of_contacts(session, contact_list.id)
         pages = _pages(session, contact_list)
         form = format_to_write(delimiter, encoding)
+        record_act(act_on_list("list.exported", contact_list, contacts=total))
         export_rows(file, form, columns_of(contact_list), pages, total, as_json=as_json)
 
 

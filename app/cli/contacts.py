@@ -8,7 +8,9 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
+from app.audit.record import record
 from app.cli import contact_export, contact_import
+from app.cli.acts import digest_of
 from app.cli.base import (
     Group,
     Row,
@@ -25,6 +27,7 @@ from app.cli.base import (
 )
 from app.cli.cells import column_key, contact_from_cells, flat
 from app.cli.find_contacts import find_contact, find_list, shown, without_links
+from app.contacts.acts import act_on_contact
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
@@ -72,6 +75,12 @@ def _draft(contact_list: ListSpec, values: Sequence[str]) -> dict[str, Any]:
     if errors:
         raise ServiceError.of(errors)
     return draft
+
+
+def _digest(email: str | None, mobile: str | None) -> str | None:
+    """By which the audit log knows the contact: that of its email, else of its mobile."""
+    address = email or mobile
+    return digest_of(address) if address else None
 
 
 def _print(session: Session, contact_list: ListSpec, contact_id: int, as_json: bool) -> None:
@@ -134,7 +143,10 @@ def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bo
     """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
-        (contact_id,) = create_contacts(transaction, contact_list, [_draft(contact_list, values)], allow_system=True)
+        draft = _draft(contact_list, values)
+        (contact_id,) = create_contacts(transaction, contact_list, [draft], allow_system=True)
+        digest = _digest(draft.get("email"), draft.get("mobile"))
+        record(transaction, act_on_contact("contact.created", contact_list, contact_id, address_digest=digest))
         _print(transaction, contact_list, contact_id, as_json)
 
 
@@ -148,9 +160,12 @@ def update(contact: str, values: tuple[str, ...], list_: str, account: str | Non
     """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
-        contact_id = find_contact(transaction, contact_list, contact).id
-        update_contacts(transaction, contact_list, [(contact_id, _draft(contact_list, values))], allow_system=True)
-        _print(transaction, contact_list, contact_id, as_json)
+        found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
+        update_contacts(transaction, contact_list, [(found.id, draft)], allow_system=True)
+        digest = _digest(found.email, found.mobile)
+        act = act_on_contact("contact.updated", contact_list, found.id, address_digest=digest, fields=draft)
+        record(transaction, act)
+        _print(transaction, contact_list, found.id, as_json)
 
 
 @group.command("delete")
@@ -162,7 +177,8 @@ def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None
     """Delete a contact, named by its id, email or mobile."""
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
-        contact_id = find_contact(transaction, contact_list, contact).id
-        delete_contacts(transaction, contact_list, [contact_id], allow_system=True)
-    facts = {"id": contact_id, "list_id": shown_id(contact_list.id), "deleted": True}
-    print_done(f"deleted contact {contact_id}", facts, as_json)
+        found = find_contact(transaction, contact_list, contact)
+        digest = _digest(found.email, found.mobile)
+        delete_contacts(transaction, contact_list, [found.id], allow_system=True, address_digest=digest)
+    facts = {"id": found.id, "list_id": shown_id(contact_list.id), "deleted": True}
+    print_done(f"deleted contact {found.id}", facts, as_json)

@@ -10,6 +10,8 @@ import click
 from alembic.util import CommandError
 
 from app.accounts.late_copies import renumber_all_late_copies
+from app.audit.record import Act
+from app.cli.acts import record_act
 from app.cli.base import (
     Group,
     Row,
@@ -23,6 +25,7 @@ from app.cli.base import (
 )
 from app.db import migrate
 from app.db.phases import Part
+from app.db.schema import fits
 from app.http.context import services
 
 group = Group("db", help="Migrate the database.")
@@ -56,9 +59,11 @@ def _one_line() -> Iterator[None]:
 def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
     """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
+        before = migrate.current(_url())
         left = migrate.upgrade(_url(), revision, part or "all")
     if part == "contract" and migrate.current(_url()) == migrate.newest():
         _correct_what_older_processes_wrote()
+    _record("database.upgraded", before)
     _print_revision(as_json)
     if part and left and not as_json:
         echo(WAITING[part].format(", ".join(left)))
@@ -87,7 +92,9 @@ def plan(as_json: bool) -> None:
 def downgrade(revision: str, as_json: bool) -> None:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
+        before = migrate.current(_url())
         migrate.downgrade(_url(), revision)
+    _record("database.downgraded", before)
     _print_revision(as_json)
 
 
@@ -106,6 +113,13 @@ def generate(message: str) -> None:
         scratch = f"sqlite:///{folder}/scratch.sqlite3"
         migrate.upgrade(scratch)
         migrate.generate(scratch, message)
+
+
+def _record(action: str, before: str | None) -> None:
+    """Records a migration, unless there was none, or the schema has no log."""
+    after = migrate.current(_url())
+    if after != before and fits(services().database):
+        record_act(Act(action, changes=[{"field": "revision", "old": before, "new": after}]))
 
 
 def _revisions() -> Row:

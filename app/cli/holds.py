@@ -10,6 +10,9 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
+from app.audit.record import Act, record
+from app.audit.values import host_of
+from app.cli.acts import record_act
 from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_done, print_rows
 from app.cli.hold_options import goes_on, narrowing_messages, of_events, of_messages, of_runs
 from app.cli.progress import progress
@@ -111,6 +114,14 @@ def _runs(session: Session, *, account: str | None, automation: str | None, **op
     return HeldRuns(account_id=account_id, automation_id=automation_id, **options)
 
 
+def _on_runs(action: str, wanted: HeldRuns, held: int) -> Act:
+    return Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held})
+
+
+def _on_events(action: str, webhook: HeldWebhook) -> Act:
+    return Act(action, webhook.account_id, webhook.id, host_of(webhook.url), counts={"events": webhook.events})
+
+
 @release.command("messages")
 @of_messages
 def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
@@ -119,6 +130,7 @@ def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any
         wanted = _messages(session, **options)
         held = sum(one.messages for one in count_held(session, wanted))
     if goes_on("Send", held, "messages", dry_run=dry_run, yes=yes):
+        record_act(Act("recipient.released", wanted.account_id, counts={"recipients": held}))
         with progress("releasing", held) as advance:
             done = release_messages(services(), wanted, advance)
         services().wake_ups.wake(SENDS)
@@ -144,6 +156,7 @@ def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: boo
         wanted = _messages(session, **options)
         held = sum(one.messages for one in count_held(session, wanted))
     if goes_on(f"Do not send, and end as {outcome},", held, "messages", dry_run=dry_run, yes=yes):
+        record_act(Act("recipient.dropped", wanted.account_id, counts={"recipients": held}))
         with progress("dropping", held) as advance:
             dropped = drop_messages(services(), wanted, outcome, advance)
         print_done(f"ended {dropped} messages as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
@@ -159,6 +172,7 @@ def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) ->
         wanted = _runs(session, **options)
         held = sum(one.runs for one in count_held_runs(session, wanted))
     if goes_on("Go on with", held, "runs", dry_run=dry_run, yes=yes):
+        record_act(_on_runs("automation.released", wanted, held))
         with progress("releasing", held) as advance:
             released = release_runs(services(), wanted, advance)
         services().wake_ups.wake(AUTOMATIONS)
@@ -175,6 +189,7 @@ def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> No
         wanted = _runs(session, **options)
         held = sum(one.runs for one in count_held_runs(session, wanted))
     if goes_on("End", held, "runs", dry_run=dry_run, yes=yes):
+        record_act(_on_runs("automation.dropped", wanted, held))
         with progress("dropping", held) as advance:
             dropped = drop_runs(services(), wanted, advance)
         print_done(f"ended {dropped} runs", {"dropped": dropped}, as_json)
@@ -192,6 +207,7 @@ def release_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: b
         for webhook in webhooks:
             with services().database.write() as transaction:
                 release_webhook(transaction, webhook)
+                record(transaction, _on_events("webhook.released", webhook))
         services().wake_ups.wake(WEBHOOKS)
         print_done(f"released {events} events", {"released": events, "webhooks": len(webhooks)}, as_json)
     else:
@@ -208,6 +224,7 @@ def drop_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool
         for webhook in webhooks:
             with services().database.write() as transaction:
                 drop_events(transaction, webhook)
+                record(transaction, _on_events("webhook.dropped", webhook))
         services().wake_ups.wake(WEBHOOKS)
         print_done(f"dropped {events} events", {"dropped": events, "webhooks": len(webhooks)}, as_json)
     else:

@@ -11,9 +11,11 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from app.audit.record import record
 from app.cli.base import Failure, WrongValue, echo
 from app.cli.import_spool import CheckedRow, CheckedRows
 from app.cli.progress import progress
+from app.contacts.acts import act_on_list
 from app.contacts.imports import (
     Chunk,
     ImportPosition,
@@ -23,7 +25,7 @@ from app.contacts.imports import (
     import_chunk,
     upsert_chunk,
 )
-from app.db.database import Database
+from app.db.database import Database, Transaction
 from app.db.models import Automation
 from app.db.write_turns import WriteTurns
 from app.errors import ServiceError
@@ -46,13 +48,17 @@ class ImportWriting:
 
     def run(self, digest: str, options: str) -> None:
         """Imports the rows."""
-        if not self._is_begun:
-            begin = partial(begin_import, contact_list=self._list, digest=digest, options=options)
-            self.position = self._database.transact(begin)
+        self.position = self._database.transact(partial(self._begin, digest=digest, options=options))
         with self._explained():
             for chunk in self._chunks():
                 self.position = self._write(chunk)
             self._database.transact(partial(end_import, position=self.position))
+
+    def _begin(self, transaction: Transaction, digest: str, options: str) -> ImportPosition:
+        """Records one act, however many chunks follow, and however the import ends."""
+        done = {"rows_done_before": self.position.rows_done} if self._is_begun else {}
+        record(transaction, act_on_list("list.imported", self._list, rows=self._rows.count, **done))
+        return self.position if self._is_begun else begin_import(transaction, self._list, digest, options)
 
     def try_out(self) -> None:
         """Does the same, and rolls each chunk back."""

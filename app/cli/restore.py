@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 from flask.cli import with_appcontext
 
+from app.audit.record import Act
 from app.backup.manifest import NotABackup
 from app.backup.restore import NotRestorable, Restored, restore_backup
 from app.backup.secret_key import OtherSecretKey
+from app.cli.acts import record_act
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
 from app.cli.parts import parts_of
 from app.clock import timestamp
@@ -43,6 +45,7 @@ def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
     """Restore the backup FILE into the empty database of the settings. What it would send is held: see `holds`."""
     with _errors(file), parts_of() as begin:
         restored = restore_backup(services(), file, any_secret_key=other_secret_key, begin=begin)
+        record_act(Act("backup.restored", name=file.name, counts={"rows": restored.manifest.rows}))
     if as_json:
         print_json(_facts(restored))
     else:

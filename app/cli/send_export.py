@@ -11,6 +11,8 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.audit.record import Act
+from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.db.copied_ids import shown
@@ -67,6 +69,7 @@ def export(
         if group is not None:
             wanted.append(Recipient.group_id == find_by_name_or_id(session, Group, account_id, group, "group").id)
         pages = _pages(session, account_id, wanted)
+        record_act(Act("recipient.exported", account_id))
         export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
+from app.audit.record import Act, record
 from app.cli import send_export
 from app.cli.addresses import address_kind
 from app.cli.base import (
@@ -128,6 +129,7 @@ def retry(uuid: str, as_json: bool) -> None:
     parts = services()
     with parts.database.write() as transaction:
         recipient = requeue(transaction, uuid)
+        record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
         row = _row(recipient, current_entry(transaction, recipient))
         transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))
     print_row(row, as_json)

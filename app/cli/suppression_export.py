@@ -12,6 +12,8 @@ from sqlalchemy import func, literal, null, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.audit.record import Act
+from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.db.copied_ids import shown
@@ -39,6 +41,7 @@ def export(
         account_id = find_account(session, account).id
         total = sum(_number(session, MODELS[one], account_id) for one in states)
         pages = chain.from_iterable(_pages(session, one, account_id) for one in states)
+        record_act(Act("suppression.exported", account_id, counts={"suppressions": total}))
         export_rows(file, format_to_write(delimiter, encoding), COLUMNS, pages, total, as_json=as_json)
 
 

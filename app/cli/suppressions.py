@@ -11,7 +11,10 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import email_key
+from app.audit.record import Act, record
+from app.audit.values import Change
 from app.cli import suppression_export
+from app.cli.acts import digest_of
 from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
@@ -42,6 +45,13 @@ list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this l
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
+
+
+def _act(action: str, account_id: int, address: str, state: str, list_id: int | None = None) -> Act:
+    changes: list[Change] = [{"field": "state", "new": state}]
+    if list_id is not None:
+        changes.append({"field": "list_id", "new": shown_id(list_id)})
+    return Act(action, account_id, address_digest=digest_of(address), changes=changes)
 
 
 def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
@@ -127,6 +137,7 @@ def unsubscribe_command(address: str, list_: str | None, account: str | None, as
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
         changed = unsubscribe(transaction, account_id, kind, address, list_id)
+        record(transaction, _act("suppression.added", account_id, address, "unsubscribed", list_id))
     said = f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}"
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
     print_done(said, facts, as_json)
@@ -145,6 +156,7 @@ def resubscribe_command(address: str, list_: str | None, account: str | None, as
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
         changed = resubscribe(transaction, account_id, kind, address, list_id)
+        record(transaction, _act("suppression.removed", account_id, address, "unsubscribed", list_id))
         left = [
             *_unsubscribed(transaction, account_id, None, address),
             *_blocked(transaction, account_id, None, address),
@@ -189,7 +201,9 @@ def block_command(address: str, reason: str, account: str | None, as_json: bool)
     """Block an email address or a mobile number: nothing is sent to it from any list."""
     kind = address_kind(address)
     with services().database.write() as transaction:
-        block(transaction, find_account(transaction, account).id, kind, address, reason)
+        account_id = find_account(transaction, account).id
+        block(transaction, account_id, kind, address, reason)
+        record(transaction, _act("suppression.added", account_id, address, "blocked"))
     print_done(f"{address} is blocked", {"address": address, "blocked": True}, as_json)
 
 
@@ -201,6 +215,9 @@ def unblock_command(address: str, account: str | None, as_json: bool) -> None:
     """Unblock an email address or a mobile number."""
     kind = address_kind(address)
     with services().database.write() as transaction:
-        was_blocked = unblock(transaction, find_account(transaction, account).id, kind, address)
+        account_id = find_account(transaction, account).id
+        was_blocked = unblock(transaction, account_id, kind, address)
+        if was_blocked:
+            record(transaction, _act("suppression.removed", account_id, address, "blocked"))
     said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"
     print_done(said, {"address": address, "blocked": False, "was_blocked": was_blocked}, as_json)

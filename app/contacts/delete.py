@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 from sqlalchemy import delete, select
 
+from app.audit.record import Act, record
 from app.automations.entry import end_runs_of_deleted
 from app.clock import this_second
+from app.contacts.acts import act_on_contact, act_on_list
 from app.contacts.counts import count_in_list, forget_count
 from app.contacts.events import record_contact_events
 from app.contacts.rules import raise_in_order, system_errors
@@ -21,9 +23,15 @@ BATCH_SIZE = 1000
 
 
 def delete_contacts(
-    transaction: Transaction, contact_list: ListSpec, ids: Collection[int] | None, *, allow_system: bool = False
+    transaction: Transaction,
+    contact_list: ListSpec,
+    ids: Collection[int] | None,
+    *,
+    allow_system: bool = False,
+    address_digest: str | None = None,
 ) -> int:
     """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
+    `address_digest` is for the audit log, where the address of a contact is known.
 
     Raises `list_not_mutable` for a system list and `filter_id_required` if no ids were named (None)
     (docs/contacts.md#system-lists).
@@ -36,7 +44,17 @@ def delete_contacts(
         return 0
     deleted = _delete(transaction, contact_list, ids)
     count_in_list(transaction, contact_list, -deleted)
+    if deleted:
+        record(transaction, _deletion(contact_list, ids, deleted, address_digest))
     return deleted
+
+
+def _deletion(contact_list: ListSpec, ids: Collection[int], deleted: int, address_digest: str | None) -> Act:
+    """One entry, however many contacts were named."""
+    if len(ids) == 1:
+        (contact_id,) = ids
+        return act_on_contact("contact.deleted", contact_list, contact_id, address_digest=address_digest)
+    return act_on_list("contact.deleted", contact_list, contacts=deleted)
 
 
 def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> int:
@@ -68,4 +86,5 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     transaction.execute(
         delete(List).where(List.id == contact_list.id), execution_options={"synchronize_session": False}
     )
+    record(transaction, act_on_list("list.deleted", contact_list, contacts=deleted))
     return deleted

@@ -16,8 +16,16 @@ from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
-from app.db.json_insert import ChildRows, CompanionRows, fits_json, insert_json, insert_with_children_statement
+from app.db.json_insert import (
+    ChildRows,
+    CompanionRows,
+    fits_json,
+    insert_json,
+    insert_json_statement,
+    insert_with_children_statement,
+)
 from app.db.models import Base, table_of
+from app.db.pipeline import DriverStatement
 from app.db.prepared import execute_on_driver
 
 NEXT_IDS = text(
@@ -72,6 +80,17 @@ def insert_new_rows(
 ) -> None:
     """Like `insert_rows`, but skips rows that a unique index refuses."""
     _insert(session, table_of(model), shared or {}, rows, ignore=True)
+
+
+def insert_rows_last(
+    transaction: Transaction, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
+) -> list[DriverStatement]:
+    """As `insert_rows`, for an action of `Transaction.at_commit`: returns the statement for the last round trip. SQLite
+    has none to save: there it inserts at once. Not for tables with binary columns."""
+    if is_postgresql(transaction):
+        return [insert_json_statement(table_of(model), shared, rows)]
+    insert_rows(transaction, model, rows, shared)
+    return []
 
 
 def insert_with_children(session: Session, model: type[Base], row: Mapping[str, Any], children: list[ChildRows]) -> int:

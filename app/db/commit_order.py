@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer
+from sqlalchemy import ColumnElement, Integer, text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from app.db.database import Transaction
 from app.db.dialect import is_postgresql
+from app.db.models import Base
 from app.db.prepared import execute_on_driver
 
 EVERYTHING = 2**63 - 1
@@ -71,6 +73,17 @@ def last_event_id(session: Session) -> int:
     """The last id that any transaction has drawn for an event."""
     statement = READ_LAST if is_postgresql(session) else READ_LAST_ON_SQLITE
     last: int = session.connection().exec_driver_sql(statement).scalar_one()
+    return last
+
+
+def settled_to(transaction: Transaction, model: type[Base]) -> int:
+    """The id up to which no row of the table can appear any more. Waits for the transactions that are inserting into
+    the table, and lets none begin to meanwhile, so it is for tables that are written shortly before a commit."""
+    table = model.__tablename__
+    if not is_postgresql(transaction):
+        return EVERYTHING
+    transaction.execute(text(f"LOCK TABLE {table} IN SHARE MODE"))
+    last: int = transaction.execute(text(f"SELECT coalesce(max(id), 0) FROM {table}")).scalar_one()  # noqa: S608 - a name
     return last
 
 

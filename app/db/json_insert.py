@@ -58,6 +58,14 @@ def insert_json(
     execute_on_driver(connection, _insert(shape, ignore), shape.parameters(shared, rows))
 
 
+def insert_json_statement(
+    table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> DriverStatement:
+    """The statement that inserts the rows in their order."""
+    shape = _Shape.of(table, shared, rows)
+    return _insert(shape, False), shape.parameters(shared, rows)
+
+
 def insert_with_children_statement(
     table: Table, row: Mapping[str, Any], children: Sequence[ChildRows]
 ) -> DriverStatement:

@@ -68,6 +68,12 @@ def _state(revision: str | None) -> str:
     return "pending" if revision >= oldest_revision() else "older"
 
 
+def fits(database: Database) -> bool:
+    """Whether the schema fits. Raises `SQLAlchemyError` when it cannot be read."""
+    with database.read() as session:
+        return schema_of(session.connection()).state in FITS
+
+
 def check_schema(database: Database) -> None:
     """Raises `SchemaError` for a schema that does not fit, and `SQLAlchemyError` when it cannot be read."""
     with database.read() as session:

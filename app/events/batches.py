@@ -16,6 +16,8 @@ from functools import partial
 from sqlalchemy import ColumnElement, and_, delete, or_, select
 from sqlalchemy.orm import Session
 
+from app.audit.record import Act, record
+from app.audit.values import host_of
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook
@@ -114,6 +116,7 @@ def delete_gone(services: Services, batch: Batch) -> None:
         if webhook is None:
             return
         transaction.execute(delete(Webhook).where(Webhook.id == webhook.id))
+        record(transaction, Act("webhook.deleted", webhook.account_id, webhook.id, host_of(webhook.url)))
     WEBHOOK_TRIES.labels("gone").inc()
     logger.warning("webhook %s: deleted, its receiver answered 410", batch.webhook_id)
 

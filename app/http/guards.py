@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal, bearer_token, refuse_published
 from app.accounts.key_uses import KeyUses
+from app.audit.actor import Actor, act_as, service_actor
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
@@ -50,6 +51,7 @@ def register(app: Flask, find_of_path: FindOfPath) -> None:
 def _end(_error: BaseException | None) -> None:
     wait_budget.end_request()
     logs.client.set(None)
+    act_as(service_actor)
 
 
 def _guard() -> None:
@@ -57,6 +59,7 @@ def _guard() -> None:
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
     logs.client.set(_logged_client())
+    act_as(_actor)
     wait_budget.begin_request()
     g.span = tracing.begin_request(g.request_id, _span_name(), request.headers.get("Traceparent"))
     fault: ServiceError | None = request.environ.get(FAULT)
@@ -72,6 +75,21 @@ def _guard() -> None:
 def _logged_client() -> dict[str, Any]:
     """What log lines say of the client: nothing about a recipient who follows a link or opens a mail."""
     return {} if first_segment() in OF_RECIPIENTS else {"client_address": str(client_address() or "") or None}
+
+
+def _actor() -> Actor:
+    """The key of the request; the service itself for those without one, such as a click in a mail."""
+    principal: Principal | None = g.get("principal")
+    if principal is None:
+        return service_actor()
+    return Actor(
+        "key",
+        principal.key_name,
+        source=str(client_address() or "") or None,
+        via=_span_name(),
+        request_id=g.request_id,
+        key_id=principal.key_id,
+    )
 
 
 def _span_name() -> str:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.addresses import NormalizedAddress
+from app.secret_keys import SecretKeys
 
 PURPOSE = b"transactional-messaging-service address digests 1"
 """Binds the derived key to this use."""
@@ -25,6 +26,11 @@ def address_digest(secret_key: str, address: NormalizedAddress) -> str:
     return hmac.digest(_key(secret_key), text, "sha256").hex()
 
 
-@lru_cache(maxsize=8)
+def address_digests(secret_keys: SecretKeys, address: NormalizedAddress) -> list[str]:
+    """All hashes by which a record may know the address: it has that of the SECRET_KEY of its time."""
+    return [address_digest(key, address) for key in secret_keys]
+
+
+@lru_cache(maxsize=32)
 def _key(secret_key: str) -> bytes:
     return HKDF(SHA256(), length=32, salt=None, info=PURPOSE).derive(secret_key.encode())

@@ -33,6 +33,7 @@ from app.clock import now
 from app.db.full_looks import FULL_SHARE
 from app.db.in_json import in_json
 from app.db.models import (
+    AuditEntry,
     AutomationRun,
     Base,
     CapturedMessage,
@@ -147,9 +148,9 @@ def simulations_waiting(session: Session) -> bool:
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
     all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
-    reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs
-    past their retention, captured messages beyond their maximum, expired back-offs, and queue entries whose recipient
-    was deleted by hand; rotates the tables of events; updates the planner's statistics."""
+    reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour, ended runs
+    and audit entries past their retention, captured messages beyond their maximum, expired back-offs, and queue entries
+    whose recipient was deleted by hand; rotates the tables of events; updates the planner's statistics."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -172,6 +173,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
     _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
+    _delete_older(services, AuditEntry, AuditEntry.time, settings.retain_audit)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})

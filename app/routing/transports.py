@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, exists, insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.senders import FASTEST, SLOWEST
@@ -135,14 +135,15 @@ def set_allowed(transaction: Transaction, transport: Transport, account_ids: Seq
     transaction.flush()
     changed = False
     for account_id in account_ids:
-        of_account = (TransportAccount.transport_id == transport.id, TransportAccount.account_id == account_id)
-        if bool(transaction.scalar(select(exists().where(*of_account)))) == allowed:
+        present = transaction.get(TransportAccount, (transport.id, account_id))
+        if (present is not None) == allowed:
             continue
-        row = {"transport_id": transport.id, "account_id": account_id}
-        transaction.execute(
-            insert(TransportAccount).values(row) if allowed else delete(TransportAccount).where(*of_account)
-        )
+        if present is None:
+            transaction.add(TransportAccount(transport_id=transport.id, account_id=account_id))
+        else:
+            transaction.delete(present)
         changed = True
+    transaction.flush()
     return changed
 
 

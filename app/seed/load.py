@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
+from app.audit.record import Act, record
 from app.seed.accounts import apply_account, apply_keys, apply_senders
 from app.seed.automations import apply_automations
 from app.seed.contacts import apply_contacts
@@ -42,12 +43,26 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
                 context = apply_account(services, transaction, account, f"accounts[{index}]")
                 report.accounts.append(context.report)
                 _apply_parts(context, account, urls)
+                _record(context)
             apply_routing(
                 services, transaction, file.get("transports", []), file.get("routes", []), report.installation
             )
     except IntegrityError:
         raise SeedError("", "another process wrote the same rows at this moment; load the file again") from None
     return report
+
+
+def _record(context: SeedContext) -> None:
+    """One entry with counts, beside those of what people set up."""
+    report, account = context.report, context.account
+    counts = {
+        f"{noun.replace(' ', '_')}_{done}": count
+        for done, counted in (("created", report.created), ("updated", report.updated))
+        for noun, count in counted.items()
+        if count
+    }
+    if counts:
+        record(context.transaction, Act("account.seeded", account.id, account.id, account.name, counts=counts))
 
 
 def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -> None:

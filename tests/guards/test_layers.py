@@ -41,18 +41,19 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "transports": ("content", "network"),
     "query": ("db",),
     "infrastructure": ("db", "network", "transports"),
-    "services": ("db", "infrastructure"),
+    "audit": ("db", "query"),
+    "services": ("audit", "db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("db", "infrastructure", "network", "query", "transports"),
+    "accounts": ("audit", "db", "infrastructure", "network", "query", "transports"),
     "routing": ("accounts", "db", "infrastructure", "transports"),
     "lists": ("accounts", "db", "query"),
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "inbox": ("db", "query"),
     "automations": ("content", "db"),
-    "events": ("db", "infrastructure", "network", "services"),
+    "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
-    "contacts": ("accounts", "automations", "db", "events", "lists", "query"),
+    "contacts": ("accounts", "audit", "automations", "db", "events", "lists", "query"),
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
@@ -74,14 +75,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "backup": ("db", "events", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
-    "http": ("accounts", "db", "infrastructure", "query", "services"),
+    "http": ("accounts", "audit", "db", "infrastructure", "query", "services"),
     "seed": (
-        *("accounts", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages", "routing"),
-        *("runs", "services"),
+        *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),
+        *("routing", "runs", "services"),
     ),
     "cli": (
         *(
             "accounts",
+            "audit",
             "automations",
             "backup",
             "contacts",

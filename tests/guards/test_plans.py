@@ -353,6 +353,8 @@ COMMANDS = (
     "suppressions resubscribe p20@example.com --list 1",
     *("webhooks test 1", "webhooks deliveries 1", "webhooks replay 1 --since 2100-01-31T10:00:00Z"),
     *("webhooks list", "webhooks show 1", "domains list", "keys list", "senders list"),
+    *("audit list", "audit list object=list object_id=7", "audit list --address p20@example.com"),
+    *("audit list time:in=2026-01-01..2026-01-02", "audit list --after 99990", "audit show 7"),
 )
 """Commands of an operator, without those that read more by design (docs/cli.md#commands-that-read-much)."""
 COUNTED = {"events"}
@@ -362,7 +364,7 @@ FEW_ON_SQLITE = {"lists", "messages"}
 READ_WHOLE = {"operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED | {"send_queue"}}
 """What parts of the tour read completely: the figures of an installation count the work that is left, apart from
 requests (docs/monitoring/metrics.md#figures-of-the-installation)."""
-OF_NO_ACCOUNT = ("status", "accounts list", "lists indexes", "sends show", "sends retry")
+OF_NO_ACCOUNT = ("status", "accounts list", "audit show", "lists indexes", "sends show", "sends retry")
 
 
 def operate(full: Full) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from app.accounts.domains import add_domain, find_domain
 from app.clock import now
 from app.db.counters import GROUP_COUNTS, HOURLY_COUNTS, count, hour_of
 from app.db.models import (
+    AuditEntry,
     Base,
     ContactImport,
     DkimKey,
@@ -65,6 +67,13 @@ def add_import(parts: Alone, moment: datetime) -> int:
     )
 
 
+def add_entry(parts: Alone, moment: datetime) -> int:
+    actor = {"actor_kind": "command", "actor": "root"}
+    return parts.tenant.add(
+        AuditEntry, time=moment, action="list.updated", object="list", changes=[], counts={}, **actor
+    )
+
+
 def kept(parts: Alone, model: type[Base]) -> list[int]:
     with parts.services.database.read() as session:
         return list(session.scalars(select(model.__table__.c.id).order_by(model.__table__.c.id)))
@@ -75,6 +84,15 @@ def test_idempotency_records_are_deleted_after_a_day(parts: Alone) -> None:
     young = add_record(parts, now() - timedelta(hours=23, minutes=59))
     sweeps.clean(parts.services)
     assert kept(parts, IdempotencyRecord) == [young]
+
+
+def test_audit_entries_are_deleted_after_a_retention_of_their_own(parts: Alone) -> None:
+    for_ever = replace(parts.services, settings=replace(parts.services.settings, retain_audit=None))
+    old, young = (add_entry(parts, now() - timedelta(days=400, seconds=seconds)) for seconds in (1, -60))
+    sweeps.clean(for_ever)
+    assert kept(parts, AuditEntry) == [old, young]
+    sweeps.clean(parts.services)
+    assert kept(parts, AuditEntry) == [young]
 
 
 def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_retention(parts: Alone) -> None:

@@ -56,10 +56,12 @@ RUNS = {
     "end_time": "CASE WHEN n % 1000 > 1 THEN {moment} END",
     "due_time": "'2100-01-01 00:00:00.000000'",
 }
+AUDIT = {"account_id": "1 + n % 100", "object_id": "n", "address_digest": "CASE n % 100 WHEN 0 THEN 'd' || n END"}
 CAPTURED = {"simulates": "'open'", "simulate_time": "CASE n % 1000 WHEN 0 THEN {moment} END"}
 EXPRESSIONS = {
     **{"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS},
     "captured_messages": CAPTURED,
+    "audit_entries": AUDIT,
 }
 OF_THE_ACCOUNT = {
     *("contacts", "recipients", "sends", "recipient_steps"),
@@ -101,10 +103,10 @@ def _expression(column: Column[Any], table: str, dialect: str) -> str | None:
     """The SQL of the value; None where the column stays null."""
     if column.name == "id":
         return "n"
-    if column.name == "account_id":
-        return "1" if table in OF_THE_ACCOUNT else "2"
     if column.name in EXPRESSIONS.get(table, {}):
         return EXPRESSIONS[table][column.name].replace("{moment}", MOMENTS[dialect])
+    if column.name == "account_id":
+        return "1" if table in OF_THE_ACCOUNT else "2"
     if (table, column.name) == ("contacts", "values"):
         return JSON_OBJECTS[dialect].format(VALUES)
     if column.nullable and (table, column.name) != ("recipients", "sent_time"):

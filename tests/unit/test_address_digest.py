@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.addresses import normalize_address
-from app.infrastructure.address_digest import address_digest
+from app.infrastructure.address_digest import address_digest, address_digests
 
 KEY = "a secret key of at least 32 characters"
 ANN = normalize_address("email", "ann@example.com")
@@ -26,3 +26,8 @@ def test_another_address_kind_or_secret_key_gives_another_digest() -> None:
         address_digest(KEY + "x", ANN),
     }
     assert len(digests) == 5
+
+
+def test_an_address_is_recognised_under_a_former_secret_key() -> None:
+    before = address_digest(KEY, ANN)
+    assert address_digests((KEY + "x", KEY), ANN) == [address_digest(KEY + "x", ANN), before]

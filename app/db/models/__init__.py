@@ -1,6 +1,7 @@
 """The tables, one module per noun."""
 
 from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
+from app.db.models.audit import AuditEntry
 from app.db.models.automations import (
     Automation,
     AutomationPassedStep,
@@ -31,6 +32,7 @@ __all__ = [
     "Account",
     "ApiKey",
     "Attachment",
+    "AuditEntry",
     "Automation",
     "AutomationPassedStep",
     "AutomationRun",

@@ -1,0 +1,30 @@
+"""All actions of the audit log, by the kind of thing that is acted on (docs/audit.md#actions)."""
+
+from __future__ import annotations
+
+ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
+    "account": ("created", "updated", "deleted", "seeded"),
+    "test_account": ("refreshed", "deleted"),
+    "key": ("created", "updated", "rotated", "revoked", "deleted"),
+    "domain": ("created", "updated", "verified", "deleted"),
+    "sender": ("created", "updated", "deleted"),
+    "list": ("created", "updated", "deleted", "imported", "exported"),
+    "contact": ("created", "updated", "deleted"),
+    "suppression": ("added", "removed", "exported"),
+    "message": ("created", "updated", "deleted"),
+    "webhook": (
+        *("created", "updated", "deleted", "tested", "replayed"),
+        *("redelivered", "released", "dropped"),
+    ),
+    "automation": ("created", "updated", "paused", "resumed", "deleted", "released", "dropped"),
+    "run": ("cancelled",),
+    "transport": ("created", "updated", "deleted", "tested"),
+    "route": ("created", "updated", "deleted"),
+    "recipient": ("retried", "exported", "released", "dropped"),
+    "history": ("dropped",),
+    "backup": ("taken", "restored"),
+    "database": ("upgraded", "downgraded"),
+}
+"""Kind of thing -> what is done to it, as in `list.updated`."""
+OBJECTS = tuple(ACTIONS_BY_OBJECT)
+ACTIONS = tuple(f"{kind}.{verb}" for kind, verbs in ACTIONS_BY_OBJECT.items() for verb in verbs)

@@ -1,0 +1,228 @@
+"""The tables whose rows people set up, and what an entry says of each of their columns (docs/audit.md#actions).
+
+Each column is `shown` with its values, `named` without them, because they are secret, personal or content, or
+`unrecorded`, because it is the service that writes it or because others say the same. A column in none of the three is
+named; a test finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.audit.values import host_of
+from app.db.models import (
+    Account,
+    ApiKey,
+    Automation,
+    Base,
+    DkimKey,
+    Domain,
+    List,
+    ListField,
+    Message,
+    Route,
+    SmsSender,
+    Transport,
+    TransportAccount,
+    Webhook,
+    WebhookSecret,
+)
+
+OldAndNew = Mapping[str, tuple[Any, Any]]
+"""Column -> its values before and after an update."""
+Verb = Callable[[OldAndNew], str | None]
+TIMES = frozenset({"creation_time", "last_modified_time"})
+OF_THE_ROW = frozenset({"id", "account_id", *TIMES})
+
+
+@dataclass(frozen=True, slots=True)
+class PartOf:
+    """Rows that are parts of another one, such as the fields of a list: their changes are changes of the row of `model`
+    that their `column` names, under the name `parts`."""
+
+    model: type[Base]
+    column: str
+    parts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """How changes of the rows of a table are recorded."""
+
+    kind: str
+    name: Callable[[Any], str | None]
+    shown: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+    unrecorded: frozenset[str] = OF_THE_ROW
+    verb: Verb = lambda _: None
+    """What an update is called where "updated" says too little."""
+    part_of: PartOf | None = None
+
+    def account_of(self, row: Any) -> int | None:
+        """The account of the row; None for what belongs to the installation."""
+        if isinstance(row, Account):
+            return row.id
+        return None if self.kind in ("transport", "route") else row.account_id
+
+
+def columns(*names: str) -> frozenset[str]:
+    """A set of columns."""
+    return frozenset(names)
+
+
+def begins(column: str) -> Callable[[OldAndNew], bool]:
+    """Whether a column got a value that had none."""
+
+    def check(changes: OldAndNew) -> bool:
+        old, new = changes.get(column, (None, None))
+        return old is None and new is not None
+
+    return check
+
+
+def _key_verb(changes: OldAndNew) -> str | None:
+    if begins("revoked_time")(changes):
+        return "revoked"
+    return "rotated" if begins("valid_until")(changes) else None
+
+
+def _domain_verb(changes: OldAndNew) -> str | None:
+    return "verified" if begins("verified_time")(changes) else None
+
+
+def _automation_verb(changes: OldAndNew) -> str | None:
+    _, state = changes.get("state", (None, None))
+    return {"paused": "paused", "active": "resumed", "deleted": "deleted"}.get(str(state))
+
+
+def _name(row: Any) -> str | None:
+    name: str | None = row.name
+    return name
+
+
+def _sender_name(row: SmsSender) -> str | None:
+    """A number is an address, a name is none."""
+    return row.address if row.kind == "alphanumeric" else None
+
+
+AUDITED: dict[type[Base], Audited] = {
+    Account: Audited(
+        "account",
+        _name,
+        shown=columns(
+            *("name", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
+            *("machine_events", "email_priority", "sms_priority", "time_zone", "test_of"),
+            *("retain_content", "retain_recipients"),
+        ),
+        named=columns("owner_email", "default_from_name", "default_from_address"),
+        unrecorded=columns("id", *TIMES),
+    ),
+    ApiKey: Audited(
+        "key",
+        _name,
+        shown=columns("name", "access_level", "expiry_time", "valid_until"),
+        named=columns("token_hash"),
+        unrecorded=columns(
+            *("id", "account_id", "creation_time", "token_hint", "revoked_time", "last_used_time", "former_name"),
+        ),
+        verb=_key_verb,
+    ),
+    Domain: Audited(
+        "domain",
+        _name,
+        shown=columns("name", "trusted", "tracking_host", "return_path_host", "verified_time"),
+        unrecorded=columns(
+            *("id", "account_id", "creation_time", "checked_time", "findings"),
+            *("tracking_host_ready", "return_path_host_ready"),
+        ),
+        verb=_domain_verb,
+    ),
+    DkimKey: Audited(
+        "domain",
+        lambda row: str(row.selector),
+        shown=columns("algorithm", "state"),
+        named=columns("private_key"),
+        unrecorded=columns(
+            *("id", "account_id", "domain_id", "selector", "public_key", "creation_time", "retired_time")
+        ),
+        part_of=PartOf(Domain, "domain_id", "dkim_keys"),
+    ),
+    SmsSender: Audited(
+        "sender",
+        _sender_name,
+        shown=columns("kind", "list_id", "messages_per_second"),
+        named=columns("address"),
+        unrecorded=columns("id", "account_id", "creation_time"),
+    ),
+    List: Audited(
+        "list",
+        _name,
+        shown=columns("name", "system", "allow_duplicates", "stop_words"),
+        unrecorded=OF_THE_ROW | {"has_automations", "copy_of"},
+    ),
+    ListField: Audited(
+        "list",
+        _name,
+        shown=columns("type", "options"),
+        unrecorded=columns("id", "account_id", "list_id", "position", "name", "key"),
+        part_of=PartOf(List, "list_id", "fields"),
+    ),
+    Message: Audited(
+        "message",
+        _name,
+        shown=columns("name", "type"),
+        named=columns(
+            *("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text"),
+        ),
+        unrecorded=OF_THE_ROW | {"copy_of"},
+    ),
+    Webhook: Audited(
+        "webhook",
+        lambda row: host_of(row.url),
+        shown=columns("chosen_events", "chosen_lists"),
+        named=columns("url"),
+        unrecorded=columns(
+            *("id", "account_id", "creation_time", "due_time", "lease_time", "worker", "failures", "batch_id"),
+            *("position", "batch_end", "complete_to", "first_failed_time", "dropped_events", "failing_since"),
+            *("outage_reported_time", "held_to"),
+        ),
+    ),
+    WebhookSecret: Audited(
+        "webhook",
+        lambda row: str(row.key_id),
+        named=columns("secret"),
+        unrecorded=columns("id", "account_id", "webhook_id", "key_id", "creation_time"),
+        part_of=PartOf(Webhook, "webhook_id", "secrets"),
+    ),
+    Transport: Audited(
+        "transport",
+        _name,
+        shown=columns("name", "type", "enabled", "connections", "messages_per_second", "any_account"),
+        named=columns("url"),
+        unrecorded=columns("id", *TIMES),
+    ),
+    TransportAccount: Audited(
+        "transport",
+        lambda row: f"account {row.account_id}",
+        unrecorded=columns("transport_id", "account_id"),
+        part_of=PartOf(Transport, "transport_id", "allowed"),
+    ),
+    Route: Audited(
+        "route",
+        _name,
+        shown=columns(
+            *("name", "type", "position", "account_id", "sender_domain", "priority"),
+            *("country_prefixes", "transports"),
+        ),
+        unrecorded=columns("id", *TIMES),
+    ),
+    Automation: Audited(
+        "automation",
+        _name,
+        shown=columns("name", "kind", "list_id", "action", "state", "version"),
+        unrecorded=OF_THE_ROW | {"paused_time", "release", "shifted_seconds"},
+        verb=_automation_verb,
+    ),
+}

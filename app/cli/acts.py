@@ -1,0 +1,26 @@
+"""Acts of the command line that no change of a row shows (docs/audit.md#actions)."""
+
+from __future__ import annotations
+
+from app.addresses import normalize_address
+from app.audit.record import Act, record
+from app.cli.addresses import address_kind
+from app.http.context import services
+from app.infrastructure.address_digest import address_digest, address_digests
+
+
+def record_act(act: Act) -> None:
+    """Records an act in a transaction of its own. One that takes many transactions or hands out data is recorded before
+    it begins: so it is in the log, however it ends."""
+    with services().database.write() as transaction:
+        record(transaction, act)
+
+
+def digest_of(address: str) -> str:
+    """The keyed hash by which a new entry knows an email address or a mobile number."""
+    return address_digest(services().settings.secret_key, normalize_address(address_kind(address), address))
+
+
+def digests_of(address: str) -> list[str]:
+    """Those by which any entry may know it."""
+    return address_digests(services().settings.secret_keys, normalize_address(address_kind(address), address))

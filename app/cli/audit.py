@@ -1,0 +1,146 @@
+"""`flask audit`: what people and keys have done (docs/audit.md#reading)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import orjson
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from app.accounts.find import all_accounts, find_account
+from app.audit.read import AUDIT_ENTRIES, entries_in_order
+from app.cli.acts import digests_of
+from app.cli.base import (
+    Group,
+    Row,
+    View,
+    WrongValue,
+    accounts_option,
+    echo,
+    json_option,
+    limit_option,
+    print_json,
+    print_row,
+    print_rows,
+)
+from app.cli.find_contacts import without_links
+from app.db.commit_order import settled_to
+from app.db.models import AuditEntry
+from app.errors import ServiceError
+from app.http.context import services
+from app.ids import id_in
+from app.query.conditions import Query
+from app.query.grammar import parse_collection
+from app.query.reader import read_page
+
+group = Group("audit", help="The audit log: what people and keys have done.")
+
+IN_TABLE = ("id", "time", "account", "action", "object_id", "object_name", "actor", "source", "via")
+
+
+def narrowing(command: View) -> View:
+    """The arguments and options that choose entries."""
+    for option in (
+        click.option("--after", type=click.IntRange(0), metavar="ID", help="Only entries with a higher id."),
+        click.option("--address", metavar="ADDRESS", help="Only acts on this email address or mobile number."),
+    ):
+        command = option(command)
+    return click.argument("filters", nargs=-1, metavar="[FILTER...]")(accounts_option(command))
+
+
+def _query(filters: Sequence[str], after: int | None, address: str | None, *others: tuple[str, str]) -> Query:
+    pairs = [*others, *((name, value) for name, _, value in (one.partition("=") for one in filters))]
+    if after is not None:
+        pairs.append(("id:in", f"{after}.."))
+    if address is not None:
+        pairs.append(("address_digest:in", ",".join(digests_of(address))))
+    return parse_collection(pairs, AUDIT_ENTRIES.resource)
+
+
+def _scope(session: Session, account: str | None) -> list[ColumnElement[bool]]:
+    """The entries of the account, which may have been deleted: then its id names it."""
+    if account is None:
+        return []
+    try:
+        account_id = find_account(session, account).id
+    except ServiceError:
+        found = id_in(account)
+        if found is None:
+            raise
+        account_id = found
+    return [AuditEntry.account_id == account_id]
+
+
+@group.command("list")
+@narrowing
+@limit_option
+@json_option
+def list_(
+    *,
+    filters: tuple[str, ...],
+    after: int | None,
+    address: str | None,
+    account: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show entries, the newest first; filters as in action=key.created time:in=2026-01-01.. actor:ne=root."""
+    query = _query(filters, after, address, ("limit", str(limit)))
+    with services().database.read() as session:
+        found = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
+        rows = _with_accounts(session, found)
+    print_rows(rows if as_json else [{name: row.get(name) for name in IN_TABLE} for row in rows], as_json)
+
+
+def _with_accounts(session: Session, items: Sequence[Row]) -> list[Row]:
+    """The entries as they are shown, each with the present name of its account."""
+    names = {one.id: one.name for one in all_accounts(session)}
+    return [{**without_links(item), "account": names.get(item.get("account_id", 0))} for item in items]
+
+
+@group.command("show")
+@click.argument("entry", metavar="ID", type=click.IntRange(1))
+@json_option
+def show(entry: int, as_json: bool) -> None:
+    """Show one entry, with what it changed."""
+    query = parse_collection([("id", str(entry))], AUDIT_ENTRIES.resource)
+    with services().database.read() as session:
+        rows = _with_accounts(session, read_page(session, AUDIT_ENTRIES, query).items)
+    if not rows:
+        raise WrongValue(f"there is no entry {entry}")
+    (row,) = rows
+    if as_json:
+        print_json(row)
+        return
+    print_row({name: value for name, value in row.items() if name not in ("changes", "counts")}, as_json=False)
+    for name, count in row["counts"].items():
+        echo(f"{name}: {count}")
+    for change in row["changes"]:
+        echo(_in_words(change))
+
+
+def _in_words(change: Row) -> str:
+    values = [f"{name} {orjson.dumps(change[name]).decode()}" for name in ("old", "new") if name in change]
+    return f"changed {change['field']}{': ' if values else ''}{', '.join(values)}"
+
+
+@group.command("export")
+@narrowing
+def export(*, filters: tuple[str, ...], after: int | None, address: str | None, account: str | None) -> None:
+    """Write entries to standard output as JSON lines, in the order of their ids: nothing appears before the last one
+    later, so --after goes on with it."""
+    query = _query(filters, after, address)
+    with services().database.write() as transaction:
+        last = settled_to(transaction, AuditEntry)
+    stdout = sys.stdout.buffer
+    with services().database.read() as session:
+        for page in entries_in_order(session, query, AuditEntry.id <= last, *_scope(session, account)):
+            stdout.write(b"".join(_line(item) for item in page))
+    stdout.flush()
+
+
+def _line(item: Row) -> bytes:
+    return orjson.dumps(without_links(item), option=orjson.OPT_APPEND_NEWLINE)

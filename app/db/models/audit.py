@@ -1,0 +1,62 @@
+"""The audit log: what people and keys have done (docs/audit.md)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, BigInt, Identity
+from app.db.types import BigId, Json
+
+
+class AuditEntry(Base):
+    """One act, written in the transaction of its change and never changed: a trigger of the database refuses that.
+
+    It belongs to no account in the database's sense, so that it outlives the account that it is about.
+    """
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (
+        Index("ix_audit_entries_page", "time", "id"),
+        Index("ix_audit_entries_account", "account_id", "time", "id"),
+        Index("ix_audit_entries_object", "object", "object_id", "time", "id"),
+        Index(
+            "ix_audit_entries_address",
+            *("address_digest", "time", "id"),
+            postgresql_where=text("address_digest IS NOT NULL"),
+            sqlite_where=text("address_digest IS NOT NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    time: Mapped[datetime]
+    account_id: Mapped[BigInt | None]
+    """Null: an act on the whole installation."""
+    action: Mapped[str]
+    """One of `app.audit.actions.ACTIONS`."""
+    object: Mapped[str]
+    """The kind of thing that was acted on."""
+    object_id: Mapped[str | None]
+    object_name: Mapped[str | None]
+    """The name that it had before the act."""
+    address_digest: Mapped[str | None]
+    """Of an act on an address: its keyed hash. No entry holds an address."""
+    actor_kind: Mapped[str]
+    """`key`, `command` or `service`."""
+    actor: Mapped[str]
+    """The name of the key, or of the operating system's user."""
+    key_id: Mapped[int | None] = mapped_column(BigId)
+    source: Mapped[str | None]
+    """The client's address, or the host on which the command ran."""
+    via: Mapped[str | None]
+    """The command, or method and route of the request."""
+    request_id: Mapped[str | None]
+    """Of the request; all entries of one command share one, too."""
+    changes: Mapped[list[Any]] = mapped_column(Json)
+    """The attributes that changed, each with `field`, and `old` and `new` where they may be shown."""
+    counts: Mapped[dict[str, Any]] = mapped_column(Json)
+    """How many of what an act on many things was about."""

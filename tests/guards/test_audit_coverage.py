@@ -1,0 +1,236 @@
+"""Nothing that people do is missing in the audit log by oversight: every table and column, every command and every
+route is either audited or listed here with the reason why not (docs/audit.md#actions)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import pytest
+from flask import Flask
+
+from app import create_app
+from app.audit.actions import ACTIONS, ACTIONS_BY_OBJECT
+from app.audit.audited import AUDITED
+from app.cli import COMMANDS, LazyCommands
+from app.db.models import Base
+from app.http.context import EXTENSION
+from tests.conftest import test_settings
+from tests.support.sources import sources
+
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8")
+
+NOT_AUDITED_TABLES = {
+    **dict.fromkeys(("automation_versions", "automation_steps"), "follow from the version of their automation"),
+    **dict.fromkeys(("automation_runs", "automation_passed_steps", "trigger_firings"), "what automations do"),
+    **dict.fromkeys(
+        ("sends", "recipients", "recipient_steps", "send_queue", "send_links", "attachments", "transactional_groups"),
+        "traffic",
+    ),
+    **dict.fromkeys(("contacts", "unsubscribers", "blocked_addresses", "soft_bounces"), "recorded by their acts"),
+    **dict.fromkeys(("events", "event_rotation", "webhook_attempts", "idempotency_records"), "follow from traffic"),
+    **dict.fromkeys(
+        ("inbound_records", "reply_parts", "hook_tokens", "domain_reports", "domain_backoffs", "captured_messages"),
+        "what others send",
+    ),
+    **dict.fromkeys(
+        ("group_counts", "hourly_counts", "contact_counts", "automation_step_counts"), "count what is elsewhere"
+    ),
+    **dict.fromkeys(
+        ("contact_imports", "processes", "schema_state", "routing_version", "purge_positions", "delayed_purges"),
+        "the service's own",
+    ),
+    "audit_entries": "the log itself",
+}
+
+CORE_WRITES = {
+    ("app.accounts.key_uses", "ApiKey"): "when a key was used",
+    ("app.contacts.delete", "List"): "records list.deleted itself",
+    ("app.events.batches", "Webhook"): "records webhook.deleted itself",
+    ("app.events.holds", "Webhook"): "the commands record webhook.released and webhook.dropped",
+    ("app.events.lease_recovery", "Webhook"): "leases",
+    ("app.events.rotation", "Webhook"): "positions",
+    ("app.events.webhook_lease", "Webhook"): "leases and positions",
+    ("app.maintenance.test_accounts", "Account"): "the command records test_account.deleted",
+    ("app.maintenance.test_accounts", "ApiKey"): "the command records test_account.deleted",
+    ("app.maintenance.test_accounts", "Webhook"): "the command records test_account.deleted",
+    ("app.runs.define", "List"): "whether automations listen to a list",
+    ("app.runs.delete", "Automation"): "how far the ending of runs has come",
+    ("app.runs.delete", "List"): "whether automations listen to a list",
+}
+"""Module and audited table -> what it writes past the ORM, where changes are not noticed."""
+WRITING = {"insert", "update", "delete", "upsert", "insert_or_ignore", "insert_rows", "Part"}
+
+AUDITED_COMMANDS = {
+    "accounts": ("create", "update", "delete"),
+    "keys": ("create", "rotate", "revoke"),
+    "domains": ("add", "verify", "update", "rotate", "import-key", "remove-key", "delete"),
+    "senders": ("create", "update", "delete"),
+    "lists": ("create", "update", "delete", "add-field"),
+    "contacts": ("create", "update", "delete", "import", "export"),
+    "messages": ("create", "update", "delete"),
+    "webhooks": ("create", "update", "rotate", "remove-secret", "delete", "test", "redeliver", "replay"),
+    "suppressions": ("unsubscribe", "resubscribe", "block", "unblock", "export"),
+    "sends": ("retry", "export"),
+    "history": ("drop-month",),
+    "holds": (
+        *("release messages", "release runs", "release events"),
+        *("drop messages", "drop runs", "drop events"),
+    ),
+    "automations": ("create", "update", "rename", "delete", "pause", "resume", "run cancel"),
+    "transports": (
+        *("create", "update", "delete", "test"),
+        *("routes create", "routes update", "routes delete"),
+    ),
+    "test-account": ("refresh", "delete"),
+    "db": ("upgrade", "downgrade"),
+    "": ("init", "seed", "backup", "restore"),
+}
+READING = ("list", "show", "stats", "status", "top", "plan", "current")
+"""Commands of these names change nothing."""
+NOT_AUDITED_COMMANDS = {
+    **dict.fromkeys(
+        ("lists index-field", "lists indexes", "lists drop-index"), "an index changes how soon answers come, not which"
+    ),
+    "lists recount": "repairs counts, and changes no contact",
+    **dict.fromkeys(("webhooks deliveries", "webhooks delivery"), "show"),
+    "domains reports": "shows",
+    "sends explain": "shows",
+    "inbox wait": "shows",
+    **dict.fromkeys(("automations firings", "automations runs", "automations simulate"), "show"),
+    **dict.fromkeys(
+        ("inbound sms", "inbound email", "inbound receipt"), "traffic, from a pipe of a mail server or a gateway"
+    ),
+    "inbound kannel-url": "shows",
+    "audit export": "reads the log",
+    "db generate": "writes a file for developers",
+    "reload": "runs other code; the log of the processes says so",
+}
+
+AUDITED_ROUTES = {
+    "DELETE /v1/lists/<list_id>/contacts",
+    "DELETE /v1/lists/<list_id>/contacts/<contact_id>",
+    "POST /v1/automations/<automation_id>/pause",
+    "POST /v1/automations/<automation_id>/resume",
+}
+NOT_AUDITED_ROUTES = {
+    "POST /v1/transactional-sends": "traffic",
+    "POST /v1/lists/<list_id>/contacts": "traffic: an application keeps its contacts, and each has its events",
+    "PATCH /v1/lists/<list_id>/contacts": "the same",
+    "PATCH /v1/lists/<list_id>/contacts/<contact_id>": "the same",
+    "POST /v1/automations/validate": "stores nothing",
+    "POST /u/<token>": "what a recipient does, which is in the timeline",
+    "POST /inbound/<name>": "what a relay reports",
+    "POST /inbound/<name>/<secret>": "what a relay reports",
+}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Flask]:
+    made = create_app(test_settings(tmp_path_factory.mktemp("data"), REDIS_URL=redis_url))
+    yield made
+    made.extensions[EXTENSION].redis.close()
+
+
+def test_every_table_is_audited_or_says_why_not() -> None:
+    audited = {model.__tablename__ for model in AUDITED}
+    assert audited.isdisjoint(NOT_AUDITED_TABLES)
+    assert audited | NOT_AUDITED_TABLES.keys() == set(Base.metadata.tables)
+
+
+@pytest.mark.parametrize("model", AUDITED, ids=lambda model: model.__tablename__)
+def test_every_column_is_shown_named_or_unrecorded(model: type[Base]) -> None:
+    """Otherwise: say in `app.audit.audited` what an entry may say of a new column."""
+    one = AUDITED[model]
+    said = [*one.shown, *one.named, *one.unrecorded]
+    assert sorted(said) == sorted(column.name for column in model.__table__.columns)
+
+
+def test_what_is_written_past_the_orm_is_known() -> None:
+    models = {model.__name__ for model in AUDITED}
+    found = {
+        (one.name, model)
+        for one in sources()
+        if not one.name.startswith("app.db.")
+        for model in written_past_orm(one.tree) & models
+    }
+    assert found == set(CORE_WRITES)
+
+
+def written_past_orm(tree: ast.Module) -> set[str]:
+    """The models that statements of a module write, by themselves or as their tables."""
+    tables = {
+        target.id: model
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and (model := model_of(node.value, {}))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") in WRITING]
+    return {model for call in calls for argument in call.args[:2] if (model := model_of(argument, tables))}
+
+
+def model_of(node: ast.expr, tables: Mapping[str, str]) -> str | None:
+    """The model that an expression names: `Model`, `table_of(Model)`, or a variable with its table."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "table_of":
+        node = node.args[0]
+    return tables.get(node.id, node.id) if isinstance(node, ast.Name) else None
+
+
+def commands(group: click.Group, prefix: str = "") -> Iterator[str]:
+    """All commands below a group, as they are typed."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_command_is_audited_or_says_why_not() -> None:
+    audited = {f"{noun} {name}".strip() for noun, names in AUDITED_COMMANDS.items() for name in names}
+    others = {one for one in commands(LazyCommands()) if one.rpartition(" ")[2] not in READING or one in audited}
+    assert audited.isdisjoint(NOT_AUDITED_COMMANDS)
+    assert others == audited | NOT_AUDITED_COMMANDS.keys()
+    assert set(COMMANDS) <= others | set(READING)
+
+
+def test_every_route_that_writes_is_audited_or_says_why_not(app: Flask) -> None:
+    writing = {
+        f"{method} {rule.rule}"
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}
+    }
+    assert AUDITED_ROUTES.isdisjoint(NOT_AUDITED_ROUTES)
+    assert writing == AUDITED_ROUTES | NOT_AUDITED_ROUTES.keys()
+
+
+def test_the_page_names_all_actions_and_no_others() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \|", PAGE, re.MULTILINE)
+    documented = {kind: tuple(re.findall(r"`(\w+)`", verbs)) for kind, verbs in rows if kind in ACTIONS_BY_OBJECT}
+    assert documented == ACTIONS_BY_OBJECT
+
+
+def test_every_action_can_happen() -> None:
+    """Each is written out where it is recorded, or is what the ORM's changes of an audited table are called."""
+    texts = {node.value for one in sources() for node in ast.walk(one.tree) if isinstance(node, ast.Constant)}
+    kinds = {one.kind for one in AUDITED.values()}
+    noticed = {f"{kind}.{verb}" for kind in kinds for verb in ("created", "updated", "deleted")}
+    verbs = {"key.rotated", "key.revoked", "domain.verified", "automation.paused", "automation.resumed"}
+    assert [action for action in ACTIONS if action not in texts | noticed | verbs] == []
+
+
+def test_only_the_retention_deletes_entries_and_nothing_updates_them() -> None:
+    naming = [one.name for one in sources() if re.search(r"\bAuditEntry\b|audit_entries", one.path.read_text("utf-8"))]
+    assert [name for name in naming if not name.startswith("app.db.migrations")] == [
+        "app.audit.read",
+        "app.audit.record",
+        "app.cli.audit",
+        "app.db.models",
+        "app.db.models.audit",
+        "app.maintenance.sweeps",
+    ]
