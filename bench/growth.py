@@ -27,6 +27,7 @@ from bench.large import accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
 from bench.processes import Failed
 from bench.stack import Server, Stack, api, stack
+from bench.watching import DUE, compare, watched
 
 FEW = 10_000
 MOST_SLOWER = 1.3
@@ -124,6 +125,8 @@ def table(small: Installation, large: Installation, lines: Sequence[Line], round
 def main(arguments: list[str]) -> int:
     """1 if a bounded line takes more than 1.3 times as long with many rows."""
     given = parse(arguments)
+    if given.watching:
+        return _watch(given)
     of_contacts, of_recipients = () if given.recipients else LINES, () if given.sqlite else (*SENT, *RECIPIENTS)
     lines = [line for line in (*of_contacts, *of_recipients) if given.only in line.name]
     with contextlib.ExitStack() as kept:
@@ -136,13 +139,26 @@ def main(arguments: list[str]) -> int:
     return bool(slow)
 
 
+def _watch(given: argparse.Namespace) -> int:
+    with contextlib.ExitStack() as kept:
+        small, large = (
+            kept.enter_context(watched(count, due, postgresql=not given.sqlite))
+            for count, due in ((FEW, DUE), (given.rows, given.rows if given.due else DUE))
+        )
+        slow = compare(small, large, given.rounds, (FEW, given.rows), MOST_SLOWER)
+    print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "watching costs the same")
+    return bool(slow)
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make growth")
     parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
     parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--recipients", action="store_true", help="only the collections of recipients, no contacts")
-    parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only")
+    parser.add_argument("--watching", action="store_true", help="a scrape of the metrics, and `tms status`, instead")
+    parser.add_argument("--due", action="store_true", help="with --watching: all recipients of the large one are due")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only, or --watching")
     given = parser.parse_args(arguments)
     if given.sqlite and given.recipients:
         parser.error("the lines of recipients are measured on PostgreSQL")

@@ -19,6 +19,7 @@ from flask import Flask
 from sqlalchemy import delete, select, update
 
 from app import create_app
+from app.clock import now
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
 from app.events.dispatch import dispatch_due
@@ -29,6 +30,7 @@ from app.inbound.simulated import simulate_due
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
+from app.maintenance.put_off import read_put_off
 from app.retention.periods import Period, Stage
 from app.retention.purge import purge
 from app.runs.delete import delete_automation
@@ -455,6 +457,7 @@ def watch(full: Full) -> None:
     """Reads what a scrape shows of the installation, and writes a heartbeat."""
     with full.services.database.read() as session:
         read_figures(session, full.services.settings.uncertain_wait)
+        read_put_off(session, now())
     Heartbeat(full.services.database, ["sends"]).write()
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import delete, insert, select, update
 
 from app.accounts.testing import refreshed_test_account
 from app.clock import now, timestamp
-from app.db.models import Account, Event, QueueEntry, RunningProcess, Webhook
+from app.db.models import Account, AutomationRun, AutomationVersion, Event, QueueEntry, RunningProcess, Webhook
 from app.infrastructure import heartbeat
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import figures_reader
@@ -24,6 +24,7 @@ from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
+from tests.support.automations import add_automation
 from tests.support.plans import StatementRecorder
 from tests.support.scraped import Scraped, samples, scrape, value
 from tests.support.sends import SendsApi
@@ -84,6 +85,9 @@ def test_the_queue_is_counted_by_account_class_type_and_state(one: Alone) -> Non
     assert oldest["live", "sms", "due"] >= 3600
     assert 60 <= oldest["live", "email", "due"] < oldest["live", "sms", "due"]
     assert oldest["live", "email", "uncertain"] >= one.services.settings.uncertain_wait - 60
+    assert 60 <= oldest["live", "email", "in_flight"] < 3600
+    assert 60 <= oldest["live", "email", "abandoned"] < 3600
+    assert oldest["test", "email", "due"] >= 3600
     assert ("live", "email", "deferred") not in oldest
 
 
@@ -116,7 +120,27 @@ def test_webhooks_are_shown_one_by_one_up_to_a_number(one: Alone) -> None:
     assert {dict(key[1])["webhook"]: number for key, number in shown.items()} == {
         str(ids[number]): number for number in range(12 - WORST, 12)
     }
-    assert len(samples(found, "tms_webhook_oldest_seconds")) == WORST
+    oldest = samples(found, "tms_webhook_oldest_seconds")
+    hours = {dict(key[1])["webhook"]: int(age // 3600) for key, age in oldest.items()}
+    assert hours == {str(ids[number]): number for number in range(12 - WORST, 12)}
+
+
+def test_runs_of_automations_are_counted_by_state(one: Alone) -> None:
+    moment = now()
+    due_times = {"waiting": moment + HOUR, "due": moment, "late": moment - 2 * MINUTE, "held": moment}
+    list_id = one.tenant.add_list("Runs")
+    steps = {"kind": "advanced", "trigger": "REST API Contact Created", "steps": [{"name": "a day", "wait": "1 day"}]}
+    automation_id = add_automation(one.services, one.tenant.id, list_id, {"name": "Runs", **steps})
+    with one.services.database.read() as session:
+        of_automation = AutomationVersion.automation_id == automation_id
+        version_id = session.scalars(select(AutomationVersion.id).where(of_automation)).one()
+    shared = {"automation_id": automation_id, "version_id": version_id, "list_id": list_id, "entry_key": 0}
+    for contact_id, (state, due_time) in enumerate(due_times.items(), 1):
+        own = {"contact_id": contact_id, "state": "held" if state == "held" else "waiting", "due_time": due_time}
+        one.tenant.add(AutomationRun, **shared, **own, step="a day", trigger_time=moment)
+    found = scrape(one.tenant.app)
+    shown = {state: value(found, "tms_automation_runs", state=state) for state in due_times}
+    assert shown == {"waiting": 1, "due": 2, "late": 1, "held": 1}
 
 
 def process(one: Alone, name: str, roles: str, age: timedelta) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -22,6 +23,9 @@ LIMITS = {
     "TmsMessagesWait": (" > 60", " > 2"),
     "TmsWebhooksBehind": (" > 900", " > 2"),
     "TmsSchedulerDoesNotLook": (" > 120", " > 10"),
+    "TmsCleaningLate": (" > 10800", " > 15"),
+    "TmsHandoverSlow": (" > 60", " > 2"),
+    "TmsMessagesUncertain": (" > 3600", " > 2"),
 }
 """Alert -> a limit in seconds, and a shorter one in its place."""
 
@@ -50,6 +54,13 @@ class Prometheus:
         """The names of the alerts that fire."""
         alerts = requests.get(f"{self.base}/api/v1/alerts", timeout=PATIENCE).json()["data"]["alerts"]
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+    def values(self, expression: str) -> list[float]:
+        """What a query finds now, without what is no number."""
+        answer = requests.get(f"{self.base}/api/v1/query", {"query": expression}, timeout=PATIENCE).json()
+        assert answer["status"] == "success", answer
+        found = [float(one["value"][1]) for one in answer["data"]["result"]]
+        return [value for value in found if not math.isnan(value)]
 
     def await_firing(self, *names: str) -> None:
         """Waits until all of them fire."""

@@ -1,151 +1,27 @@
 """Alerts fire when their condition is caused in a running service, and end when it is repaired: each test causes some
-(docs/monitoring/alerts.md).
-
-The conditions that need what a test cannot cause in seconds (slow hand-overs, no free connection, a cleaning that is
-hours late, a mail that is uncertain for an hour) are proven by their samples in test_rules.py.
+(docs/monitoring/alerts.md). Only the times are shorter (tests/monitoring/prometheus.py).
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import threading
-import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import requests
-import yaml
 from sqlalchemy import create_engine, text
 
-from tests.monitoring.prometheus import Prometheus, prometheus
-from tests.support.launched import ROOT, SEED, Launched
-from tests.support.own_postgres import OwnPostgres, own_postgres
-from tests.support.redis_process import RedisProcess, running_redis
-from tests.support.servers import free_port, short_folder, wait_until
-from tests.support.webhook_receiver import Receiver, Reply
-from tests.unit.transports.mailserver import DROP, MailServer
+from tests.monitoring.test_rules import ALERTS
+from tests.monitoring.world import World
+from tests.support.servers import wait_until
+from tests.unit.transports.mailserver import DROP
 
 pytestmark = pytest.mark.skipif("MONITORING" not in os.environ, reason="`make monitoring` runs it, with Prometheus")
 
-SENDERS, AUTOMATIONS = r"jobs\.worker sends", r"jobs\.worker automations"
+SENDERS, AUTOMATIONS, MAINTENANCE = r"jobs\.worker sends", r"jobs\.worker automations", r"jobs\.worker .*maintenance"
 SCHEDULER, API = r"jobs\.schedule", "gunicorn"
-
-
-SECRETS = [{"id": "k1", "secret": "a-secret-of-the-tests-of-alerts-0123456789"}]
-
-
-def seed_file(folder: Path, receiver: Receiver) -> Path:
-    """An account with an automation that waits, a webhook, one that nobody listens to, and a relay that is away."""
-    (account,) = SEED["accounts"]
-    sender = {"from_name": "Acme", "from_address": "hello@acme.example"}
-    more: dict[str, Any] = {
-        "domains": ["acme.example", "other.example"],
-        "messages": [{"name": "Welcome", "type": "email", "subject": "Hello", "body_text": "Hello", **sender}],
-        "webhooks": [
-            {"url": receiver.url, "secrets": SECRETS, "events": ["recipient.sent"]},
-            {"url": f"http://127.0.0.1:{free_port()}/", "secrets": SECRETS, "events": ["contact.created"]},
-        ],
-        "automations": [
-            {
-                **{"name": "Welcome", "kind": "standard", "list": "Customers", "message": "Welcome", "after": "2 days"},
-                "trigger": "When a Contact is created from the REST API",
-            }
-        ],
-    }
-    away = {"name": "away", "type": "email", "url": f"smtp://127.0.0.1:{free_port()}?tls=none"}
-    route = {"name": "other", "type": "email", "sender_domain": "other.example", "transports": ["away", "default"]}
-    file = folder / "alerts-seed.yaml"
-    file.write_text(
-        yaml.safe_dump({"accounts": [{**account, **more}], "transports": [away], "routes": [route]}), "utf-8"
-    )
-    return file
-
-
-@dataclass
-class World:
-    """A service on PostgreSQL, and what it depends on."""
-
-    service: Launched
-    postgres: OwnPostgres
-    redis: RedisProcess
-    relay: MailServer
-    receiver_opened: threading.Event
-    """The receiver of events answers once this is set."""
-    alerts: Prometheus
-
-    def send(self, count: int = 1, **changes: object) -> requests.Response:
-        """Makes a send to new people."""
-        people = [{"email": f"p{uuid.uuid4().hex}@example.com"} for _ in range(count)]
-        body = {"type": "email", "list_id": 1, "group_name": "Alerts", "subject": "Hello", "body_text": "Hello"}
-        sender = {"from_name": "Acme", "from_address": "hello@acme.example", "recipients": people}
-        return requests.post(
-            f"{self.service.base}/v1/transactional-sends",
-            json={**body, **sender, **changes},
-            headers={"Authorization": f"Bearer {SEED['accounts'][0]['keys'][0]['token']}"},
-            timeout=60,
-        )
-
-    def change(self, statement: str) -> int:
-        """Changes rows behind the back of the service, as the passing of time would; returns how many."""
-        engine = create_engine(self.postgres.url)
-        with engine.begin() as connection:
-            changed: int = connection.execute(text(statement)).rowcount
-        engine.dispose()
-        return changed
-
-    def command(self, *arguments: str) -> None:
-        """Runs a command of the service."""
-        flask = (str(ROOT / ".venv" / "bin" / "flask"), "--app", "wsgi")
-        subprocess.run((*flask, *arguments), cwd=ROOT, env=self.service.environment, check=True, capture_output=True)
-
-    @contextmanager
-    def stopped(self, *commands: str) -> Iterator[None]:
-        """Suspends all processes of these commands inside the block."""
-        pids = [pid for command in commands for pid in self.service.pids(command)]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with ExitStack() as stack:
-        folder = stack.enter_context(short_folder())
-        database = stack.enter_context(own_postgres())
-        redis = stack.enter_context(running_redis())
-        relay = stack.enter_context(MailServer())
-        opened = threading.Event()
-        stack.callback(opened.set)
-        receiver = stack.enter_context(Receiver(Reply(gate=opened)))
-        service = Launched(
-            folder,
-            SEED=str(seed_file(folder, receiver)),
-            DATABASE_URL=database.url,
-            REDIS_URL=redis.url,
-            EMAIL_TRANSPORT_URL=relay.url("?tls=none"),
-            RETRY_DELAY="1",
-            WEBHOOK_SPACING="1",
-            WEBHOOK_ALLOW_PRIVATE="on",
-            RATE_LIMIT="off",
-        )
-        stack.callback(service.clear)
-        service.start()
-        (own := folder / "prometheus").mkdir()
-        alerts = stack.enter_context(prometheus(own, f"127.0.0.1:{service.port}"))
-        one = World(service, database, redis, relay, opened, alerts)
-        wait_until(lambda: one.send().status_code == 202, "a send is accepted")
-        alerts.await_quiet("TmsApiDown", "TmsDatabaseDown", "TmsProcessMissing", "TmsSchedulerDoesNotLook")
-        yield one
 
 
 def test_an_api_that_does_not_answer(world: World) -> None:
@@ -158,9 +34,9 @@ def test_a_database_that_does_not_answer(world: World) -> None:
     with world.postgres.frozen():
         world.alerts.await_firing("TmsDatabaseDown")
         assert world.send().status_code == 503
-        wait_until(lambda: world.send().status_code == 503 and fires(world, "TmsRequestsFail"), "requests fail")
+        wait_until(lambda: world.send().status_code == 503 and world.fires("TmsRequestsFail"), "requests fail")
     world.alerts.await_quiet("TmsDatabaseDown")
-    wait_until(lambda: world.send().ok and not fires(world, "TmsRequestsFail"), "requests do not fail any more")
+    wait_until(lambda: world.send().ok and not world.fires("TmsRequestsFail"), "requests do not fail any more")
 
 
 def test_a_redis_that_does_not_answer(world: World) -> None:
@@ -213,14 +89,14 @@ def test_a_relay_that_closes_each_connection(world: World) -> None:
     world.alerts.await_firing("TmsRelayUnreachable", "TmsDeferralsHigh")
     world.relay.script.clear()
     names = ("TmsRelayUnreachable", "TmsDeferralsHigh")
-    wait_until(lambda: world.send(50).ok and not fires(world, *names), "the relay takes messages")
+    wait_until(lambda: world.send(50).ok and not world.fires(*names), "the relay takes messages")
 
 
 def test_a_relay_that_refuses_everybody(world: World) -> None:
     world.relay.reply("MAIL", *["550 5.7.1 not from here"] * 100_000)
-    wait_until(lambda: world.send(100).ok and fires(world, "TmsBouncesHigh"), "messages bounce")
+    wait_until(lambda: world.send(100).ok and world.fires("TmsBouncesHigh"), "messages bounce")
     world.relay.script.clear()
-    wait_until(lambda: world.send(50).ok and not fires(world, "TmsBouncesHigh"), "messages do not bounce any more")
+    wait_until(lambda: world.send(50).ok and not world.fires("TmsBouncesHigh"), "messages do not bounce any more")
 
 
 def test_messages_that_are_held(world: World) -> None:
@@ -238,7 +114,7 @@ def test_a_relay_of_a_route_that_is_away(world: World) -> None:
     world.command("transports", "update", "away", "--url", world.relay.url("?tls=none"))
 
     def is_used() -> bool:
-        return world.send(from_address="hello@other.example").ok and not fires(world, "TmsTransportSetAside")
+        return world.send(from_address="hello@other.example").ok and not world.fires("TmsTransportSetAside")
 
     wait_until(is_used, "the relay is used")
 
@@ -262,7 +138,9 @@ def test_workers_of_automations_that_hang(world: World) -> None:
 
 def test_a_receiver_that_does_not_answer_and_one_that_is_away(world: World) -> None:
     world.alerts.await_firing("TmsWebhooksBehind")
-    assert world.change("UPDATE webhooks SET failing_since = failing_since - interval '2 days' WHERE failures > 0")
+    # As on the next day, when it is tried again.
+    past = "failing_since = failing_since - interval '2 days', due_time = now()"
+    assert world.change(f"UPDATE webhooks SET {past} WHERE failures > 0")
     world.alerts.await_firing("TmsWebhookFailedForADay")
     world.alerts.await_quiet("TmsWebhookFailedForADay")
     world.receiver_opened.set()
@@ -270,6 +148,67 @@ def test_a_receiver_that_does_not_answer_and_one_that_is_away(world: World) -> N
     world.alerts.await_quiet("TmsWebhooksBehind")
 
 
-def fires(world: World, *names: str) -> bool:
-    """Whether any of them fires."""
-    return bool(set(names) & world.alerts.firing())
+def test_a_cleaning_that_is_late(world: World) -> None:
+    """The worker that cleans hangs."""
+
+    def is_clean() -> bool:
+        world.clean()
+        return not world.fires("TmsCleaningLate")
+
+    wait_until(is_clean, "it is clean")
+    with world.stopped(MAINTENANCE):
+        world.clean()
+        world.alerts.await_firing("TmsCleaningLate")
+    wait_until(is_clean, "it cleans again")
+
+
+def test_requests_that_wait_for_a_lock(world: World) -> None:
+    def is_slow() -> bool:
+        with world.locked("transactional_groups", seconds=2):
+            assert world.send().ok
+        return world.fires("TmsRequestsSlow")
+
+    wait_until(is_slow, "requests are slow")
+    wait_until(lambda: world.send().ok and not world.fires("TmsRequestsSlow"), "they are quick again")
+
+
+def test_requests_that_find_no_free_connection(world: World) -> None:
+    """Each of the two processes has eight threads and three connections, all of which wait for a lock."""
+
+    def is_exhausted() -> bool:
+        with world.locked("transactional_groups", seconds=4), ThreadPoolExecutor(16) as pool:
+            answers = {answer.status_code for answer in pool.map(lambda _: world.send(), range(16))}
+        assert answers <= {202, 503}
+        return world.fires("TmsConnectionsExhausted")
+
+    wait_until(is_exhausted, "connections are exhausted")
+    wait_until(lambda: world.send().ok and not world.fires("TmsConnectionsExhausted"), "there are free ones")
+
+
+def test_messages_that_are_handed_over_late(world: World) -> None:
+    def is_late() -> bool:
+        with world.stopped(SENDERS):
+            assert world.send(20).ok
+            world.alerts.await_firing("TmsMessagesWait")
+        world.alerts.await_quiet("TmsMessagesWait")
+        return world.fires("TmsHandoverSlow")
+
+    wait_until(is_late, "messages are late")
+    assert world.send().ok
+    world.alerts.await_quiet("TmsHandoverSlow")
+
+
+def test_a_relay_that_cuts_the_connection_after_the_end_of_a_message(world: World) -> None:
+    world.relay.reply(".", DROP)
+    assert world.send().ok
+    world.alerts.await_firing("TmsMessagesUncertain")
+    # As after the quarter of an hour, when it is sent again.
+    assert world.change("UPDATE send_queue SET due_time = now() WHERE state = 'uncertain'")
+    world.alerts.await_quiet("TmsMessagesUncertain")
+
+
+def test_every_rule_is_caused_in_this_module() -> None:
+    """And is seen to end."""
+    source = Path(__file__).read_text("utf-8")
+    for name in ALERTS:
+        assert source.count(f'"{name}"') > 1, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -81,3 +82,25 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def whole_table(name: str) -> str:
     """The table itself; of a partition, the one that it is part of."""
     return name.rpartition("_")[0] if PARTITION.fullmatch(name) else name
+
+
+def rows_read(connection: Connection, statement: str, parameters: Any, tables: Collection[str]) -> int:
+    """The work of running the statement: on PostgreSQL the rows of these tables that it reads, those that it then
+    leaves out included; on SQLite the instructions of its program, which has some for each row."""
+    if connection.dialect.name == "sqlite":
+        return _instructions(connection, statement, parameters)
+    explained = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters).scalar_one()
+    scans = [one for one in _nodes(explained[0]["Plan"]) if whole_table(one.get("Relation Name", "")) in tables]
+    of_one_loop = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    return sum(round(scan["Actual Loops"] * sum(scan.get(name, 0) for name in of_one_loop)) for scan in scans)
+
+
+def _instructions(connection: Connection, statement: str, parameters: Any) -> int:
+    driver: Any = connection.connection.driver_connection
+    count = itertools.count()
+    driver.set_progress_handler(lambda: next(count) < 0, 1)
+    try:
+        connection.exec_driver_sql(statement, parameters).all()
+    finally:
+        driver.set_progress_handler(None, 1)
+    return next(count)

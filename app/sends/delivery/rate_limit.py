@@ -12,7 +12,7 @@ import contextlib
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
@@ -24,8 +24,8 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import SmsSender
-from app.infrastructure.metrics import DEFERRALS
 from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery.transmission_counts import count_deferred
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def load_rates(session: Session, recipients: Sequence[PreparedRecipient]) -> dic
 
 
 def rate_limited(
-    redis: Redis, rates: Mapping[Sender, float], recipients: Iterable[PreparedRecipient]
+    redis: Redis, rates: Mapping[Sender, float], recipients: Sequence[PreparedRecipient]
 ) -> dict[int, datetime]:
     """The recipients that must wait, with their new due times by id."""
     by_sender: dict[Sender, list[int]] = defaultdict(list)
@@ -81,7 +81,8 @@ def rate_limited(
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
         due_times |= _due_times(redis, sender, rates[sender], ids)
-    DEFERRALS.labels("sms", "rate_limit").inc(len(due_times))
+    live = [one for one in recipients if one.id in due_times and not one.compiled.send.is_test]
+    count_deferred([one.claimed for one in live], "rate_limit")
     return due_times
 
 

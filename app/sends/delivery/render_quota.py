@@ -66,7 +66,7 @@ def apply_render_quota(
     allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
     due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
     others = [recipient for recipient in recipients if recipient.id not in allowed]
-    count_deferred([recipient.claimed for recipient in others], "render_quota")
+    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], "render_quota")
     return (
         [recipient for recipient in recipients if recipient.id in allowed],
         {recipient.id: due_time for recipient in others},

@@ -1,0 +1,90 @@
+"""A scrape, `flask status` and `flask top` cost the same however long the history is
+(docs/monitoring/metrics.md#what-a-scrape-costs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.clock import now
+from app.db.models import Base, Recipient, RecipientStep
+from app.maintenance.figures import read_figures
+from app.maintenance.put_off import read_put_off
+from app.maintenance.status import status
+from tests.conftest import BACKENDS
+from tests.jobs.running import Alone, alone
+from tests.support.plans import StatementRecorder, rows_read
+from tests.support.tenants import unique
+
+SETTLED = 2000
+FEW = 5
+"""Instructions by which SQLite finds that there is something behind the last row that it wants."""
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def one(request: pytest.FixtureRequest) -> Iterator[Alone]:
+    """An installation with a message that is due, one that was put off, and one whose entry has no type."""
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
+        made.add_recipient()
+        later = made.add_recipient(due_time=now() + timedelta(hours=1))
+        made.tenant.add(RecipientStep, recipient_id=later, time=now(), step="deferred", detail="451 later")
+        with made.services.database.write() as transaction:
+            transaction.execute(text("UPDATE send_queue SET attempts = 1"))
+        made.add_event(now())
+        yield made
+
+
+def statements(one: Alone) -> dict[str, Any]:
+    """All that a scrape and the commands read."""
+    settings = one.services.settings
+    with StatementRecorder(one.services.database.engine) as recorder, one.services.database.read() as session:
+        read_figures(session, settings.uncertain_wait)
+        status(session, settings, now())
+        assert [found.reply for found in read_put_off(session, now())] == ["451 later"]
+    return recorder.statements
+
+
+def work(one: Alone, recorded: dict[str, Any]) -> dict[str, int]:
+    """How much each of the statements reads now. The tables of a test are so small that PostgreSQL has to be kept from
+    reading all of them."""
+    with one.services.database.engine.connect() as connection:
+        if one.services.database.is_postgresql:
+            connection.exec_driver_sql("SET enable_seqscan = off")
+        try:
+            return {
+                statement: rows_read(connection, statement, parameters, Base.metadata.tables)
+                for statement, parameters in recorded.items()
+            }
+        finally:
+            if one.services.database.is_postgresql:
+                connection.exec_driver_sql("RESET enable_seqscan")
+
+
+def add_settled(one: Alone, count: int) -> None:
+    """Adds recipients of the same send that were delivered, with their steps."""
+    with one.services.database.read() as session:
+        send_id = session.execute(text("SELECT max(send_id) FROM recipients")).scalar_one()
+    shared = {"send_id": send_id, "group_id": 1, "type": "email", "values": {}, "open_type": "not_opened"}
+    rows = [{**shared, "uuid": unique("uuid"), "state": "delivered", "creation_time": now()} for _ in range(count)]
+    ids = one.tenant.add_all(Recipient, rows)
+    steps = [{"recipient_id": one_id, "time": now(), "step": "sent", "detail": "250 ok"} for one_id in ids]
+    one.tenant.add_all(RecipientStep, steps)
+
+
+def test_nothing_that_is_settled_is_read(one: Alone) -> None:
+    recorded = statements(one)
+    before = work(one, recorded)
+    assert sum(before.values()) > 10, "it is counted"
+    add_settled(one, SETTLED)
+    after = work(one, recorded)
+    assert [statement for statement, number in after.items() if number > before[statement] + FEW] == []
+
+
+def test_reading_the_settled_would_be_noticed(one: Alone) -> None:
+    add_settled(one, SETTLED)
+    counting = "SELECT count(*) FROM recipients WHERE state <> 'failed'"
+    assert work(one, {counting: ()})[counting] >= SETTLED
