@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.blocks import Block, blocks
+from tests.support.deployment import processes
 from tests.support.sources import ROOT
 
 PAGES = ("README.md", "docs/operations.md")
@@ -65,3 +66,12 @@ def test_what_tests_read_is_there_and_marked() -> None:
 
 def test_no_command_stands_in_a_list() -> None:
     assert {page: LISTED.findall((ROOT / page).read_text("utf-8")) for page in PAGES} == {page: [] for page in PAGES}
+
+
+def test_the_processes_of_the_page_are_those_of_the_procfile() -> None:
+    """In both forms: of a checkout, and of an installed service."""
+    _, _, rest = (ROOT / "docs/operations.md").read_text("utf-8").partition("\n## Processes\n")
+    section = rest.partition("\n#")[0]
+    of_procfile = {line.partition(": exec ")[2] for line in (ROOT / "Procfile").read_text("utf-8").splitlines()}
+    assert set(re.findall(r"^\| [^|`]+?(?:\[.+?\]\(.+?\))? \| `([^`]+)`", section, re.MULTILINE)) == of_procfile
+    assert {tuple(line.split()) for line in re.findall(r"`tms ([a-z ]+)`", " ".join(section.split()))} == processes()
