@@ -1,14 +1,18 @@
 """The file of a backup: a zip archive that is written and read in a stream, so that no table need fit into the memory.
 
-It appears under its name only once it is complete and on the disk.
+It appears under its name only once it is complete and on the disk. Until then it has a hidden name, and a lock that the
+kernel releases when its writer dies.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +24,13 @@ UNFINISHED = ".unfinished"
 LEVEL = 1
 """Of compression: higher ones take several times as long and save little."""
 BLOCK = 256 * 1024
+LEFT_FREE = 256 * 1024 * 1024
+"""Bytes that a backup leaves free where the data of the service may be: a full disk would stop the service."""
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""Errors of file systems without hard links, as shares and sticks may be."""
+DAMAGED_CONTENT = (zipfile.BadZipFile, zlib.error, EOFError)
+DAMAGED = (*DAMAGED_CONTENT, NotImplementedError, RuntimeError, ValueError, OSError)
+"""What the library raises when it reads, or opens, an archive whose bytes are not those that were written."""
 MOST_MANIFEST = 16 * 1024 * 1024
 """Bytes; that of a backup has some kilobytes."""
 
@@ -29,10 +40,11 @@ class Exists(Exception):
 
 
 class ArchiveWriter:
-    """Adds files to the archive, each in one pass."""
+    """Adds files to the archive, each in one pass. `check` is called before each block."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, check: Callable[[], None]) -> None:
         self._archive = archive
+        self._check = check
         self.files: dict[str, StoredFile] = {}
 
     def add(self, name: str, blocks: Iterable[tuple[bytes, int]], *, rows: bool = False) -> None:
@@ -40,6 +52,7 @@ class ArchiveWriter:
         checksum, size, count = hashlib.sha256(), 0, 0
         with self._archive.open(self._described(name), "w", force_zip64=True) as file:
             for block, of_block in blocks:
+                self._check()
                 file.write(block)
                 checksum.update(block)
                 size += len(block)
@@ -58,26 +71,65 @@ class ArchiveWriter:
 
 
 @contextmanager
-def new_archive(path: Path) -> Iterator[ArchiveWriter]:
+def new_archive(path: Path, data_dir: Path) -> Iterator[ArchiveWriter]:
     """A new archive, which nobody but its owner may read. Raises `Exists`, and `OSError`: for a full disk, for
-    example."""
+    example, or for one that has the data folder too and would be full."""
     if path.exists():
         raise Exists(f"{path} exists already")
     draft = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
-    try:
+    if is_abandoned(draft):  # by a process that had the same id, as each container's first one has
+        draft.unlink()
+    with _removed(draft):
         with os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            shares_disk = os.fstat(file.fileno()).st_dev == data_dir.stat().st_dev
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
-                yield ArchiveWriter(archive)
+                yield ArchiveWriter(archive, lambda: _check_space(file.fileno()) if shares_disk else None)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            raise Exists(f"{path} exists already") from None
+        _publish(draft, path)
         _sync_folder(path.parent)
+
+
+def is_abandoned(draft: Path) -> bool:
+    """Whether nobody writes the file any more. Where locks are not known, nobody can tell."""
+    try:
+        with draft.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _removed(draft: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
+
+
+def _check_space(descriptor: int) -> None:
+    """Raises `OSError`."""
+    disk = os.fstatvfs(descriptor)
+    if disk.f_bavail * disk.f_frsize < LEFT_FREE:
+        raise OSError(errno.ENOSPC, f"the disk also has DATA_DIR, and would have less than {LEFT_FREE >> 20} MB free")
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Gives the file its name, unless another one has it. Raises `Exists`, `OSError`."""
+    try:
+        try:
+            os.link(draft, path)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            path.touch(0o600, exist_ok=False)
+            draft.replace(path)
+    except FileExistsError:
+        raise Exists(f"{path} exists already") from None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -100,11 +152,15 @@ class ArchiveReader:
     def open(self, name: str) -> Iterator[BinaryIO]:
         """A file in it. Raises `NotABackup` for one that is missing or damaged."""
         try:
-            with self._archive.open(name) as file:
-                yield cast(BinaryIO, file)
+            opened = self._archive.open(name)
         except KeyError:
             raise NotABackup(f"it has no file {name}") from None
-        except (zipfile.BadZipFile, zipfile.zlib.error, EOFError) as error:  # type: ignore[attr-defined]
+        except DAMAGED as error:
+            raise NotABackup(f"its file {name} is damaged") from error
+        try:
+            with opened as file:
+                yield cast(BinaryIO, file)
+        except DAMAGED_CONTENT as error:
             raise NotABackup(f"its file {name} is damaged") from error
 
     def read(self, name: str) -> bytes:
@@ -129,9 +185,10 @@ class ArchiveReader:
 @contextmanager
 def open_archive(path: Path) -> Iterator[ArchiveReader]:
     """A backup. Raises `NotABackup`, and `OSError`."""
+    path.stat()
     try:
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
+    except DAMAGED:
         raise NotABackup("it is no archive, or was cut short") from None
     with archive:
         yield ArchiveReader(archive)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from app.backup.archive import UNFINISHED, ArchiveWriter, new_archive
+from app.backup.archive import UNFINISHED, ArchiveWriter, is_abandoned, new_archive
 from app.backup.manifest import FALLBACKS, JOURNALS, SECRET_KEY, TABLES, Manifest
 from app.clock import now
 from app.db.copies.snapshot import Snapshot, snapshot
@@ -20,8 +19,6 @@ from app.settings import Settings
 OURS = re.compile(r"tms-\d{8}T\d{6}Z\.zip")
 """Names of backups that are written into a folder."""
 OURS_UNFINISHED = re.compile(rf"\.{OURS.pattern}\.\d+{re.escape(UNFINISHED)}")
-ABANDONED = 7 * 86_400.0
-"""Seconds after which the remains of a backup that was killed are deleted."""
 
 Advance = Callable[[int], None]
 
@@ -51,7 +48,7 @@ def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin:
         for name, lines in _journals(settings).items():
             journals[name] = journals.get(name, b"") + lines
         advance = begin(shown.estimated_rows)
-        with new_archive(path) as archive:
+        with new_archive(path, settings.data_dir) as archive:
             _add_files(archive, shown, journals, keys if with_secret_key else (), advance)
             manifest = Manifest(
                 taken=taken,
@@ -68,16 +65,21 @@ def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin:
     return manifest
 
 
+def delete_remains(folder: Path) -> None:
+    """Deletes what is left in the folder of backups that were killed, before the next one needs the room. Raises
+    `OSError`."""
+    for path in folder.iterdir():
+        if OURS_UNFINISHED.fullmatch(path.name) and is_abandoned(path):
+            path.unlink(missing_ok=True)
+
+
 def prune(folder: Path, keep: int) -> list[Path]:
-    """Deletes all but the latest backups in the folder, and the remains of those that were killed; returns the
-    deleted backups. Files of other names stay."""
+    """Deletes all but the latest backups in the folder; returns the deleted ones. Files of other names stay. Raises
+    `OSError`."""
     backups = sorted(path for path in folder.iterdir() if OURS.fullmatch(path.name))
     oldest = backups[: max(0, len(backups) - keep)]
     for path in oldest:
         path.unlink(missing_ok=True)
-    for path in folder.iterdir():
-        if OURS_UNFINISHED.fullmatch(path.name) and path.stat().st_mtime < time.time() - ABANDONED:
-            path.unlink(missing_ok=True)
     return oldest
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import click
 from flask.cli import with_appcontext
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.audit.record import Act
 from app.backup.archive import Exists
-from app.backup.take import NothingToBackUp, name_of, prune, take_backup
+from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, take_backup
 from app.cli.acts import record_act
-from app.cli.base import Command, Unavailable, WrongValue, json_option, print_done
+from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_done
 from app.cli.parts import parts_of
 from app.clock import now
 from app.db.copies.snapshot import CopyError
+from app.db.outage import is_unavailable, reason
 from app.db.schema import fits
 from app.http.context import services
 
@@ -33,9 +35,10 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
     if keep is not None and not target.is_dir():
         raise WrongValue(f"--keep is for a folder, and {target} is none")
     path = target / name_of(now()) if target.is_dir() else target
-    if fits(services().database):  # an older one has no log yet
-        record_act(Act("backup.taken", name=path.name))
+    _record(path)
     with _errors(path), parts_of() as begin:
+        if target.is_dir():
+            delete_remains(target)
         manifest = take_backup(
             services().settings,
             path,
@@ -46,6 +49,17 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
     facts = {"file": str(path), "bytes": path.stat().st_size, **manifest.facts(), "deleted": list(map(str, deleted))}
     gone = f", and deleted {len(deleted)} older" if deleted else ""
     print_done(f"wrote {path}: {manifest.rows} rows, {facts['bytes']} bytes{gone}", facts, as_json)
+
+
+def _record(path: Path) -> None:
+    """A database that takes no write, because its disk is full or it is a standby, is backed up all the same."""
+    try:
+        if fits(services().database):  # an older one has no log yet
+            record_act(Act("backup.taken", name=path.name))
+    except SQLAlchemyError as error:
+        if not is_unavailable(error):
+            raise
+        echo(f"Warning: the backup is not in the audit log: {reason(error)}", err=True)
 
 
 @contextmanager

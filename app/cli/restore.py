@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 from flask.cli import with_appcontext
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.audit.record import Act
 from app.backup.manifest import NotABackup
-from app.backup.restore import NotRestorable, Restored, restore_backup
+from app.backup.restore import NotFinished, NotRestorable, Restored, restore_backup
 from app.backup.secret_key import OtherSecretKey
 from app.cli.acts import record_act
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
@@ -20,6 +21,7 @@ from app.clock import timestamp
 from app.db.copies.load import NotEmpty
 from app.db.copies.snapshot import CopyError
 from app.db.migrate import MigrationError
+from app.db.outage import reason
 from app.db.url import without_credentials
 from app.distribution import COMMAND_LINE
 from app.http.context import services
@@ -68,7 +70,7 @@ def _print(restored: Restored) -> None:
     if restored.secret_key:
         echo("took SECRET_KEY from the backup; the one that was here is beside it in DATA_DIR")
     if restored.settled:
-        echo(f"wrote {restored.settled} outcomes that a journal in the backup knew")
+        echo(f"wrote {restored.settled} outcomes that journals of the backup or of this machine knew")
     held = restored.messages - restored.settled
     echo(f"held: {held} messages, {restored.runs} runs of automations, {restored.webhooks} webhooks")
     if held or restored.runs or restored.webhooks:
@@ -88,5 +90,17 @@ def _errors(file: Path) -> Iterator[None]:
         raise WrongValue(str(error)) from None
     except (CopyError, MigrationError) as error:
         raise Unavailable(f"nothing was restored: {error}") from None
+    except NotFinished as error:
+        raise Unavailable(_not_finished(str(error))) from None
+    except SQLAlchemyError as error:
+        raise Unavailable(_not_finished(reason(error))) from None
     except OSError as error:
         raise WrongValue(f"{error.filename or file}: {error.strerror or error}") from None
+
+
+def _not_finished(why: str) -> str:
+    left = "indexes on list fields, outcomes that journals know and the entry in the audit log may be missing"
+    return (
+        f"all was restored and is held, but then failed: {why}; {left}: "
+        "go on with it as it is, or empty the database and restore once more"
+    )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, delete, select, update
 from sqlalchemy.orm import Session
@@ -86,28 +86,37 @@ def has_overdue_parts(session: Session) -> bool:
 
 def flush_overdue(services: Services) -> None:
     """Records the replies of which a part has not arrived in time, and deletes parts that were recorded long ago."""
-    while key := _first_overdue(services):
+    flush(services, now() - TIMEOUT)
+    with services.database.write() as transaction:
+        old = and_(ReplyPart.recorded, ReplyPart.time <= now() - TIMEOUT)
+        transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
+
+
+def flush(services: Services, until: datetime | None, then: Callable[[Transaction], object] = lambda _: None) -> None:
+    """Records the replies of which a part has waited since that time or for longer, of None all that wait, each in a
+    transaction in which `then` is called last."""
+    while key := _first_waiting(services, until):
         try:
             with services.database.write() as transaction:
                 lock_subscriptions(transaction, key.account_id)
                 if any(not row.recorded for row in _rows(transaction, key)):
                     _record_reply(transaction, key)
+                then(transaction)
         except ServiceError as error:
             # The number was removed meanwhile. If it were kept, the reply would fail in every sweep, and delay all
             # others.
             logger.warning("a reply that belongs to no account: %s", error.errors[0].developer_message)
             with services.database.write() as transaction:
                 _delete(transaction, key)
-    with services.database.write() as transaction:
-        old = and_(ReplyPart.recorded, ReplyPart.time <= now() - TIMEOUT)
-        transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
 
 
-def _first_overdue(services: Services) -> ReassemblyKey | None:
+def _first_waiting(services: Services, until: datetime | None) -> ReassemblyKey | None:
     columns = (ReplyPart.account_id, ReplyPart.number, ReplyPart.mobile, ReplyPart.reference, ReplyPart.total)
-    overdue = select(*columns).where(ReplyPart.time <= now() - TIMEOUT, ReplyPart.recorded.is_(False)).limit(1)
+    waiting = select(*columns).where(ReplyPart.recorded.is_(False)).limit(1)
+    if until is not None:
+        waiting = waiting.where(ReplyPart.time <= until)
     with services.database.read() as session:
-        row = session.execute(overdue).first()
+        row = session.execute(waiting).first()
     return ReassemblyKey(*row) if row else None
 
 

@@ -72,7 +72,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "retention"),
         *("routing", "runs", "sends", "services"),
     ),
-    "backup": ("db", "events", "infrastructure", "runs", "sends", "services"),
+    "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": ("accounts", "audit", "db", "infrastructure", "query", "services"),

@@ -6,14 +6,13 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, BinaryIO, cast
 
 import psycopg
 from sqlalchemy import Connection, text
 
 from app.db import migrate
-from app.db.copies.copy_text import row_decoder
+from app.db.copies.copy_text import decode_rows
 from app.db.copies.snapshot import BLOCK, CopyError
 from app.db.copies.tables import StoredTable, end_of_ranges, stored_tables
 from app.db.history_ranges import AHEAD, KEYS, SPAN
@@ -21,7 +20,6 @@ from app.db.schema import schema_of
 
 ID_GAP = 100_000_000
 """Ids that are left out after a restore: some were given to rows that are lost, and links in messages contain them."""
-ROWS = 500
 Advance = Callable[[int], None]
 
 
@@ -140,10 +138,9 @@ def _into_postgresql(driver: psycopg.Connection[Any], table: StoredTable, file: 
 
 
 def _into_sqlite(driver: Any, table: StoredTable, file: BinaryIO, advance: Advance) -> None:
-    decode = row_decoder(table.kinds)
     marks = ", ".join("?" * len(table.columns))
     statement = f'INSERT INTO "{table.name}" ({table.column_list}) VALUES ({marks})'  # noqa: S608 - names
-    lines = iter(io.BufferedReader(cast(io.RawIOBase, file), BLOCK))
-    while some := list(islice(lines, ROWS)):
-        driver.executemany(statement, map(decode, some))
-        advance(len(some))
+    reader = io.BufferedReader(cast(io.RawIOBase, file), BLOCK)
+    while lines := reader.readlines(BLOCK):
+        driver.executemany(statement, decode_rows(table.kinds, lines))
+        advance(len(lines))

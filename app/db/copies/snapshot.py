@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, text
 
-from app.db.copies.copy_text import row_encoder
+from app.db.copies.copy_text import Kind, Stored, encode_rows
 from app.db.copies.tables import StoredTable, end_of_ranges, estimated_rows, last_ids, stored_tables
 from app.db.engine import make_engine
 from app.db.field_indexes import names_of_indexes
@@ -20,9 +20,9 @@ from app.db.schema import TABLE, schema_of
 from app.db.wait_budget import limit_waits
 
 BLOCK = 256 * 1024
-"""Bytes that are passed on together, or a single row if that is larger."""
-ROWS = 500
-"""Rows that are read from SQLite together."""
+"""Bytes that are passed on together, or a little more, or a single row if that is larger."""
+ROWS = 1000
+"""Rows that are read from SQLite together, at most."""
 UNBOUNDED = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL statement_timeout = 0",
@@ -32,6 +32,10 @@ UNBOUNDED = (
     "SET LOCAL bytea_output = 'hex'",
     "SET LOCAL extra_float_digits = 1",
 )
+
+
+Blocks = Iterator[tuple[bytes, int]]
+"""Lines of a table, with the number of their rows."""
 
 
 class CopyError(Exception):
@@ -72,22 +76,14 @@ class Snapshot:
         """About how many rows there are in all."""
         return estimated_rows(self.connection, self.tables)
 
-    def blocks(self, table: StoredTable) -> Iterator[tuple[bytes, int]]:
+    def blocks(self, table: StoredTable) -> Blocks:
         """Lines of the table (app/db/copies/copy_text.py), in blocks with the number of their rows."""
         driver: Any = self.connection.connection.driver_connection
-        lines = _of_postgresql(driver, table) if self.database == "postgresql" else _of_sqlite(driver, table)
-        block, rows = bytearray(), 0
+        blocks = _of_postgresql if self.database == "postgresql" else _of_sqlite
         try:
-            for line in lines:
-                block += line
-                rows += 1
-                if len(block) >= BLOCK:
-                    yield bytes(block), rows
-                    block, rows = bytearray(), 0
-        except psycopg.Error as error:
+            yield from blocks(driver, table)
+        except (psycopg.Error, sqlite3.Error) as error:
             raise CopyError(f"the table {table.name} cannot be read: {str(error).splitlines()[0]}") from error
-        if rows:
-            yield bytes(block), rows
 
 
 @contextmanager
@@ -108,14 +104,31 @@ def snapshot(database_url: str) -> Iterator[Snapshot]:
         engine.dispose()
 
 
-def _of_postgresql(driver: psycopg.Connection[Any], table: StoredTable) -> Iterator[bytes]:
+def _of_postgresql(driver: psycopg.Connection[Any], table: StoredTable) -> Blocks:
     statement = f'COPY (SELECT {table.column_list} FROM "{table.name}") TO STDOUT'  # noqa: S608 - names
+    block, rows = bytearray(), 0
     with driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-        yield from map(bytes, copy)
+        for line in copy:
+            block += line
+            rows += 1
+            if len(block) >= BLOCK:
+                yield bytes(block), rows
+                block, rows = bytearray(), 0
+    if rows:
+        yield bytes(block), rows
 
 
-def _of_sqlite(driver: Any, table: StoredTable) -> Iterator[bytes]:
-    encode = row_encoder(table.kinds)
-    rows = iter(driver.execute(f'SELECT {table.column_list} FROM "{table.name}"'))  # noqa: S608 - names
-    while some := list(islice(rows, ROWS)):
-        yield from map(encode, some)
+def _of_sqlite(driver: Any, table: StoredTable) -> Blocks:
+    """The database says how long each row is before its values are kept: some have a text, others an attachment."""
+    long = [name for name, kind in zip(table.columns, table.kinds, strict=True) if kind in (Kind.TEXT, Kind.BYTES)]
+    length = " + ".join(["0", *(f'coalesce(length("{name}"), 0)' for name in long)])
+    rows: list[Sequence[Stored]] = []
+    size = 0
+    for row in driver.execute(f'SELECT {length}, {table.column_list} FROM "{table.name}"'):  # noqa: S608 - names
+        rows.append(row[1:])
+        size += row[0]
+        if size >= BLOCK or len(rows) >= ROWS:
+            yield encode_rows(table.kinds, rows), len(rows)
+            rows, size = [], 0
+    if rows:
+        yield encode_rows(table.kinds, rows), len(rows)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Boolean, Connection, DateTime, LargeBinary, inspect, text
+from sqlalchemy import JSON, Boolean, Connection, DateTime, LargeBinary, String, inspect, text
 from sqlalchemy.types import TypeEngine
 
 from app.db.copies.copy_text import Kind
@@ -20,6 +20,8 @@ KINDS: Mapping[type[TypeEngine[Any]], Kind] = {
     Boolean: Kind.BOOLEAN,
     DateTime: Kind.TIME,
     LargeBinary: Kind.BYTES,
+    String: Kind.TEXT,
+    JSON: Kind.TEXT,
 }
 RANGES = """
 SELECT pg_get_expr(child.relpartbound, child.oid) FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid

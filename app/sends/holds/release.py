@@ -82,10 +82,14 @@ def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, 
     return total
 
 
-def settle_as_journalled(services: Services, results: Sequence[AttemptResult]) -> int:
-    """Writes the outcomes that a journal in the backup has of held messages: they were not in the database yet when the
-    backup was made. What was deferred stays held. Returns how many were written."""
-    known = {result.recipient_id: result for result in results if result.result and result.result.outcome in FINAL}
+def settle_as_journalled(
+    services: Services, results: Sequence[AttemptResult], hold: Callable[[Transaction], object]
+) -> int:
+    """Writes the outcomes that journals have of held messages: they were not in the database when the backup was made.
+    What was deferred stays held. Each transaction ends with `hold`, which keeps the events from being sent. Returns how
+    many were written."""
+    in_order = sorted(results, key=lambda result: result.attempt)
+    known = {one.recipient_id: one for one in in_order if one.result and one.result.outcome in FINAL}
     total = 0
     turns, ids = WriteTurns(services.database), sorted(known)
     while ids:
@@ -93,8 +97,9 @@ def settle_as_journalled(services: Services, results: Sequence[AttemptResult]) -
 
         def write(transaction: Transaction, chunk: Sequence[int] = chunk) -> int:
             rows = _lock(transaction, HeldMessages(), after=0, size=len(chunk), ids=chunk)
-            of_attempt = [row for row in rows if row.attempts == known[row.id].attempt]
+            of_attempt = [row for row in rows if row.attempts <= known[row.id].attempt]
             _settle(transaction, services, of_attempt, {row.id: known[row.id].result for row in of_attempt})
+            hold(transaction)
             return len(of_attempt)
 
         total += turns.take(len(chunk), write)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from flask import Flask
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 
 from app import create_app
 from app.db.models import Base
@@ -128,3 +130,30 @@ def installed(new_settings: Callable[..., Settings]) -> Iterator[Installed]:
 def file(tmp_path: Path) -> str:
     """Where a backup is written."""
     return str(tmp_path / "backup.zip")
+
+
+def rewritten(backup: str, **files: Callable[[bytes], bytes]) -> str:
+    """A copy of the backup with other files in it; the manifest has their checksums."""
+    path = f"{backup}.rewritten"
+    with zipfile.ZipFile(backup) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    manifest: dict[str, Any] = json.loads(contents.pop("manifest.json"))
+    for name, change in files.items():
+        if name == "manifest":
+            continue
+        place = f"tables/{name}"
+        contents[place] = change(contents[place])
+        checksum = hashlib.sha256(contents[place]).hexdigest()
+        rows = contents[place].count(b"\n")
+        manifest["files"][place] = {"bytes": len(contents[place]), "sha256": checksum, "rows": rows}
+    document = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+        archive.writestr("manifest.json", files.get("manifest", bytes)(document))
+    return path
+
+
+def is_untouched(target: Installation) -> bool:
+    """Whether the database has no table."""
+    return inspect(target.services.database.engine).get_table_names() == []

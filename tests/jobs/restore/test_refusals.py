@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import stat
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import func, inspect, select, text
+from sqlalchemy import func, select, text
 
 from app.db.migrate import current, newest, upgrade
 from app.db.models import Account
 from app.infrastructure import running as processes
 from app.settings import Settings
 from tests.conftest import BACKENDS
-from tests.jobs.restore.conftest import Installation, Installed, running
+from tests.jobs.restore.conftest import Installation, Installed, is_untouched, rewritten, running
 from tests.support.tenants import new_tenant
 
 MOMENT = "'2026-01-01 00:00:00.000000'"
@@ -38,33 +35,6 @@ def backup(source: Installation, file: str) -> str:
     """A backup of it."""
     source.json("backup", file)
     return file
-
-
-def rewritten(backup: str, **files: Callable[[bytes], bytes]) -> str:
-    """A copy of the backup with other files in it; the manifest has their checksums."""
-    path = f"{backup}.rewritten"
-    with zipfile.ZipFile(backup) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    manifest: dict[str, Any] = json.loads(contents.pop("manifest.json"))
-    for name, change in files.items():
-        if name == "manifest":
-            continue
-        place = f"tables/{name}"
-        contents[place] = change(contents[place])
-        checksum = hashlib.sha256(contents[place]).hexdigest()
-        rows = contents[place].count(b"\n")
-        manifest["files"][place] = {"bytes": len(contents[place]), "sha256": checksum, "rows": rows}
-    document = json.dumps(manifest).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in contents.items():
-            archive.writestr(name, content)
-        archive.writestr("manifest.json", files.get("manifest", bytes)(document))
-    return path
-
-
-def is_untouched(target: Installation) -> bool:
-    """Whether the database has no table."""
-    return inspect(target.services.database.engine).get_table_names() == []
 
 
 def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(source: Installation, tmp_path: Path) -> None:

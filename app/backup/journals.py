@@ -1,0 +1,34 @@
+"""What journals know of messages that are held after a restore: results that were not in the database yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.backup.archive import ArchiveReader
+from app.backup.manifest import JOURNALS
+from app.sends.outcomes.attempt_result import AttemptResult, parse_line
+from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.settings import Settings
+
+
+def results_of_archive(archive: ArchiveReader) -> list[AttemptResult]:
+    """Those of the journals in the backup. Raises `NotABackup`."""
+    names = [name for name in archive.manifest.files if name.startswith(JOURNALS)]
+    return _results(line for name in names for line in archive.read(name).splitlines())
+
+
+def results_of_machine(settings: Settings) -> list[AttemptResult]:
+    """Those of the journals that senders have left on this machine: where the database was lost, what they had handed
+    over since could not be written anywhere else. Raises `OSError`."""
+    paths = sorted(journal_folder(settings).glob(f"*{SUFFIX}"))
+    return _results(line for path in paths for line in path.read_bytes().splitlines())
+
+
+def _results(lines: Iterable[bytes]) -> list[AttemptResult]:
+    found = []
+    for line in lines:
+        try:
+            found.append(parse_line(line))
+        except ValueError:  # cut short by a kill or a full disk: that message was in flight
+            continue
+    return found
