@@ -23,6 +23,7 @@ LEAST_DEADLINE = 30
 shorter than a second."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
+    "tests/api/test_key_uses.py": "it passes the clock on",
     "tests/fuzz/api.py": "it prints how long a level has taken",
     "tests/fuzz/engine.py": "it prints how long a target has taken",
     "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",
