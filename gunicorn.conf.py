@@ -80,7 +80,9 @@ def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
         return
     metrics.share(settings, services.database)
     uses: KeyUses = process.wsgi.extensions[extension_name(KeyUses)]
-    process.heartbeat = Heartbeat(services.database, ["api"], lambda: process.turned, uses.write_if_due)
+    process.heartbeat = Heartbeat(
+        services.database, ["api"], lambda: process.turned, uses.write_if_due, settings=settings
+    )
     process.heartbeat.start()
 
 

@@ -81,7 +81,7 @@ def main() -> None:
     """Ends on SIGTERM and SIGINT, and SIGUSR2 replaces it by newer code; an address that cannot be bound is one line
     and exit status 1."""
     services = process_services()
-    heartbeat = Heartbeat(services.database, ["inbound"])
+    heartbeat = Heartbeat(services.database, ["inbound"], settings=services.settings)
     heartbeat.start()
     try:
         replacement = asyncio.run(run(services))

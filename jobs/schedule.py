@@ -101,7 +101,7 @@ def main() -> None:
     stop = Stop(services.stopping)
     stop.catch_signals()
     logger.info("scheduler started")
-    heartbeat = Heartbeat(services.database, ["scheduler"])
+    heartbeat = Heartbeat(services.database, ["scheduler"], settings=services.settings)
     heartbeat.start()
     signs_of_life.ready()
     run(services)

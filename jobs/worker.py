@@ -194,7 +194,7 @@ def main(arguments: Sequence[str]) -> None:
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)
-    heartbeat = Heartbeat(services.database, queues)
+    heartbeat = Heartbeat(services.database, queues, settings=services.settings)
     heartbeat.start()
     run(services, queues, stop)
     heartbeat.stop()

@@ -28,6 +28,7 @@ NOUNS = (
     "transports",
     "test-account",
     "audit",
+    "secrets",
     "db",
 )
 """Modules with a `group` of commands."""

@@ -26,6 +26,8 @@ from app.db.models import RunningProcess
 from app.distribution import VERSION
 from app.infrastructure import signs_of_life
 from app.infrastructure.liveness import new_process_name
+from app.secret_keys import short_fingerprint
+from app.settings import Settings
 
 PERIOD = 15.0
 """Seconds between two heartbeats."""
@@ -53,7 +55,10 @@ class Heartbeat:
         roles: Sequence[str],
         turned: Callable[[], float] = signs_of_life.turned,
         also: Write | None = None,
+        *,
+        settings: Settings,
     ) -> None:
+        self._settings = settings
         self._database = database
         self._also = also
         self._turned = turned
@@ -105,9 +110,14 @@ class Heartbeat:
         with self._database.write() as transaction:
             connection = transaction.connection()
             own = update(RunningProcess).where(RunningProcess.name == self._row["name"])
-            if not connection.execute(own.values(seen_time=seen_time)).rowcount:
-                connection.execute(insert(RunningProcess).values(**self._row, seen_time=seen_time))
+            changing = {"seen_time": seen_time, "secret_keys": self._known_keys()}
+            if not connection.execute(own.values(changing)).rowcount:
+                connection.execute(insert(RunningProcess).values(**self._row, **changing))
             connection.execute(delete(RunningProcess).where(RunningProcess.seen_time < now() - EXPIRED))
+
+    def _known_keys(self) -> str:
+        """The first one is what this process signs with, also after another was generated."""
+        return ",".join(map(short_fingerprint, self._settings.secret_keys))
 
     def delete(self) -> None:
         """Deletes the row. Raises `SQLAlchemyError`."""

@@ -79,7 +79,13 @@ def test_uses_that_could_not_be_written_are_written_the_next_time(tenant: Tenant
 
 def test_a_process_writes_the_uses_when_it_stops(tenant: Tenant) -> None:
     Client(tenant.app, tenant.tokens["limited"]).get("/v1/messages")
-    beating = Heartbeat(tenant.services.database, ["api"], time.monotonic, uses_of(tenant).write_if_due)
+    beating = Heartbeat(
+        tenant.services.database,
+        ["api"],
+        time.monotonic,
+        uses_of(tenant).write_if_due,
+        settings=tenant.services.settings,
+    )
     beating._stopped.set()
     beating._run()
     assert last_used(tenant)["limited"] is not None

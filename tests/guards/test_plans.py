@@ -458,7 +458,7 @@ def watch(full: Full) -> None:
     with full.services.database.read() as session:
         read_figures(session, full.services.settings.uncertain_wait)
         read_put_off(session, now())
-    Heartbeat(full.services.database, ["sends"]).write()
+    Heartbeat(full.services.database, ["sends"], settings=full.services.settings).write()
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_processes_are_live_silent_and_gone_by_their_heartbeats(one: Alone) -> N
     process(one, "live", "webhooks,maintenance", timedelta(0))
     process(one, "silent", "webhooks", 3 * MINUTE)
     process(one, "gone", "sends", heartbeat.EXPIRED)
-    beating = Heartbeat(one.services.database, ["scheduler"], time.monotonic)
+    beating = Heartbeat(one.services.database, ["scheduler"], time.monotonic, settings=one.services.settings)
     beating.write()
     beating.write()
     assert len(names(one)) == 3
@@ -181,7 +181,9 @@ def test_processes_are_live_silent_and_gone_by_their_heartbeats(one: Alone) -> N
 
 def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(one: Alone) -> None:
     """Not as the last time that its thread wrote it: a process that hangs falls silent."""
-    beating = Heartbeat(one.services.database, ["sends"], lambda: time.monotonic() - 300)
+    beating = Heartbeat(
+        one.services.database, ["sends"], lambda: time.monotonic() - 300, settings=one.services.settings
+    )
     beating.write()
     found = scrape(one.tenant.app)
     assert value(found, "tms_processes", role="sends", state="silent") == 1
@@ -195,7 +197,7 @@ def test_a_heartbeat_is_written_by_its_thread_and_deleted_at_an_orderly_end(
 ) -> None:
     monkeypatch.setattr(heartbeat, "STOP_SECONDS", PATIENCE)
     before = names(one)
-    beating = Heartbeat(one.services.database, ["inbound"])
+    beating = Heartbeat(one.services.database, ["inbound"], settings=one.services.settings)
     beating.start()
     wait_until(lambda: len(names(one)) == len(before) + 1, "it is written")
     beating.stop()

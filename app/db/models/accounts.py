@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.models.base import AccountId, Base, Encrypted, Identity, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -115,8 +115,7 @@ class DkimKey(Base):
     selector: Mapped[str]
     algorithm: Mapped[str]
     """`rsa` or `ed25519`."""
-    private_key: Mapped[str]
-    """A Fernet token under a key derived from SECRET_KEY."""
+    private_key: Mapped[Encrypted]
     public_key: Mapped[str]
     """Base64, as in the DNS record."""
     creation_time: Mapped[datetime]

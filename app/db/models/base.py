@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, cast
 
-from sqlalchemy import ForeignKey, MetaData, Table
+from sqlalchemy import ForeignKey, MetaData, String, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.db.types import BigId, UtcDateTime
@@ -37,6 +37,11 @@ def table_of(model: type[Base]) -> Table:
 
 Identity = Annotated[int, mapped_column(BigId, primary_key=True, autoincrement=True)]
 BigInt = Annotated[int, mapped_column(BigId)]
+ENCRYPTED = "encrypted"
+"""Marks a column that holds secrets."""
+Encrypted = Annotated[str, mapped_column(String, info={ENCRYPTED: True})]
+"""A secret under a key derived from SECRET_KEY, as `app.infrastructure.secrets.encrypt` returns it; `secrets rotate`
+encrypts it anew."""
 AccountId = Annotated[int, mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))]
 
 

@@ -24,3 +24,5 @@ class RunningProcess(Base):
     start_time: Mapped[datetime]
     seen_time: Mapped[datetime]
     """When its main loop last turned."""
+    secret_keys: Mapped[str | None]
+    """Short fingerprints of the SECRET_KEYs that it knows, separated by commas; it signs with the first."""

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, PrimaryKeyConstraint, SmallInteger
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.models.base import AccountId, Base, Encrypted, Identity, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -20,8 +20,8 @@ class Transport(Timestamps, Base):
     name: Mapped[str] = mapped_column(unique=True)
     type: Mapped[str]
     """`email` or `sms`."""
-    url: Mapped[str]
-    """A Fernet token under a key derived from SECRET_KEY: the URL contains a password."""
+    url: Mapped[Encrypted]
+    """It contains a password."""
     enabled: Mapped[bool]
     connections: Mapped[int | None]
     """Connections of one worker; null: as the setting SEND_CONNECTIONS says."""

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity
 from app.db.types import BigId, Json
 
 
@@ -66,8 +66,7 @@ class WebhookSecret(Base):
     account_id: Mapped[AccountId]
     webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
     key_id: Mapped[str]
-    secret: Mapped[str]
-    """A Fernet token under a key derived from SECRET_KEY."""
+    secret: Mapped[Encrypted]
     creation_time: Mapped[datetime]
 
 

@@ -1,0 +1,27 @@
+"""Every column that holds secrets is known to `secrets rotate` (docs/operations.md#rotating-secret_key)."""
+
+from __future__ import annotations
+
+import ast
+
+from app.maintenance.stored_secrets import encrypted_columns
+from tests.support.sources import sources
+
+ENCRYPTING = {
+    "app.accounts.signing_keys": "dkim_keys.private_key",
+    "app.events.webhooks": "webhook_secrets.secret",
+    "app.routing.transports": "transports.url",
+}
+"""Module -> the column into which it writes what it encrypts, which has the type `Encrypted`."""
+
+
+def imports_encrypt(node: ast.AST) -> bool:
+    if not isinstance(node, ast.ImportFrom) or node.module != "app.infrastructure.secrets":
+        return False
+    return any(alias.name == "encrypt" for alias in node.names)
+
+
+def test_what_is_encrypted_is_stored_in_columns_that_say_so() -> None:
+    encrypting = {one.name for one in sources() for node in ast.walk(one.tree) if imports_encrypt(node)}
+    assert encrypting - {"app.maintenance.stored_secrets"} == set(ENCRYPTING)
+    assert {str(column) for column in encrypted_columns()} == set(ENCRYPTING.values())
