@@ -21,6 +21,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "transport": ("created", "updated", "deleted", "tested"),
     "route": ("created", "updated", "deleted"),
     "recipient": ("retried", "exported", "released", "dropped"),
+    "secret_key": ("rotated", "retired"),
     "history": ("dropped",),
     "backup": ("taken", "restored"),
     "database": ("upgraded", "downgraded"),

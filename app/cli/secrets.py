@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from app.audit.record import Act
+from app.cli.acts import record_act
 from app.cli.base import Group, Row, Unavailable, WrongValue, echo, json_option, print_done, print_rows
 from app.cli.progress import progress
 from app.http.context import services
-from app.maintenance.secret_rotation import NotPossible, check_retirable, processes_by_key, retire, rotate
+from app.maintenance.secret_rotation import NotPossible, Progress, check_retirable, processes_by_key, retire, rotate
 from app.maintenance.stored_secrets import StoredSecrets, count_secrets, encrypted_columns
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
 
@@ -17,7 +19,8 @@ WARNING = """\
 Everything that was made under the key {key} becomes invalid, and stays so:
 - links and opt-out links in mails that were sent, and the addresses to which their bounces come
 - addresses for reports in the DNS of sending domains, and the Kannel URL, unless you have renewed them
-- backups that were made while it was in use, unless they contain it (they do by default)\
+- backups that were made while it was in use, unless they contain it (they do by default)
+- searches by address in entries of the audit log that were made while it was in use\
 """
 
 
@@ -70,7 +73,7 @@ def rotate_(as_json: bool) -> None:
     """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
     try:
         with progress("encrypting", None) as advance:
-            done = rotate(services(), advance, lambda line: echo(line, err=True))
+            done = rotate(services(), Progress(lambda line: echo(line, err=True), _record_rotation, advance))
     except NotPossible as error:
         raise WrongValue(str(error)) from None
     except OSError as error:
@@ -87,6 +90,10 @@ def rotate_(as_json: bool) -> None:
         echo("the keys before stay valid for what was made under them; processes sign with the new one once restarted")
 
 
+def _record_rotation(key: str) -> None:
+    record_act(Act("secret_key.rotated", object_id=short_fingerprint(key)))
+
+
 @group.command("retire")
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -101,6 +108,7 @@ def retire_(key: str, yes: bool, as_json: bool) -> None:
         if not yes:
             echo(WARNING.format(key=key), err=True)
             click.confirm("Retire it?", abort=True, err=True)
+        record_act(Act("secret_key.retired", object_id=key))
         is_gone = retire(services(), found[0])
     except NotPossible as error:
         raise WrongValue(str(error)) from None

@@ -45,9 +45,18 @@ def processes_by_key(database: Database) -> list[tuple[RunningProcess, SecretKey
     return [(one, tuple(filter(None, (one.secret_keys or "").split(",")))) for one in found]
 
 
-def rotate(services: Services, advance: Advance, waiting: Callable[[str], object]) -> Rotated:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is told of a rotation: what it waits for, the key that it is about to encrypt under, and each piece."""
+
+    waiting: Callable[[str], object]
+    begin: Callable[[str], object]
+    advance: Advance
+
+
+def rotate(services: Services, progress: Progress) -> Rotated:
     """Encrypts all secrets under SECRET_KEY. A generated key is first replaced by a new one, unless an earlier rotation
-    is unfinished. `waiting` is told what is waited for. Raises `NotPossible`, `OSError`."""
+    is unfinished. Raises `NotPossible`, `OSError`."""
     settings, database = services.settings, services.database
     generated = generated_keys(settings.data_dir)
     keys = settings.secret_keys
@@ -62,21 +71,21 @@ def rotate(services: Services, advance: Advance, waiting: Callable[[str], object
     before = count_secrets(database, keys)
     is_new = is_generated and not any(map(before.under, keys[1:]))
     if is_new:
-        keys = _introduced(services, keys, generated, waiting)
+        keys = _introduced(services, keys, generated, progress)
     else:
-        _wait_until_known(database, keys[0], waiting)
-    written = encrypt_anew(database, keys, advance)
+        _wait_until_known(database, keys[0], progress)
+        progress.begin(keys[0])
+    written = encrypt_anew(database, keys, progress.advance)
     return Rotated(keys[0], is_new, written, count_secrets(database, keys))
 
 
-def _introduced(
-    services: Services, keys: SecretKeys, generated: SecretKeys, waiting: Callable[[str], object]
-) -> SecretKeys:
+def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, progress: Progress) -> SecretKeys:
     """Generates a key, which is used once all running processes know it: first it is a fallback."""
     new, folder = secrets.token_urlsafe(48), services.settings.data_dir
     write_generated_keys(folder, (generated[0], new, *generated[1:]))
     try:
-        _wait_until_known(services.database, new, waiting)
+        _wait_until_known(services.database, new, progress)
+        progress.begin(new)
     except BaseException:
         write_generated_keys(folder, generated)
         raise
@@ -84,7 +93,7 @@ def _introduced(
     return new, *keys
 
 
-def _wait_until_known(database: Database, key: str, waiting: Callable[[str], object]) -> None:
+def _wait_until_known(database: Database, key: str, progress: Progress) -> None:
     name, deadline, told = short_fingerprint(key), time.monotonic() + WAIT, False
     while True:
         without = [one for one, known in processes_by_key(database) if name not in known]
@@ -93,7 +102,7 @@ def _wait_until_known(database: Database, key: str, waiting: Callable[[str], obj
         if time.monotonic() > deadline:
             raise NotPossible(_reason(name, without))
         if not told:
-            waiting(f"waiting until {len(without)} running processes know the key {name}")
+            progress.waiting(f"waiting until {len(without)} running processes know the key {name}")
             told = True
         time.sleep(PAUSE)
 

@@ -86,6 +86,7 @@ AUDITED_COMMANDS = {
         *("routes create", "routes update", "routes delete"),
     ),
     "test-account": ("refresh", "delete"),
+    "secrets": ("rotate", "retire"),
     "db": ("upgrade", "downgrade"),
     "": ("init", "seed", "backup", "restore"),
 }

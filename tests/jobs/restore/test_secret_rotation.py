@@ -138,6 +138,11 @@ def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]
         "key": short_fingerprint(old),
         "retired": True,
     }
+    audited = after.json("audit", "list", "object=secret_key")
+    assert {(one["action"], one["object_id"]) for one in audited} == {
+        ("secret_key.rotated", short_fingerprint(new)),
+        ("secret_key.retired", short_fingerprint(old)),
+    }
     assert after.settings.secret_keys == (new,)
     assert answers(after, paths) == {"u": 404, "c": 404, "o": 200, "post": 404}
     assert decrypt(after.settings.secret_keys, stored_secret(after)) == SIGNING
