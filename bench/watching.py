@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ DELIVERED = {**OWN, "state": "'delivered'"}
 ON_SQLITE = {**DELIVERED, "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || printf('%012x', n)"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Watched:
     """One of the two installations."""
 
@@ -125,19 +126,21 @@ def _make_due(parts: Stack, due: int) -> None:
 
 
 def compare(small: Watched, large: Watched, rounds: int, counts: tuple[int, int], most_slower: float) -> list[str]:
-    """Prints the least time of each line for either; returns the lines that grow."""
+    """Prints the least time of each line for either; returns the lines that grow. Each round measures all of them, so
+    that what else the machine does disturbs none more than another."""
+    times: dict[tuple[str, Watched], list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for name, line in LINES.items():
+            for at in (small, large):
+                began = time.perf_counter()
+                line(at)
+                times[name, at].append((time.perf_counter() - began) * 1000)
     print(f"| {'watching':42} | {counts[0]:>10,} | {counts[1]:>10,} | ratio |")
     print(f"|{'-' * 44}|{'-' * 11}:|{'-' * 11}:|------:|")
     grown = []
-    for name, line in LINES.items():
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(rounds):
-            for at, found in zip((small, large), times, strict=True):
-                began = time.perf_counter()
-                line(at)
-                found.append((time.perf_counter() - began) * 1000)
-        few, many = map(min, times)
+    for name in LINES:
+        few, many = min(times[name, small]), min(times[name, large])
         if many / few > most_slower:
             grown.append(name)
-        print(f"| {name:42} | {few:7.1f} ms | {many:7.1f} ms | {many / few:5.2f} |", flush=True)
+        print(f"| {name:42} | {few:7.1f} ms | {many:7.1f} ms | {many / few:5.2f} |")
     return grown
