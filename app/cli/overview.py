@@ -48,7 +48,9 @@ def read_overview(services: Services) -> Overview:
     except SQLAlchemyError as error:
         found = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
         return Overview({}, found, [])
-    return Overview(shown, findings(shown, redis_up=redis_up, on_host=on_host), [*_of_schema(shown), *_words(put_off)])
+    return Overview(
+        shown, findings(shown, redis_up=redis_up, on_host=on_host), [*notes_on_schema(shown), *_words(put_off)]
+    )
 
 
 def _answers(services: Services) -> bool:
@@ -67,7 +69,8 @@ def _on_host(services: Services) -> OnHost:
     return OnHost(set_aside, sum(journal_sizes(services.settings)))
 
 
-def _of_schema(shown: Figures) -> list[str]:
+def notes_on_schema(shown: Figures) -> list[str]:
+    """What to know about a schema on which this code works."""
     return [NOTES[state] for _revision, _needed, state in shown["tms_schema_info"] if state in NOTES]
 
 

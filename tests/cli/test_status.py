@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,18 +14,20 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, text, update
 
+from app.cli.overview import notes_on_schema
 from app.clock import now, this_second
 from app.db.migrate import upgrade
 from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
-from app.db.schema import Schema
 from app.events.payloads import contact_event
 from app.http.context import EXTENSION
 from app.maintenance import put_off
+from app.maintenance.figures import Figures
 from app.maintenance.put_off import PutOff, read_put_off
 from app.maintenance.status import figures, status
 from app.services import Services
 from tests.cli.conftest import Cli
 from tests.support.apps import app_with
+from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
 from tests.support.scraped import samples, scrape, value
 from tests.support.tenants import Tenant
@@ -216,12 +220,19 @@ def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app:
     assert "Error: the database is at revision 0003, this version needs" in as_json.stderr
 
 
-def test_pending_migrations_and_a_newer_schema_are_told_though_nothing_is_wrong(
-    bare: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = {}
-    for state in ("pending", "newer"):
-        monkeypatch.setattr("app.maintenance.figures.schema_of", lambda _, state=state: Schema(state, "0001"))
-        shown[state] = bare.text("status")
-    assert "- migrations are pending, on which nothing waits: when no process of an older" in shown["pending"]
-    assert "- the schema is of a newer release, on which this one works" in shown["newer"]
+def test_a_newer_schema_is_told_though_nothing_is_wrong(app: Flask, tmp_path: Path) -> None:
+    services: Services = app.extensions[EXTENSION]
+    database = migrated_file(tmp_path / "new.sqlite3")
+    with closing(sqlite3.connect(tmp_path / "new.sqlite3")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9000'")
+    with app_with(services.settings, database_url=database) as newer:
+        assert "- the schema is of a newer release, on which this one works\n" in Cli(newer).text("status")
+
+
+def test_pending_migrations_are_told_with_the_command() -> None:
+    shown: Figures = {"tms_schema_info": {("0044", "0045", "pending"): 1.0}}
+    (note,) = notes_on_schema(shown)
+    assert note.startswith(
+        "migrations are pending, on which nothing waits: when no process of an older release is left"
+    )
+    assert note.endswith("run `flask --app wsgi db upgrade --contract`")

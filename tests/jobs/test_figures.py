@@ -216,6 +216,18 @@ def test_figures_read_no_history(one: Alone) -> None:
     assert len(recorder.statements) < 20
 
 
+def test_a_wake_up_of_a_queue_without_one_is_counted_as_added(one: Alone) -> None:
+    of_queue = {"queue": "maintenance"}
+    before = scrape(one.tenant.app)
+    for _ in range(2):
+        one.services.wake_ups.wake("maintenance")
+    after = scrape(one.tenant.app)
+    results = {result: {**of_queue, "result": result} for result in ("added", "waiting", "failed")}
+    name = "tms_wake_ups_total"
+    grown = {key: value(after, name, **labels) - value(before, name, **labels) for key, labels in results.items()}
+    assert grown == {"added": 1, "waiting": 1, "failed": 0}
+
+
 def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     one: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
