@@ -23,6 +23,7 @@ from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.client import Client
+from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
 from tests.support.own_postgres import OwnPostgres
 from tests.support.own_postgres import own_postgres as started_postgres
@@ -64,6 +65,15 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     stack.enter_context(shared_folder())
     config.add_cleanup(stack.close)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """In a fresh checkout, the processes of a test run share the work of rewriting assertions."""
+    of_xdist = getattr(session.config, "workerinput", None)
+    if of_xdist is not None:
+        number = int(of_xdist["workerid"].removeprefix("gw"))
+        import_early(session.config, number, of_xdist["workercount"], collect_ignore)
 
 
 @pytest.hookimpl(trylast=True)

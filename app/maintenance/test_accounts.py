@@ -87,6 +87,10 @@ class Part:
         deleted: CursorResult[Any] = transaction.connection().execute(delete(self.model).where(self.scope, chosen))
         return deleted.rowcount
 
+    def is_there(self, session: Session) -> bool:
+        """Whether there are any."""
+        return bool(session.scalar(select(exists().where(self.scope))))
+
     def count(self, session: Session) -> int:
         """How many there are."""
         return session.scalar(select(func.count()).select_from(self.model).where(self.scope)) or 0
@@ -147,6 +151,9 @@ class _Deletion:
             time.sleep(LOOK_AGAIN)
 
     def _chunks(self, part: Part) -> Iterator[int]:
+        with self._database.read() as session:
+            if not part.is_there(session):
+                return  # without a turn, for which other writers would have to wait and which would wait for them
         deleted = size = self._turns.size
         while deleted == size:
             size = self._turns.size

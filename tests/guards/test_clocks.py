@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import each
 from tests.support.sources import ROOT
 
 STOPWATCHES = {"time.time", "time.monotonic", "time.perf_counter", "time.time_ns", "time.monotonic_ns"}
@@ -111,7 +112,7 @@ def _is_length(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "timedelta")
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
+@each("path", modules())
 def test_no_test_judges_by_the_wall_clock(path: Path) -> None:
     refused = refusals(ast.parse(path.read_text("utf-8")))
     has_reason = path.relative_to(ROOT).as_posix() in MAY_READ_A_STOPWATCH

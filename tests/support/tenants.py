@@ -14,7 +14,7 @@ from app.accounts.auth import SCOPES, hash_token, new_token, token_hint
 from app.clock import this_second
 from app.db.bulk import draw_ids
 from app.db.counters import CONTACT_COUNTS, count
-from app.db.models import Account, ApiKey, Base, Contact, Domain, List, ListField, Message, SmsSender
+from app.db.models import Account, ApiKey, Base, Contact, Domain, List, ListField, Message, SmsSender, table_of
 from app.http.context import EXTENSION
 from app.lists.fields import field_key
 from app.services import Services
@@ -164,11 +164,13 @@ def new_tenant(app: Flask, **values: Any) -> Tenant:
     tokens = {level: new_token() for level in SCOPES}
     with services.database.write() as transaction:
         (account_id,) = draw_ids(transaction, Account, 1)
-        transaction.execute(insert(Account).values(id=account_id, **columns))
+        # On the tables, which takes half of the time of the models: nearly every test does this first.
+        connection = transaction.connection()
+        connection.execute(insert(table_of(Account)), {"id": account_id, **columns})
         given = {"account_id": account_id, "name": domain, "creation_time": moment, "verified_time": moment}
-        transaction.execute(insert(Domain).values(**given))
+        connection.execute(insert(table_of(Domain)), given)
         keys = [{"account_id": account_id, **_key(level, token)} for level, token in tokens.items()]
-        transaction.execute(insert(ApiKey), keys)
+        connection.execute(insert(table_of(ApiKey)), keys)
     return Tenant(app, account_id, name, domain, tokens)
 
 
