@@ -43,7 +43,7 @@ def read_overview(services: Services) -> Overview:
     redis_up, on_host = _answers(services), _on_host(services)
     try:
         with services.database.read() as session:
-            shown = read_figures(session, services.settings.uncertain_wait)
+            shown = read_figures(session, services.settings)
             put_off = read_put_off(session, now()) if are_complete(shown) else []
     except SQLAlchemyError as error:
         found = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]

@@ -107,9 +107,9 @@ def _months_on_sqlite(session: Session) -> Iterator[IdRange]:
         yield IdRange(number, first, end, rows, None)
 
 
-def has_ranges(database: Database) -> bool:
+def has_ranges(session: Session) -> bool:
     """Whether a range is dropped at once; otherwise its rows are deleted."""
-    return database.is_postgresql
+    return is_postgresql(session)
 
 
 def range_of_new_ids(session: Session) -> IdRange | None:

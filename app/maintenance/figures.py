@@ -16,6 +16,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db.history_ranges import has_ranges
 from app.db.models import Account, Event, QueueEntry, Recipient, RunningProcess, Webhook
 from app.db.phases import newest_revision
 from app.db.schema import FITS, schema_of
@@ -26,6 +27,8 @@ from app.infrastructure.metrics import account_class
 from app.infrastructure.queueing import JOBS
 from app.maintenance.status import event_time, figures
 from app.recipients.states import RecipientState
+from app.retention.periods import Stage, overdue, periods, purged_by_sends
+from app.settings import Settings
 
 WORST = 10
 """Webhooks that are shown one by one."""
@@ -51,23 +54,25 @@ define(
     "Age of the newest heartbeat of a role on a host.",
     ("role", "host"),
 )
+define("tms_purge_overdue_seconds", "gauge", "For how long the oldest send has been to be purged.", ("stage",))
 define("tms_schema_info", "gauge", "The schema of the database.", ("revision", "needed", "state"))
 
 Figures = dict[str, Measurement]
 """The values of each metric."""
 
 
-def read_figures(session: Session, uncertain_wait: float) -> Figures:
+def read_figures(session: Session, settings: Settings) -> Figures:
     """All figures as they are now; of a schema that does not fit that alone, since the tables may be others."""
     moment, schema = now(), schema_of(session.connection())
     of_schema: Figures = {"tms_schema_info": {(schema.revision or "", newest_revision(), schema.state): 1.0}}
     if schema.state not in FITS:
         return of_schema
     return {
-        **_queue(session, moment, timedelta(seconds=uncertain_wait)),
+        **_queue(session, moment, timedelta(seconds=settings.uncertain_wait)),
         **_webhooks(session, moment),
         "tms_automation_runs": _runs(session, moment),
         **_processes(session, moment),
+        "tms_purge_overdue_seconds": _overdue(session, settings, moment),
         **of_schema,
     }
 
@@ -162,6 +167,17 @@ def _processes(session: Session, moment: datetime) -> Figures:
             numbers[role, state] = numbers.get((role, state), 0.0) + 1
             ages[role, host] = min(ages[role, host], _seconds(age))
     return {"tms_processes": numbers, "tms_process_heartbeat_age_seconds": dict(ages)}
+
+
+def _overdue(session: Session, settings: Settings, moment: datetime) -> Measurement:
+    """Of what is purged send by send; two statements for each stage, with two lookups for each account."""
+    found: dict[Labels, float] = {}
+    for stage in Stage:
+        of_accounts = periods(session, settings, stage)
+        by_sends = purged_by_sends(of_accounts, stage, in_ranges=has_ranges(session))
+        ages = [one.limit - one.oldest for one in overdue(session, by_sends, stage, moment)]
+        found[(stage,)] = _seconds(max(ages, default=timedelta()))
+    return found
 
 
 def _age(payload: str | None, moment: datetime) -> float:

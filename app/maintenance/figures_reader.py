@@ -93,7 +93,7 @@ class FiguresReader:
             with wait_budget.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
                 schema_of(session.connection())
             with self._services.database.read() as session:
-                figures = read_figures(session, self._services.settings.uncertain_wait)
+                figures = read_figures(session, self._services.settings)
         except SQLAlchemyError as error:
             log_failure(logger, "no figures for /metrics", error)
             return Reading({}, began, time.monotonic() - started, database_up=False, redis_up=redis_up)

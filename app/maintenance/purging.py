@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,12 +15,10 @@ from app.db.history_ranges import has_ranges
 from app.db.outage import log_failure
 from app.maintenance import history
 from app.maintenance.sweeps import measured_sweep
-from app.retention.periods import Period, Stage, periods
+from app.retention.periods import Stage, longest, periods, purged_by_sends
 from app.retention.purge import purge
 from app.services import Services
 
-WHOLE_RANGES_FROM = timedelta(days=90)
-"""From this retention on, waiting for the end of a month is short beside it."""
 END = 5.0
 """Seconds that a process waits for the last slice when it ends."""
 
@@ -63,28 +59,9 @@ def purge_all(services: Services) -> None:
         moment = now()
         for stage in Stage:
             with services.database.read() as session:
-                of_accounts: Sequence[Period] = periods(session, services.settings, stage)
-            if stage is Stage.RECIPIENTS:
-                of_accounts = _drop_ranges(services, of_accounts, moment)
-            purge(services, stage, of_accounts, moment)
-
-
-def _drop_ranges(services: Services, of_accounts: Sequence[Period], moment: datetime) -> Sequence[Period]:
-    """Drops the ranges that no account keeps any more. Returns the accounts whose recipients are deleted one by one:
-    those that keep them for a shorter time than others, for which the range stays, or for a short time anyway."""
-    if not has_ranges(services.database):
-        return of_accounts
-    longest = _longest(of_accounts)
-    if longest is not None:
-        history.drop_before(services, moment - longest)
-    return [one for one in of_accounts if not (one.retention == longest and _is_long(one.retention))]
-
-
-def _longest(of_accounts: Sequence[Period]) -> timedelta | None:
-    """None: for ever. Without accounts, likewise."""
-    known = [one.retention for one in of_accounts if one.retention is not None]
-    return max(known) if known and len(known) == len(of_accounts) else None
-
-
-def _is_long(retention: timedelta | None) -> bool:
-    return retention is None or retention >= WHOLE_RANGES_FROM
+                of_accounts = periods(session, services.settings, stage)
+                in_ranges = has_ranges(session)
+            most = longest(of_accounts)
+            if stage is Stage.RECIPIENTS and in_ranges and most is not None:
+                history.drop_before(services, moment - most)
+            purge(services, stage, purged_by_sends(of_accounts, stage, in_ranges=in_ranges), moment)

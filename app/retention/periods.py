@@ -13,6 +13,9 @@ from sqlalchemy.orm import Session
 from app.db.models import Account, DelayedPurge, PurgePosition, Send
 from app.settings import Settings, parse_retention
 
+WHOLE_RANGES_FROM = timedelta(days=90)
+"""From this retention on, waiting for the end of a month is short beside it."""
+
 
 class Stage(enum.StrEnum):
     """What of a send is purged; each has a retention and a position of its own."""
@@ -49,6 +52,25 @@ def periods(session: Session, settings: Settings, stage: Stage) -> list[Period]:
     default = default_retention(settings, stage)
     rows = session.execute(select(Account.id, OVERRIDES[stage]).order_by(Account.id))
     return [Period(account_id, default if own is None else parse_retention(own)) for account_id, own in rows]
+
+
+def longest(of_accounts: Sequence[Period]) -> timedelta | None:
+    """The longest retention of all; None: one of them keeps for ever. Of no accounts, likewise."""
+    known = [one.retention for one in of_accounts if one.retention is not None]
+    return max(known) if known and len(known) == len(of_accounts) else None
+
+
+def purged_by_sends(of_accounts: Sequence[Period], stage: Stage, *, in_ranges: bool) -> Sequence[Period]:
+    """The accounts whose sends are purged one by one: those that keep recipients for a shorter time than others, for
+    which a range stays, or for a short time anyway."""
+    if stage is Stage.CONTENT or not in_ranges:
+        return of_accounts
+    most = longest(of_accounts)
+    return [
+        one
+        for one in of_accounts
+        if one.retention is not None and (one.retention != most or one.retention < WHOLE_RANGES_FROM)
+    ]
 
 
 def overdue(session: Session, of_accounts: Sequence[Period], stage: Stage, moment: datetime) -> list[Overdue]:

@@ -456,7 +456,7 @@ def retire(full: Full) -> None:
 def watch(full: Full) -> None:
     """Reads what a scrape shows of the installation, and writes a heartbeat."""
     with full.services.database.read() as session:
-        read_figures(session, full.services.settings.uncertain_wait)
+        read_figures(session, full.services.settings)
         read_put_off(session, now())
     Heartbeat(full.services.database, ["sends"], settings=full.services.settings).write()
 

@@ -11,6 +11,8 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from app.clock import now
+from app.db import history_ranges
+from app.db.database import Transaction
 from app.db.models import (
     Account,
     Attachment,
@@ -24,10 +26,13 @@ from app.db.models import (
     SendLink,
     table_of,
 )
+from app.maintenance import history
+from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, purge_all
 from app.recipients.row import step_row
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
+from app.retention import erase
 from app.retention.periods import Period, Stage, periods
 from app.retention.purge import purge
 from app.services import Services
@@ -282,7 +287,91 @@ def test_recipients_that_are_not_settled_stay(kept: Kept) -> None:
     assert (kept.ids(Recipient.id), kept.delayed()) == ([], [])
 
 
+def month(kept: Kept, *states: str, days: float) -> list[int]:
+    """A send of so many days ago, after which a range ends."""
+    ids = kept.add(*states, days=days)
+    history.prepare(kept.services.database)
+    return ids
+
+
+def stored(kept: Kept) -> int:
+    """The number of months with recipients; SQLite counts those of the rows."""
+    with kept.services.database.read() as session:
+        return len(history.stored_months(session))
+
+
+def test_what_all_accounts_keep_no_longer_goes_month_by_month(kept: Kept, one_by_one: list[int]) -> None:
+    """On PostgreSQL by ranges, which stay until their last recipient is old, and without deleting a row."""
+    month(kept, "delivered", days=480)
+    kept.add("delivered", days=405)
+    last = month(kept, "delivered", days=395) + month(kept, "delivered", days=1)
+    purge_all(kept.services)
+    with kept.services.database.read() as session:
+        is_dropped = history_ranges.has_ranges(session)
+    assert len(kept.ids(Recipient.id)) == (3 if is_dropped else 2)
+    assert kept.ids(Recipient.id)[-2:] == last
+    assert stored(kept) == 2
+    assert one_by_one == ([] if is_dropped else [2])
+
+
+def test_an_account_that_keeps_recipients_longer_keeps_the_month_and_not_those_of_others(
+    kept: Kept, one_by_one: list[int]
+) -> None:
+    others = Kept(other := new_tenant(kept.tenant.app), Rows(kept.services, other.id))
+    month(kept, "delivered", days=480)
+    theirs = month(others, "delivered", days=470)
+    Cli(other.app).text("accounts", "update", other.name, "--retain-recipients", "off")
+    purge_all(kept.services)
+    assert (kept.ids(Recipient.id), others.ids(Recipient.id)) == ([], theirs)
+    assert one_by_one == [1]
+
+
+def test_a_short_retention_does_not_wait_for_the_end_of_a_month(kept: Kept, one_by_one: list[int]) -> None:
+    kept.add("delivered", days=8)
+    young = kept.add("delivered", days=6)
+    Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-recipients", "1w")
+    purge_all(kept.services)
+    assert (kept.ids(Recipient.id), one_by_one) == (young, [1])
+
+
+def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: Kept) -> None:
+    (held,) = month(kept, "queued", days=480)
+    purge_all(kept.services)
+    assert kept.ids(Recipient.id) == [held]
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of sends that each slice deletes."""
+    found: list[int] = []
+
+    def counted(transaction: Transaction, send_ids: list[int], recipient_ids: list[int]) -> None:
+        found.append(len(send_ids))
+        erase.delete_sends(transaction, send_ids, recipient_ids)
+
+    monkeypatch.setattr("app.retention.slices.delete_sends", counted)
+    return found
+
+
 # ------------------------------------------------------------------------------------------------ slices
+
+
+def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
+    """Only what is due: a young send is not, and one that was delayed is due later."""
+    name = "tms_purge_overdue_seconds"
+
+    def shown() -> list[float]:
+        with kept.services.database.read() as session:
+            figures = read_figures(session, kept.services.settings)[name]
+        return [figures[(stage,)] for stage in ("content", "recipients")]
+
+    kept.add("delivered", days=6)
+    assert shown() == [0, 0]
+    kept.add("delivered", days=8)
+    assert shown() == [0, 0], "the next send is the one of six days ago"
+    Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-content", "5d")
+    content, recipients = shown()
+    assert (round(content / 86400, 2), recipients) == (1, 0)
 
 
 def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
