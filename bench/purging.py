@@ -67,6 +67,10 @@ def fill(connection: Connection, shop: Shop, count: int) -> None:
     first_send, first_recipient = (
         int(connection.execute(select(func.max(model.id))).scalar_one()) for model in (Send, Recipient)
     )
+    # Ids of sends follow their times: those that there are count as older ones.
+    connection.execute(text(f"UPDATE sends SET creation_time = {AGES[dialect]}"))
+    connection.execute(text(f"UPDATE recipients SET creation_time = {AGES[dialect]}, state = 'delivered'"))
+    connection.execute(text("DELETE FROM send_queue"))
     of_send = {"creation_time": AGES[dialect]}
     of_recipient = {
         **{"uuid": UUIDS[dialect], "creation_time": AGES[dialect], "sent_time": AGES[dialect]},

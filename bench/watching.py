@@ -55,7 +55,7 @@ class Watched:
     def figures(self) -> None:
         """What a scrape shows of the installation, and a process reads for it from time to time."""
         with self.parts.services.database.read() as session:
-            read_figures(session, self.parts.services.settings.uncertain_wait)
+            read_figures(session, self.parts.services.settings)
 
     def status_as_json(self) -> None:
         """What `tms status --json` reads."""

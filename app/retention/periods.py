@@ -17,6 +17,11 @@ WHOLE_RANGES_FROM = timedelta(days=90)
 """From this retention on, waiting for the end of a month is short beside it."""
 
 
+AHEAD = timedelta(hours=1)
+"""A send from so far in the future was accepted under a wrong clock. It must not keep those behind it from being
+purged."""
+
+
 class Stage(enum.StrEnum):
     """What of a send is purged; each has a retention and a position of its own."""
 
@@ -76,14 +81,23 @@ def purged_by_sends(of_accounts: Sequence[Period], stage: Stage, *, in_ranges: b
 def overdue(session: Session, of_accounts: Sequence[Period], stage: Stage, moment: datetime) -> list[Overdue]:
     """Those of the accounts that have something to purge; one statement, which looks at the next send of each account,
     whatever their number."""
-    found = []
+    found: list[Overdue] = []
     retentions = dict(of_accounts)
+    if not any(retentions.values()):
+        return found
     for account_id, *times in session.execute(_oldest(stage)):
         retention = retentions.get(account_id)
-        oldest = min((one for one in times if one is not None), default=None)
-        if retention is not None and oldest is not None and oldest < moment - retention:
-            found.append(Overdue(account_id, moment - retention, oldest))
+        if retention is None:
+            continue
+        due = [one for one in times if one is not None and is_due(one, moment - retention, moment)]
+        if due:
+            found.append(Overdue(account_id, moment - retention, min(*due, moment - retention)))
     return found
+
+
+def is_due(creation_time: datetime, limit: datetime, moment: datetime) -> bool:
+    """Whether a send is to be looked at."""
+    return creation_time < limit or creation_time > moment + AHEAD
 
 
 def _oldest(stage: Stage) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select, delete, func, select, tuple_
@@ -22,7 +23,7 @@ from app.db.models import DelayedPurge, PurgePosition, QueueEntry, Recipient, Re
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.retention.erase import delete_content, delete_sends
-from app.retention.periods import Stage
+from app.retention.periods import Stage, is_due
 from app.sends.limits import MAX_RECIPIENTS
 
 LEAST = MAX_RECIPIENTS + 1
@@ -68,12 +69,14 @@ def purge_slice(transaction: Transaction, task: Task, most_sends: int, most_reci
     found = transaction.scalars(position).first()
     if found is None:
         return None
-    delayed = _locked(transaction, _delayed(task, most_sends), task.limit)
-    ids = delayed or _locked(transaction, _following(task, found.send_id, most_sends), task.limit)
-    if not ids:
+    delayed = _locked(transaction, _delayed(task, most_sends))
+    times = delayed or _up_to_young(_locked(transaction, _following(task, found.send_id, most_sends)), task)
+    if not times:
         return None
-    looked = _with_recipients(transaction, ids, max(most_recipients, LEAST))
-    waiting = _waiting(transaction, task, looked)
+    looked = _with_recipients(transaction, list(times), max(most_recipients, LEAST))
+    waiting = _waiting(transaction, task, looked) | {
+        send_id: task.moment for send_id in looked.ids if times[send_id] >= task.limit
+    }
     _purge(transaction, task, looked, waiting)
     _note(transaction, task, looked, waiting)
     if not delayed:
@@ -101,14 +104,16 @@ def _delayed(task: Task, most: int) -> Select[int, datetime]:
     return sends.order_by(Send.id)
 
 
-def _locked(transaction: Transaction, sends: Select[int, datetime], limit: datetime) -> list[int]:
-    """Those from before the limit, under locks for which a retry waits (app/sends/outcomes/requeue.py)."""
-    ids = []
-    for send_id, creation_time in transaction.execute(sends.with_for_update(key_share=True)):
-        if creation_time >= limit:
-            break
-        ids.append(send_id)
-    return ids
+def _locked(transaction: Transaction, sends: Select[int, datetime]) -> dict[int, datetime]:
+    """The sends with their times, under locks for which a retry waits (app/sends/outcomes/requeue.py)."""
+    rows = transaction.execute(sends.with_for_update(key_share=True))
+    return {row[0]: row[1] for row in rows}
+
+
+def _up_to_young(times: dict[int, datetime], task: Task) -> dict[int, datetime]:
+    """The sends before the first that is not due."""
+    due = takewhile(lambda one: is_due(one[1], task.limit, task.moment), times.items())
+    return dict(due)
 
 
 def _with_recipients(transaction: Transaction, ids: Sequence[int], most: int) -> _Looked:

@@ -42,7 +42,7 @@ def statements(one: Alone) -> dict[str, Any]:
     """All that a scrape and the commands read."""
     settings = one.services.settings
     with StatementRecorder(one.services.database.engine) as recorder, one.services.database.read() as session:
-        read_figures(session, settings.uncertain_wait)
+        read_figures(session, settings)
         status(session, settings, now())
         assert [found.reply for found in read_put_off(session, now())] == ["451 later"]
     return recorder.statements

@@ -185,6 +185,14 @@ def test_a_visit_is_no_outcome(kept: Kept) -> None:
     assert kept.purge(CONTENT, 7) == 1
 
 
+def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_others(kept: Kept) -> None:
+    """It counts as delayed, and is looked at again each time that the retention has passed."""
+    ahead, old = kept.add("delivered", days=-400)[0], kept.add("delivered")[0]
+    assert kept.purge(CONTENT, 7) == 1
+    assert [kept.has_content(one) for one in (ahead, old)] == [True, False]
+    assert [kept.purge(CONTENT, 7, after=days) for days in (1, 8, 406, 412, 414)] == [0, 0, 0, 0, 1]
+
+
 def test_off_keeps_for_ever_and_another_retention_applies_at_once(kept: Kept) -> None:
     (recipient_id,) = kept.add("delivered", days=900)
     assert kept.purge(CONTENT, None) == 0
