@@ -15,7 +15,7 @@ from app.services import Services
 
 TARGET = 0.04
 """Seconds that a slice shall take."""
-SHARE = 0.25
+SHARE = 0.2
 """The part of the time in which a slice is being purged."""
 SENDS_AT_FIRST = 10
 
