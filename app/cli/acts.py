@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.addresses import normalize_address
+from app.addresses import AddressKind, normalize_address
 from app.audit.record import Act, record
 from app.cli.addresses import address_kind
 from app.http.context import services
@@ -16,9 +16,10 @@ def record_act(act: Act) -> None:
         record(transaction, act)
 
 
-def digest_of(address: str) -> str:
+def digest_of(address: str, kind: AddressKind | None = None) -> str:
     """The keyed hash by which a new entry knows an email address or a mobile number."""
-    return address_digest(services().settings.secret_key, normalize_address(address_kind(address), address))
+    normalized = normalize_address(kind or address_kind(address), address)
+    return address_digest(services().settings.secret_key, normalized)
 
 
 def digests_of(address: str) -> list[str]:
