@@ -129,7 +129,10 @@ def _in_words(change: Row) -> str:
 
 @group.command("export")
 @narrowing
-def export(*, filters: tuple[str, ...], after: int | None, address: str | None, account: str | None) -> None:
+@click.option("--json", "_as_json", is_flag=True, help="As without it: JSON lines are what is written.")
+def export(
+    *, filters: tuple[str, ...], after: int | None, address: str | None, account: str | None, _as_json: bool
+) -> None:
     """Write entries to standard output as JSON lines, in the order of their ids: nothing appears before the last one
     later, so --after goes on with it."""
     query = _query(filters, after, address)
