@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 
 from redis import Redis
 
 from app.audit.notice import notice_changes
 from app.db.database import Database
 from app.infrastructure.circuit_breaker import CircuitBreaker
+from app.infrastructure.digest_key import open_digest_key
 from app.infrastructure.queueing import WakeUps
 from app.infrastructure.redis_client import connect_redis
 from app.settings import Settings
@@ -34,9 +36,10 @@ def make_services(settings: Settings) -> Services:
     """Does not connect yet: connections are opened on first use, also after a fork."""
     notice_changes()
     redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
+    digests = partial(open_digest_key, settings)
     return Services(
         settings=settings,
-        database=Database(settings.database_url, pool_size=settings.database_pool),
+        database=Database(settings.database_url, pool_size=settings.database_pool, open_digest_key=digests),
         redis=redis,
         wake_ups=WakeUps(redis, breaker),
         redis_breaker=breaker,

@@ -10,6 +10,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "sender": ("created", "updated", "deleted"),
     "list": ("created", "updated", "deleted", "imported", "exported"),
     "contact": ("created", "updated", "deleted"),
+    "person": ("exported", "forgotten"),
     "suppression": ("added", "removed", "exported"),
     "message": ("created", "updated", "deleted"),
     "webhook": (

@@ -117,7 +117,7 @@ AUDITED: dict[type[Base], Audited] = {
             *("retain_content", "retain_recipients"),
         ),
         named=columns("owner_email", "default_from_name", "default_from_address"),
-        unrecorded=columns("id", *TIMES),
+        unrecorded=columns("id", "has_digests", *TIMES),
     ),
     ApiKey: Audited(
         "key",

@@ -9,7 +9,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.audit.record import record
-from app.cli import contact_export, contact_import
+from app.cli import contact_export, contact_import, export_person, forget_person
 from app.cli.acts import digest_of
 from app.cli.base import (
     Group,
@@ -43,6 +43,8 @@ from app.query.reader import read_page
 group = Group("contacts", help="Contacts of a list.")
 group.add_command(contact_import.import_)
 group.add_command(contact_export.export)
+group.add_command(forget_person.forget_)
+group.add_command(export_person.export_)
 
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 

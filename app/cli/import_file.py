@@ -26,6 +26,9 @@ from app.lists.fields import ListSpec
 
 PLAIN = (UTF_8, "utf-8-sig")
 """Encodings that go without saying."""
+FORGOTTEN = "left out, because they were forgotten"
+LEFT_OUT = {FORGOTTEN: "left_out"}
+"""What is said of a count -> its name in JSON, where that is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +133,15 @@ class FileImport:
         counts = {
             "created": position.created,
             "updated": position.updated,
-            "unchanged": valid - position.created - position.updated,
+            "unchanged": valid - position.created - position.updated - position.left_out,
+            **({FORGOTTEN: position.left_out} if position.left_out else {}),
             "rejected": check.report.rows,
         }
         shown = ", ".join(
             f"{count} {name}" for name, count in counts.items() if name != "rejected" or options.skip_faulty
         )
-        facts: dict[str, Any] = {**counts, "dry_run": options.dry_run}
+        facts: dict[str, Any] = {LEFT_OUT.get(name, name): count for name, count in counts.items()}
+        facts["dry_run"] = options.dry_run
         if options.dry_run:
             with self._database.read() as session:
                 facts["automations"] = listeners_of(session, self._list)

@@ -66,7 +66,8 @@ class ImportWriting:
             work = partial(upsert_chunk, contact_list=self._list, chunk=chunk)
             upserted = self._turns.take(len(chunk.contacts), work, keep=False)
             created, updated = self.position.created + upserted.created, self.position.updated + upserted.updated
-            self.position = replace(self.position, created=created, updated=updated)
+            left_out = self.position.left_out + upserted.left_out
+            self.position = replace(self.position, created=created, updated=updated, left_out=left_out)
 
     def _write(self, chunk: Chunk) -> ImportPosition:
         """Imports the chunk. A contact that was created by somebody else at the same moment is updated instead."""

@@ -16,6 +16,7 @@ from app.audit.record import Act
 from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.db.address_digests import PREFIX
 from app.db.copied_ids import shown
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
@@ -46,15 +47,20 @@ def export(
 
 
 def _number(session: Session, model: Model, account_id: int) -> int:
-    return session.execute(select(func.count(model.id)).where(model.account_id == account_id)).scalar_one()
+    return session.execute(select(func.count(model.id)).where(*_exported(model, account_id))).scalar_one()
 
 
 def _pages(session: Session, state: str, account_id: int) -> Iterator[Rows]:
     """The entries by address."""
     model = MODELS[state]
-    statement = _entries(state).where(model.account_id == account_id)
+    statement = _entries(state).where(*_exported(model, account_id))
     for page in pages_of(session, statement, (model.kind, model.address, model.id)):
         yield [dict(zip(COLUMNS, row, strict=False)) for row in page]
+
+
+def _exported(model: Model, account_id: int) -> tuple[Any, ...]:
+    """Without those of forgotten people: a digest is of no use elsewhere (docs/privacy.md#what-is-kept)."""
+    return model.account_id == account_id, ~model.address.startswith(PREFIX)
 
 
 def _entries(state: str) -> Any:

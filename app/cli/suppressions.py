@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import email_key
+from app.addresses import normalize_address
 from app.audit.record import Act, record
 from app.audit.values import Change
 from app.cli import suppression_export
@@ -28,6 +28,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.db.address_digests import PREFIX, find_digests
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.distribution import COMMAND_LINE
@@ -36,6 +37,9 @@ from app.ids import shown_id
 
 MOST_SHOWN = 20
 """Remaining entries that are listed with their commands."""
+
+FORGOTTEN = "forgotten"
+"""In place of an address of which a digest is kept (docs/privacy.md#what-is-kept)."""
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 group.add_command(suppression_export.export)
@@ -58,7 +62,7 @@ def _unsubscribed(session: Session, account_id: int, limit: int | None, address:
     statement = (
         select(Unsubscriber, List.name)
         .outerjoin(List, List.id == Unsubscriber.list_id)
-        .where(*_on(Unsubscriber, account_id, address))
+        .where(*_on(session, Unsubscriber, account_id, address))
         .order_by(Unsubscriber.id.desc())
         .limit(limit)
     )
@@ -66,26 +70,27 @@ def _unsubscribed(session: Session, account_id: int, limit: int | None, address:
 
 
 def _blocked(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
-    statement = select(BlockedAddress).where(*_on(BlockedAddress, account_id, address))
+    statement = select(BlockedAddress).where(*_on(session, BlockedAddress, account_id, address))
     found = session.scalars(statement.order_by(BlockedAddress.id.desc()).limit(limit))
     return [_row("blocked", entry, None) for entry in found]
 
 
 def _on(
-    model: type[Unsubscriber | BlockedAddress], account_id: int, address: str | None
+    session: Session, model: type[Unsubscriber | BlockedAddress], account_id: int, address: str | None
 ) -> Iterator[ColumnElement[bool]]:
     yield model.account_id == account_id
     if address is not None:
         kind = address_kind(address)
         yield model.kind == kind
-        yield model.address == (email_key(address) if kind == "email" else address)
+        normalized = normalize_address(kind, address)
+        yield model.address.in_([normalized.key, *find_digests(session, [normalized])])
 
 
 def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:
     return {
         "state": state,
         "kind": entry.kind,
-        "address": entry.address,
+        "address": FORGOTTEN if entry.address.startswith(PREFIX) else entry.address,
         "list_id": shown_id(getattr(entry, "list_id", None)),
         "list": list_name,
         "reason": getattr(entry, "reason", None),

@@ -10,6 +10,7 @@ from typing import Any
 from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.events import record_contact_events
+from app.contacts.forgotten import restore_found
 from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
 from app.contacts.rules import address_errors, raise_in_order, system_errors
 from app.contacts.state import (
@@ -22,12 +23,11 @@ from app.contacts.state import (
     state_after,
 )
 from app.contacts.subscriptions import (
-    UnsubscriberEntries,
     apply_subscriptions,
-    find_unsubscriber_entries,
     lock_for_writes,
 )
 from app.contacts.triggers import fire
+from app.contacts.unsubscriber_entries import UnsubscriberEntries, find_unsubscriber_entries
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -54,9 +54,7 @@ def create_contacts(
     """
     lock_for_writes(transaction, contact_list.account_id, contacts, long_transaction=long_transaction)
     writes = [ContactWrite.of(index, BLANK, attributes) for index, attributes in enumerate(contacts)]
-    entries = find_unsubscriber_entries(
-        transaction, contact_list.account_id, contact_list.id, addresses_to_look_up(writes)
-    )
+    entries = find_unsubscriber_entries(transaction, contact_list, addresses_to_look_up(writes))
     kept = _without_unsubscribers(writes, entries, remove_unsubscribers)
     errors = [*address_errors(contact_list, contacts, bulk), *system_errors(contact_list, allow_system)]
     if contacts and not kept:
@@ -64,6 +62,7 @@ def create_contacts(
     raise_in_order(errors)
 
     moment = this_second()
+    restore_found(transaction, contact_list.account_id, entries, addresses_to_look_up(kept))
     subscriptions = requested_subscriptions(kept)
     results = [(write, state_after(contact_list, write, entries, subscriptions, moment)) for write in kept]
     check = partial(check_identifiers_free, transaction, contact_list, requested_identifiers(results), bulk=bulk)

@@ -17,9 +17,11 @@ from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
 from app.contacts.events import record_contact_events
+from app.contacts.forgotten import restore_found
 from app.contacts.state import BLANK, ContactState, ContactWrite, state_after
-from app.contacts.subscriptions import ADDRESS_COLUMNS, find_unsubscriber_entries, lock_addresses
+from app.contacts.subscriptions import ADDRESS_COLUMNS, lock_addresses
 from app.contacts.triggers import fire
+from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
@@ -71,7 +73,7 @@ def planned_contacts(
         return {}
     check_mutable(contact_list)
     moment = this_second()
-    entries = find_unsubscriber_entries(session, contact_list.account_id, contact_list.id, missing.values())
+    entries = find_unsubscriber_entries(session, contact_list, missing.values())
     shared = shared_columns(contact_list, moment)
     return {
         key: {**shared, **state_after(contact_list, _creation(address, texts[key]), entries, {}, moment)}
@@ -129,7 +131,8 @@ def _create(
     moment = this_second()
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     addresses = {key: NormalizedAddress(kind, key) for key in missing}
-    entries = find_unsubscriber_entries(transaction, contact_list.account_id, contact_list.id, addresses.values())
+    entries = find_unsubscriber_entries(transaction, contact_list, addresses.values())
+    restore_found(transaction, contact_list.account_id, entries, addresses.values())
     # In the same order for all requests: of two that create the same contacts one waits, without a deadlock.
     writes = {key: _creation(address, missing[key]) for key, address in sorted(addresses.items())}
     rows = [

@@ -38,6 +38,8 @@ class ImportPosition:
     created: int
     updated: int
     end_time: datetime | None
+    left_out: int = 0
+    """Forgotten people who had unsubscribed or were blocked, of this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def import_chunk(
     table = table_of(ContactImport)
     counted = update(table).where(table.c.id == position.id).values(created=created, updated=updated)
     transaction.connection().execute(counted)
-    return ImportPosition(position.id, position.options, chunk.rows_done, created, updated, None)
+    left_out = position.left_out + upserted.left_out
+    return ImportPosition(position.id, position.options, chunk.rows_done, created, updated, None, left_out)
 
 
 def upsert_chunk(transaction: Transaction, contact_list: ListSpec, chunk: Chunk) -> Upserted:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
-from app.contacts.subscriptions import UnsubscriberEntries
+from app.contacts.unsubscriber_entries import UnsubscriberEntries
 from app.lists.fields import ListSpec
 
 ContactAttributes = Mapping[str, Any]

@@ -8,15 +8,21 @@ that the request does not name change too, because two contacts may have the sam
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    ColumnElement,
+    delete,
+    exists,
+    or_,
+    select,
+    update,
+)
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress
 from app.contacts.events import ContactKey
+from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, of_addresses
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -25,28 +31,6 @@ from app.db.models import Contact, Unsubscriber
 
 ADDRESS_COLUMNS: dict[AddressKind, Any] = {"email": Contact.email_key, "mobile": Contact.mobile}
 SUBSCRIBED_COLUMNS: dict[AddressKind, Any] = {"email": Contact.subscribed_email, "mobile": Contact.subscribed_mobile}
-
-
-@dataclass(frozen=True, slots=True)
-class UnsubscriberEntries:
-    """The entries of some addresses on the unsubscribers list, seen from one list."""
-
-    list_id: int
-    lists_by_address: Mapping[NormalizedAddress, Collection[int | None]]
-    """Address -> the lists that it has unsubscribed from; None stands for the whole account."""
-
-    def has_any(self, address: NormalizedAddress) -> bool:
-        """Whether the address is unsubscribed from any list or account-wide."""
-        return address in self.lists_by_address
-
-    def has_own(self, address: NormalizedAddress) -> bool:
-        """Whether there is an entry of this list itself."""
-        return self.list_id in self.lists_by_address.get(address, ())
-
-    def is_unsubscribed(self, address: NormalizedAddress) -> bool:
-        """Whether this list must not send to the address: because of its own entry or an account-wide one."""
-        lists = self.lists_by_address.get(address, ())
-        return self.list_id in lists or None in lists
 
 
 def lock_subscriptions(transaction: Transaction, account_id: int, *, long_transaction: bool = False) -> None:
@@ -82,20 +66,6 @@ def lock_for_writes(
         lock_subscriptions(transaction, account_id, long_transaction=long_transaction)
     elif not long_transaction and any(kind in attributes for attributes in written for kind in ADDRESS_KINDS):
         lock_addresses(transaction, account_id)
-
-
-def find_unsubscriber_entries(
-    session: Session, account_id: int, list_id: int, addresses: Collection[NormalizedAddress]
-) -> UnsubscriberEntries:
-    """The entries of the addresses: one statement, none for no addresses."""
-    lists: dict[NormalizedAddress, set[int | None]] = {}
-    if addresses:
-        statement = select(Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id).where(
-            Unsubscriber.account_id == account_id, _of_addresses(addresses)
-        )
-        for row in session.connection().execute(statement):
-            lists.setdefault(NormalizedAddress(cast(AddressKind, row.kind), row.address), set()).add(row.list_id)
-    return UnsubscriberEntries(list_id, lists)
 
 
 def apply_subscriptions(
@@ -155,32 +125,17 @@ def resubscribe_addresses(
         _keep_on_other_lists(transaction, account_id, list_id, addresses, moment)
         deleted = or_(deleted, Unsubscriber.list_id == list_id)
     transaction.execute(
-        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, _of_addresses(addresses), deleted),
+        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, of_addresses(addresses), deleted),
         execution_options={"synchronize_session": False},
     )
     return _set_flags(transaction, account_id, list_id, addresses, subscribed=True, moment=moment)
-
-
-def _of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
-    """Entries of these addresses."""
-    by_kind = _by_kind(addresses)
-    return or_(
-        *(and_(Unsubscriber.kind == kind, in_json(Unsubscriber.address, keys)) for kind, keys in by_kind.items())
-    )
-
-
-def _by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[str]]:
-    keys: dict[AddressKind, list[str]] = {}
-    for kind, key in addresses:
-        keys.setdefault(kind, []).append(key)
-    return keys
 
 
 def _keep_on_other_lists(
     transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
 ) -> None:
     rows = []
-    for kind, keys in _by_kind(addresses).items():
+    for kind, keys in by_kind(addresses).items():
         statement = (
             select(Contact.list_id, ADDRESS_COLUMNS[kind])
             .distinct()
@@ -209,7 +164,7 @@ def _set_flags(
 ) -> list[ContactKey]:
     """Sets the flags of the contacts that have the addresses: in the list, or in all lists of the account."""
     changed: list[ContactKey] = []
-    for kind, keys in _by_kind(addresses).items():
+    for kind, keys in by_kind(addresses).items():
         conditions = [
             Contact.account_id == account_id,
             in_json(ADDRESS_COLUMNS[kind], keys),

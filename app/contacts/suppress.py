@@ -13,6 +13,7 @@ from app.addresses import AccountAddress, AddressKind, normalize_address
 from app.clock import this_second
 from app.contacts.blocked import block_addresses, unblock_addresses
 from app.contacts.events import record_contact_events
+from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions, resubscribe_addresses, unsubscribe_addresses
 from app.db.database import Transaction
 from app.db.models import SoftBounces
@@ -47,8 +48,9 @@ def resubscribe(transaction: Transaction, account_id: int, kind: AddressKind, ad
     Returns how many contacts are subscribed again.
     """
     lock_subscriptions(transaction, account_id)
-    moment = this_second()
-    changed = resubscribe_addresses(transaction, account_id, list_id, [normalize_address(kind, address)], moment)
+    moment, normalized = this_second(), normalize_address(kind, address)
+    restore_address(transaction, account_id, normalized)
+    changed = resubscribe_addresses(transaction, account_id, list_id, [normalized], moment)
     record_contact_events(transaction, account_id, "updated", changed, moment)
     return len(changed)
 
@@ -62,6 +64,7 @@ def block(transaction: Transaction, account_id: int, kind: AddressKind, address:
 def unblock(transaction: Transaction, account_id: int, kind: AddressKind, address: str) -> bool:
     """Unblocks the address and resets its soft bounces; returns whether it was blocked."""
     unblocked = AccountAddress.of(account_id, kind, address)
+    restore_address(transaction, account_id, normalize_address(kind, address))
     soft_bounces = delete(SoftBounces).where(
         SoftBounces.account_id == account_id,
         SoftBounces.kind == kind,

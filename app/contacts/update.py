@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, select, update
 
 from app.clock import this_second
 from app.contacts.events import record_contact_events
+from app.contacts.forgotten import restore_found
 from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
 from app.contacts.rules import address_errors, element_location, raise_in_order, system_errors
 from app.contacts.state import (
@@ -23,8 +24,9 @@ from app.contacts.state import (
     requested_subscriptions,
     state_after,
 )
-from app.contacts.subscriptions import apply_subscriptions, find_unsubscriber_entries, lock_for_writes
+from app.contacts.subscriptions import apply_subscriptions, lock_for_writes
 from app.contacts.triggers import fire
+from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.db.database import Transaction
 from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
@@ -61,9 +63,9 @@ def update_contacts(
     writes = [
         ContactWrite.of(index, rows[contact_id], attributes) for index, (contact_id, attributes) in enumerate(updates)
     ]
-    entries = find_unsubscriber_entries(
-        transaction, contact_list.account_id, contact_list.id, addresses_to_look_up(writes)
-    )
+    looked_up = addresses_to_look_up(writes)
+    entries = find_unsubscriber_entries(transaction, contact_list, looked_up)
+    restore_found(transaction, contact_list.account_id, entries, looked_up)
     subscriptions = requested_subscriptions(writes)
     moment = this_second()
     results = [(write, state_after(contact_list, write, entries, subscriptions, moment)) for write in writes]

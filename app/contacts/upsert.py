@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import AddressKind, normalize_address
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.contacts.create import create_contacts
 from app.contacts.state import ContactAttributes
 from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -31,15 +32,18 @@ BATCH_SIZE = 1000
 
 @dataclass(slots=True)
 class Upserted:
-    """How many contacts were created, and how many of the others changed."""
+    """How many contacts were created, how many of the others changed, and how many were left out."""
 
     created: int = 0
     updated: int = 0
+    left_out: int = 0
+    """Forgotten people who had unsubscribed or were blocked: no file brings them back."""
 
     def add(self, other: Upserted) -> None:
         """Adds the numbers of further contacts."""
         self.created += other.created
         self.updated += other.updated
+        self.left_out += other.left_out
 
 
 def upsert_contacts(
@@ -88,7 +92,9 @@ def upsert_batch(
     those before it. Raises as `upsert_contacts`.
     """
     matches = list(enumerate(match_contacts(transaction, contact_list, batch, earlier)))
-    missing = [index for index, contact_id in matches if contact_id is None]
+    unknown = [index for index, contact_id in matches if contact_id is None]
+    left_out = _forgotten_and_suppressed(transaction, contact_list, [batch[index] for index in unknown])
+    missing = [index for place, index in enumerate(unknown) if place not in left_out]
     present = [(index, contact_id) for index, contact_id in matches if contact_id is not None]
     with _renumbered(missing):
         new = [batch[index] for index in missing]
@@ -110,7 +116,23 @@ def upsert_batch(
             allow_system=allow_system,
             long_transaction=long_transaction,
         )
-    return Upserted(len(missing), updated)
+    return Upserted(len(missing), updated, len(left_out))
+
+
+def _forgotten_and_suppressed(session: Session, contact_list: ListSpec, batch: Sequence[ContactAttributes]) -> set[int]:
+    """The places of elements with an address that was forgotten while it was blocked or unsubscribed from this list."""
+    if not contact_list.has_digests or not batch:
+        return set()
+    addresses = [
+        {normalize_address(kind, one[kind]) for kind in ADDRESS_KINDS if one.get(kind) is not None} for one in batch
+    ]
+    entries = find_unsubscriber_entries(session, contact_list, set[NormalizedAddress]().union(*addresses))
+    kept_away = {
+        address
+        for address in entries.forgotten.values()
+        if address in entries.blocked or entries.is_unsubscribed(address)
+    }
+    return {place for place, own in enumerate(addresses) if own & kept_away}
 
 
 def identifier_of(contact_list: ListSpec) -> AddressKind:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
 from app.db import wait_budget
+from app.db.address_digests import AddressDigests, Digest
 from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.engine import WRITE, begin_writing, make_engine
 from app.db.outage import OutcomeUnknown
@@ -40,8 +41,11 @@ class ReadSession(Session):
     third, which matters to prepared statements (app/db/prepared.py).
     """
 
-    def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, **options: Any) -> None:
+    def __init__(
+        self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, digests: AddressDigests, **options: Any
+    ) -> None:
         super().__init__(autoflush=False, **options)
+        self.digests = digests
         self._engine = engine
         self._circuit_breaker = circuit_breaker
         self._connection: Connection | None = None
@@ -83,8 +87,8 @@ class Transaction(ReadSession):
     return, whose locks are therefore held only as long as that and the commit take (app/db/counters.py).
     """
 
-    def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker) -> None:
-        super().__init__(engine, circuit_breaker, expire_on_commit=False)
+    def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, digests: AddressDigests) -> None:
+        super().__init__(engine, circuit_breaker, digests, expire_on_commit=False)
         self._after_commit: list[Callable[[], None]] = []
         self.last_rows: list[DriverStatement] = []
         self.at_commit: dict[str, Callable[[], Sequence[DriverStatement]]] = {}
@@ -143,8 +147,11 @@ class Database:
     request is one transaction.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 10, open_digest_key: Callable[[str], Digest | None] = lambda _: None
+    ) -> None:
         self._circuit_breaker = DatabaseCircuitBreaker()
+        self._digests = AddressDigests(open_digest_key)
         self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
         self._writing = self.engine.execution_options(**{WRITE: True})
 
@@ -154,12 +161,12 @@ class Database:
 
     def read(self) -> ReadSession:
         """A session for selects. On PostgreSQL each select sees what is committed by then."""
-        return ReadSession(self.engine, self._circuit_breaker)
+        return ReadSession(self.engine, self._circuit_breaker, self._digests)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A session whose changes are committed at the end of the block, or not at all if it raises."""
-        with Transaction(self._writing, self._circuit_breaker) as transaction:
+        with Transaction(self._writing, self._circuit_breaker, self._digests) as transaction:
             yield transaction
             transaction.commit()
         transaction.release()

@@ -23,6 +23,7 @@ from app.events.outbox import record
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
 from app.recipients.conditions import IS_TEXT, entry_in_state
+from app.recipients.forgotten import is_forgotten
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow
 from app.recipients.states import NOT_YET_SENT, RecipientState
@@ -63,6 +64,8 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
         return Effect.UNKNOWN
     if text.state in NOT_YET_SENT:
         return Effect.EARLY
+    if text.mobile is None and is_forgotten(transaction, text.id):
+        return Effect.KNOWN
     detail = storable_text(receipt.detail) or DEFAULT_DETAILS[receipt.status]
     if text.state == RecipientState.HELD and receipt.status == "delivered":
         # A sign that it was sent since the backup was made, which counts when it is released.

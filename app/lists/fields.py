@@ -134,6 +134,8 @@ class ListSpec:
     fields: tuple[FieldSpec, ...]
     has_automations: bool = False
     """Whether automations listen to its triggers."""
+    has_digests: bool = False
+    """Whether its account keeps suppressions under digests (docs/privacy.md#what-is-kept)."""
 
     @cached_property
     def has_email(self) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 from sqlalchemy import BigInteger, bindparam, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from app.db.json_rows import json_rows
-from app.db.models import List, ListField, table_of
+from app.db.models import Account, List, ListField, table_of
 from app.db.prepared import PreparedStatement
 from app.ids import BIGGEST, existing, shown_id
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
@@ -25,7 +25,9 @@ FIELDS_OF_LIST = (
     .scalar_subquery()
     .label("list_fields")
 )
-LIST_WITH_FIELDS_COLUMNS = (*LIST_COLUMNS, FIELDS_OF_LIST)
+_OWNER = aliased(Account)
+HAS_DIGESTS = select(_OWNER.has_digests).where(_OWNER.id == List.account_id).scalar_subquery().label("list_has_digests")
+LIST_WITH_FIELDS_COLUMNS = (*LIST_COLUMNS, FIELDS_OF_LIST, HAS_DIGESTS)
 LIST_WITH_FIELDS = PreparedStatement(
     select(*LIST_WITH_FIELDS_COLUMNS).where(
         List.account_id == bindparam("account_id", type_=BigInteger),
@@ -51,7 +53,7 @@ def list_of(row: Any) -> ListSpec:
         *(row.list_id, row.list_account_id, row.list_name, row.list_system, row.list_allow_duplicates),
         *(tuple(row.list_stop_words), row.list_creation_time, row.list_last_modified_time),
     )
-    return _known_list(attributes, row.list_fields, row.list_has_automations)
+    return _known_list(attributes, row.list_fields, row.list_has_automations, bool(row.list_has_digests))
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
@@ -64,11 +66,11 @@ def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> d
 
 
 @lru_cache(maxsize=512)
-def _known_list(attributes: tuple[Any, ...], fields: str | None, has_automations: bool) -> ListSpec:
+def _known_list(attributes: tuple[Any, ...], fields: str | None, has_automations: bool, has_digests: bool) -> ListSpec:
     """The list spec with these attributes, in its order, and these FIELDS_OF_LIST. Made once for each state of a list:
     to make it costs more than to read it."""
     in_order = sorted(orjson.loads(fields or "[]"))
-    values = (*attributes, tuple(_field(*field) for _, *field in in_order), has_automations)
+    values = (*attributes, tuple(_field(*field) for _, *field in in_order), has_automations, has_digests)
     return ListSpec(*values)
 
 

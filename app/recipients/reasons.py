@@ -30,7 +30,9 @@ class FailReason(enum.StrEnum):
 
     DROPPED = "dropped"
     """It was held after a restore, and an operator decided not to send it."""
+    FORGOTTEN = "forgotten"
+    """It waited when its recipient was forgotten (docs/privacy.md#forgetting)."""
 
 
-NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED)
+NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED, FailReason.FORGOTTEN)
 """Reasons that no retry can change: there is no address to send to."""

@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 from app.settings import Settings
 
 HIDDEN = "[hidden]"
+ADDRESS = "[address]"
+"""In place of a recipient's address in the log."""
 _INTERNAL = r"internal|intranet|local|localdomain|lan|corp|home\.arpa"
 _PORT = r"(?::\d{1,5}\b)?"
 _BEFORE = r"(?<![\w@.-])"
@@ -43,6 +45,14 @@ class Redaction:
     def redact(self, text: str) -> str:
         """The text without names of the installation."""
         return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, text)))
+
+
+def without_address(text: str | None, address: str | None) -> str | None:
+    """A text of another server for the log, without the address of the recipient: lines of a log cannot be erased when
+    the person is forgotten."""
+    if not text or not address or address.lower() not in text.lower():
+        return text
+    return re.sub(re.escape(address), ADDRESS, text, flags=re.IGNORECASE)
 
 
 @lru_cache(maxsize=16)

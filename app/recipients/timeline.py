@@ -31,6 +31,9 @@ class TimelineStep(enum.StrEnum):
     COMPLAINED = "complained"
     UNSUBSCRIBED = "unsubscribed"
 
+    FORGOTTEN = "forgotten"
+    """The person was forgotten: address, values and the words of this timeline are gone."""
+
     OPENED = "opened"
     CLICKED = "clicked"
     OPENED_BY_MACHINE = "opened by machine"

@@ -34,6 +34,7 @@ from app.db.in_json import in_json
 from app.db.models import Account, Contact, Recipient, RecipientStep, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload
+from app.recipients.forgotten import has_been_forgotten
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, as_recipient, select_recipients
 from app.recipients.timeline import VISIT_STEPS, TimelineStep
@@ -168,8 +169,7 @@ def _known_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _
 
 
 def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_RecipientVisits]:
-    """A recipient given by `contact_id` has no address of its own until its message is sent, so the contact's is
-    used."""
+    """A recipient given by `contact_id` has no address until its message is sent, so the contact's is used."""
     statement = (
         select_recipients(
             *(getattr(Recipient, name) for name in TRACKED),
@@ -179,7 +179,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
         )
         .join(Account, Account.id == Recipient.account_id)
         .outerjoin(Contact, Contact.id == Recipient.contact_id)
-        .where(in_json(Recipient.id, ids), between_ids(Recipient.id, ids))
+        .where(in_json(Recipient.id, ids), between_ids(Recipient.id, ids), ~has_been_forgotten())
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )

@@ -72,6 +72,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "retention"),
         *("routing", "runs", "sends", "services"),
     ),
+    "privacy": (
+        *("contacts", "db", "infrastructure", "lists", "recipients", "retention", "routing", "sends", "services"),
+        "transports",
+    ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
@@ -95,8 +99,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "http",
             "inbound",
         ),
-        *("inbox", "infrastructure", "lists", "maintenance", "messages", "query", "recipients", "routing", "runs"),
-        *("seed", "sends", "services", "tracking", "transports"),
+        *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
+        *("runs", "seed", "sends", "services", "tracking", "transports"),
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),

@@ -14,6 +14,7 @@ from app.db.models.base import Base, table_of
 from app.db.models.captured import CapturedMessage
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
 from app.db.models.counts import AutomationStepCount, ContactCount, GroupCount, HourlyCount
+from app.db.models.digest_key import DigestKey
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.imports import ContactImport
@@ -46,6 +47,7 @@ __all__ = [
     "ContactCount",
     "ContactImport",
     "DelayedPurge",
+    "DigestKey",
     "DkimKey",
     "Domain",
     "DomainBackoff",

@@ -46,6 +46,9 @@ class Account(Timestamps, Base):
     retain_content: Mapped[str | None]
     retain_recipients: Mapped[str | None]
     """In the form of the settings RETAIN_CONTENT and RETAIN_RECIPIENTS; null: the setting applies."""
+    has_digests: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether any of its suppressions is kept under a digest (docs/privacy.md#what-is-kept): without one, looking
+    suppressions up costs nothing more."""
     test_of: Mapped[int | None] = mapped_column(BigId)
     """No foreign key: SQLite would have to build the table anew. `delete_account` deletes the test account, too."""
 

@@ -65,7 +65,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
         reports = [replace(report, detail=redaction.redact(report.detail)) for report in reports]
     effect = _record(services, signed, reports, _fingerprint(head, raw), patience) if signed else Effect.IGNORED
     if effect is Effect.IGNORED:
-        logger.info("an email was ignored", extra={"kind": kind, "from": field(head, "From")})
+        logger.info("an email was ignored", extra={"kind": kind})
     return Received(kind, effect)
 
 

@@ -24,6 +24,8 @@ from app.inbound.deduplication import is_first
 from app.inbound.effect import Effect
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Report, ReportKind
+from app.recipients.forgotten import is_forgotten
+from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_recipients
@@ -50,7 +52,7 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
     if report.kind in (ReportKind.COMPLAINT, ReportKind.OPT_OUT):
         lock_subscriptions(transaction, account_id)
     mail = locked_mail(transaction, recipient_id)
-    if mail is None or _is_about_another_address(mail, report):
+    if mail is None or _is_about_another_address(mail, report) or _is_forgotten(transaction, mail):
         return Effect.IGNORED
     recipient = mail.recipient
     if recipient.state == RecipientState.SENDING:
@@ -61,16 +63,20 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
         return Effect.KNOWN
     effect = _apply(transaction, mail, report)
     if effect is Effect.RECORDED:
-        logger.info(
-            report.kind.value,
-            extra={"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": report.detail},
-        )
+        detail = without_address(report.detail, recipient.email)
+        extra = {"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": detail}
+        logger.info(report.kind.value, extra=extra)
     return effect
 
 
 def fingerprint_of_report(recipient_id: int, report: Report, fingerprint: str) -> str:
     """The fingerprint of a report about one recipient, as it is stored."""
     return f"{report.kind.value} {recipient_id} {fingerprint}"
+
+
+def _is_forgotten(transaction: Transaction, mail: Mail) -> bool:
+    """A report would bring words about the person back."""
+    return mail.recipient.email is None and is_forgotten(transaction, mail.recipient.id)
 
 
 def _is_about_another_address(mail: Mail, report: Report) -> bool:

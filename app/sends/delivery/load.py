@@ -9,29 +9,24 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
-    Select,
     String,
     and_,
     bindparam,
     case,
     exists,
     func,
-    literal_column,
     not_,
-    null,
     or_,
     select,
-    union_all,
 )
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, domain_of
+from app.addresses import domain_of
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import HIDEABLE
 from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
-from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
+from app.db.models import Account, Attachment, DkimKey, Domain, ListField, Send
 from app.db.prepared import PreparedStatement
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
@@ -39,13 +34,13 @@ from app.routing.version import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
+from app.sends.delivery.load_suppressions import load_suppressions
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import SendingDomain, StoredKey
 from app.sends.delivery.suppression import (
     Suppressions,
     delivery_address,
     skip_reason,
-    suppression_key,
 )
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.tracking.stored_links import find_links
@@ -54,16 +49,6 @@ from app.transports.email import mime
 
 def _parameter(name: str) -> BindParameter[Any]:
     return bindparam(name, type_=String)
-
-
-def _suppressed(model: type[BlockedAddress | Unsubscriber], list_id: Any) -> Select[Any]:
-    """Entries whose account and address both occur among the parameters, though not always as a pair."""
-    table: ColumnElement[str] = literal_column(f"'{model.__tablename__}'").label("table_name")
-    return select(table, model.account_id, model.kind, model.address, list_id.label("list_id")).where(
-        in_json(model.account_id, _parameter("accounts")),
-        in_json(model.kind, _parameter("kinds")),
-        in_json(model.address, _parameter("addresses")),
-    )
 
 
 # Attributes of contacts that fields of the list hide.
@@ -75,6 +60,7 @@ _HIDDEN_ATTRIBUTES = (
 _LOOKED_UP = {
     "time_zone": Account.time_zone,
     "is_test": Account.test_of.is_not(None),
+    "has_digests": Account.has_digests,
     "hidden_attributes": _HIDDEN_ATTRIBUTES,
     "routing_version": VERSION.label("routing_version"),
 }
@@ -122,15 +108,6 @@ DOMAINS = PreparedStatement(
     )
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
-_UNSUBSCRIBED = _suppressed(Unsubscriber, Unsubscriber.list_id)
-# Entries of a list and account-wide ones have an index each, which is used only if they are selected separately.
-SUPPRESSIONS = PreparedStatement(
-    union_all(
-        _suppressed(BlockedAddress, null()),
-        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)),
-        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_(None)),
-    )
-)
 
 
 def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[PreparedRecipient]:
@@ -138,8 +115,8 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
     and no recipient is a contact."""
     with span("load", tms__recipients=len(claimed)):
         contacts = load_contacts(session, claimed)
-        suppressions = load_suppressions(session, claimed, contacts)
         sends, with_attachments = _sends(session, claimed)
+        suppressions = load_suppressions(session, claimed, contacts, sends)
         domains = load_domains(session, claimed, sends)
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
@@ -198,29 +175,6 @@ def load_domains(
     return {
         send_id: SendingDomain(keys.get(sender, ()), hosts.get(sender, NO_HOSTS)) for send_id, sender in senders.items()
     }
-
-
-def load_suppressions(
-    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, ContactRow]
-) -> Suppressions:
-    """The suppressions of the addresses of these recipients; one select."""
-    looked_up = {address for row in claimed if (address := suppression_key(row, contacts.get(row.id)))}
-    parameters = {
-        "accounts": json_array({address.account_id for address in looked_up}),
-        "kinds": json_array({address.kind for address in looked_up}),
-        "addresses": json_array({address.key for address in looked_up}),
-    }
-    entries = SUPPRESSIONS.tuples(session, **parameters)
-    return Suppressions(
-        blocked=frozenset(
-            AccountAddress(*address) for table, *address, _ in entries if table == BlockedAddress.__tablename__
-        ),
-        unsubscribed=frozenset(
-            (AccountAddress(*address), list_id)
-            for table, *address, list_id in entries
-            if table == Unsubscriber.__tablename__
-        ),
-    )
 
 
 def _attachments(

@@ -35,6 +35,8 @@ class SendContent:
     """The account's time zone (docs/personalisation.md#time-zone)."""
     is_test: bool
     """Whether its account is a test account: its messages are captured instead of sent."""
+    has_digests: bool
+    """Whether its account keeps suppressions under digests (docs/privacy.md#what-is-kept)."""
     hidden_attributes: int | None
     """Attributes of contacts that fields of the list hide: a sum of `wildcard_values.HIDEABLE`."""
     routing_version: str | None

@@ -24,7 +24,8 @@ from app.sends.accept.write import ValidSend, send_columns
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
-from app.sends.delivery.load import load_domains, load_suppressions, prepare_recipient
+from app.sends.delivery.load import load_domains, prepare_recipient
+from app.sends.delivery.load_suppressions import load_suppressions
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.suppression import Suppressions, delivery_address
 from app.tracking.instrument import LinkIds
@@ -58,8 +59,8 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
     contacts = load_contacts(session, claimed) | {
         row.id: new for row in claimed if (new := _new_contact(row, planned)) is not None
     }
-    suppressions = load_suppressions(session, claimed, contacts)
     compiled = _compiled(session, check, valid, claimed, request_id)
+    suppressions = load_suppressions(session, claimed, contacts, [compiled.send])
     return [
         PlannedRecipient(
             _prepared(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments)),
@@ -117,10 +118,10 @@ def _compiled(
     session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
 ) -> CompiledMessage:
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
-    of_account = select(Account.time_zone, Account.test_of.is_not(None)).where(Account.id == check.account_id)
-    zone, is_test = session.connection().execute(of_account).one()
+    of_account = select(Account.time_zone, Account.test_of.is_not(None).label("is_test"), Account.has_digests)
+    account = session.connection().execute(of_account.where(Account.id == check.account_id)).one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
-    columns |= {"id": 0, "time_zone": zone, "is_test": is_test, "hidden_attributes": hidden, "routing_version": None}
+    columns |= {**account._mapping, "id": 0, "hidden_attributes": hidden, "routing_version": None}
     send = SendContent(**{field.name: columns[field.name] for field in fields(SendContent)})
     domain = load_domains(session, claimed, [send])[send.id]
     return CompiledMessage(send, _encoded(valid.draft.attachments), domain, _link_ids(valid))

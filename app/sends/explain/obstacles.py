@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from app.addresses import AccountAddress, AddressKind, domain_of
 from app.clock import now
 from app.contacts.subscriptions import SUBSCRIBED_COLUMNS
+from app.db.address_digests import find_digests
 from app.db.models import Account, BlockedAddress, Contact, Domain, DomainBackoff, List, Recipient, Unsubscriber
 from app.recipients.conditions import settled_as
 from app.recipients.filters import sent_to
@@ -106,8 +107,13 @@ def _of_contact(route: Route, contact: Contact | None, list_name: str | None) ->
         yield Finding(text, [(*update, f"{route.kind}=ADDRESS")], prevents=True)
 
 
+def _stored(session: Session, address: AccountAddress) -> list[str]:
+    """What stands in suppressions of the address: itself, or its digest if it was forgotten."""
+    return [address.key, *find_digests(session, [address])]
+
+
 def _blocked(session: Session, route: Route, address: AccountAddress) -> Iterator[Finding]:
-    of_address = BlockedAddress.account_id == address.account_id, BlockedAddress.address == address.key
+    of_address = BlockedAddress.account_id == address.account_id, BlockedAddress.address.in_(_stored(session, address))
     entry = session.scalars(select(BlockedAddress).where(*of_address, BlockedAddress.kind == address.kind)).first()
     if entry is None:
         return
@@ -128,7 +134,7 @@ def _unsubscribed(
     entries = (
         select(Unsubscriber)
         .where(Unsubscriber.account_id == address.account_id, Unsubscriber.kind == address.kind)
-        .where(Unsubscriber.address == address.key, *(() if route.list_id is None else (for_list,)))
+        .where(Unsubscriber.address.in_(_stored(session, address)), *(() if route.list_id is None else (for_list,)))
         .order_by(Unsubscriber.id)
         .limit(10)
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.infrastructure import logs
 from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
+from app.recipients.redaction import without_address
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.outcomes.transitions import Transition
@@ -61,15 +62,16 @@ def _deferrals(transitions: Sequence[Transition]) -> Iterator[tuple[str, str]]:
 
 def _fields(transition: Transition) -> dict[str, Any]:
     recipient, result = transition.recipient, transition.attempt_result.result
+    address = transition.attempt_result.address or recipient.email or recipient.mobile
     fields: dict[str, Any] = {
         "request_id": recipient.request_id,
         "account_id": recipient.account_id,
         "uuid": recipient.uuid,
         "attempt": recipient.attempts,
-        "detail": transition.detail,
+        "detail": without_address(transition.detail, address),
     }
     if result and result.note:
-        fields["note"] = result.note
+        fields["note"] = without_address(result.note, address)
     if transition.attempt_result.transport:
         fields["transport"] = transition.attempt_result.transport
     return fields

@@ -10,12 +10,14 @@ from datetime import datetime
 
 from sqlalchemy import func, insert, select
 
-from app.addresses import email_key
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, email_key
 from app.clock import now, timestamp
+from app.db.address_digests import find_digests
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, Send
 from app.errors import ServiceError
+from app.recipients.forgotten import is_forgotten
 from app.recipients.read import find_recipient
 from app.recipients.reasons import NOT_RETRYABLE
 from app.recipients.row import step_row
@@ -96,11 +98,15 @@ def _check(transaction: Transaction, recipient: Recipient, state: RecipientState
     if state not in COUNTERS:
         detail = f"is {state}; only a bounced, failed or uncertain recipient can be retried"
         raise ServiceError("conflict", field="uuid", detail=detail)
+    if is_forgotten(transaction, recipient.id):
+        raise ServiceError("conflict", field="uuid", detail="its recipient was forgotten; there is nobody to send to")
     if recipient.reason in NOT_RETRYABLE:
         raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")
     address = email_key(recipient.email) if recipient.email else recipient.mobile
+    key = AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address or "")
     blocked = select(BlockedAddress.id).where(
-        BlockedAddress.account_id == recipient.account_id, BlockedAddress.address == address
+        BlockedAddress.account_id == recipient.account_id,
+        BlockedAddress.address.in_([key.key, *find_digests(transaction, [key])]),
     )
     if transaction.scalar(blocked) is not None:
         raise ServiceError("conflict", field="uuid", detail=f"{address} is blocked; unblock it first")

@@ -1,0 +1,132 @@
+"""`flask contacts forget`: removes a person everywhere (docs/privacy.md#forgetting)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+from flask.cli import with_appcontext
+
+from app.accounts.find import all_accounts, find_account
+from app.audit.record import Act
+from app.cli.acts import digest_of, record_act
+from app.cli.addresses import address_kind
+from app.cli.base import Command, WrongValue, account_option, json_option, print_done
+from app.cli.progress import progress
+from app.db.remains import compact, file_size, renew_statistics
+from app.distribution import COMMAND_LINE
+from app.http.context import services
+from app.privacy.forget import Forgotten, forget, held
+from app.privacy.person import with_test_account
+from app.privacy.places import tables_of_places
+
+SMALL = 256 * 1024 * 1024
+"""Bytes up to which a SQLite file is compacted unasked: that takes a moment."""
+
+all_accounts_option = click.option("--all-accounts", is_flag=True, help="In every account of the installation.")
+
+
+@click.command("forget", cls=Command)
+@click.argument("address")
+@click.option("--dry-run", is_flag=True, help="Only count what is held.")
+@click.option("--wait", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS")
+@click.option("--compact/--no-compact", default=None, help="Whether SQLite's file is written anew at the end.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@all_accounts_option
+@account_option
+@json_option
+@with_appcontext
+def forget_(
+    address: str,
+    *,
+    dry_run: bool,
+    wait: float,
+    compact: bool | None,
+    yes: bool,
+    all_accounts: bool,
+    account: str | None,
+    as_json: bool,
+) -> None:
+    """Remove all that is held about the person with an email address or a mobile number. Messages that wait are not
+    sent any more; those that are being handed over are waited for, for --wait seconds. Where the address had opted
+    out or was blocked, a keyed hash of it is kept."""
+    kind, accounts = address_kind(address), accounts_of(account, all_accounts)
+    if dry_run:
+        _print_held(held(services(), accounts, kind, address), as_json)
+        return
+    if not yes:
+        click.confirm(f"Remove all that is held about {address}? This cannot be undone.", abort=True, err=True)
+    record_acts("person.forgotten", address, accounts)
+    with progress("forgetting", None) as advance:
+        forgotten = forget(services(), accounts, kind, address, wait=wait, advance=advance)
+    compacted = _remove_remains(compact)
+    _print(forgotten, compacted, _further(forgotten, account, all_accounts), as_json)
+    if not forgotten.is_complete:
+        raise click.exceptions.Exit(1)
+
+
+def record_acts(action: str, address: str, accounts: Sequence[int]) -> None:
+    """Records in each account what is about to be done: the log knows the address by its keyed hash."""
+    for account_id in accounts:
+        record_act(Act(action, account_id, address_digest=digest_of(address)))
+
+
+def accounts_of(account: str | None, every: bool) -> list[int]:
+    """The ids of the accounts that are meant, each with its test account."""
+    if every and account is not None:
+        raise WrongValue("--all-accounts and --account exclude each other")
+    with services().database.read() as session:
+        if every:
+            return sorted(one.id for one in all_accounts(session))
+        return with_test_account(session, find_account(session, account).id)
+
+
+def _remove_remains(wanted: bool | None) -> bool | None:
+    """Returns whether SQLite's file was written anew; None where there is none."""
+    database = services().database
+    size = file_size(database)
+    renew_statistics(database, tables_of_places())
+    if size is None:
+        return None
+    return (wanted or (wanted is None and size <= SMALL)) and compact(database)
+
+
+def _print_held(counts: Mapping[str, int], as_json: bool) -> None:
+    print_done(f"held: {_counted(counts)}" if counts else "nothing is held", {"held": dict(counts)}, as_json)
+
+
+def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str], as_json: bool) -> None:
+    facts = {
+        "removed": dict(forgotten.removed),
+        "kept": dict(forgotten.kept),
+        "other_addresses": sorted(forgotten.other_addresses),
+        "in_flight": forgotten.in_flight,
+        "journals": forgotten.journals,
+        "complete": forgotten.is_complete,
+        "compacted": compacted,
+    }
+    print_done("\n".join([*_said(forgotten, compacted), *further]), facts, as_json)
+
+
+def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
+    yield f"removed: {_counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
+    if forgotten.kept:
+        yield f"kept as keyed hashes: {_counted(forgotten.kept)}"
+    if forgotten.in_flight:
+        yield f"being handed over at this moment: {', '.join(forgotten.in_flight)}; repeat the command"
+    if forgotten.journals:
+        yield f"not written to the database yet: {', '.join(forgotten.journals)}; repeat the command"
+    if compacted is False:
+        yield "SQLite's file still has what it had deleted; repeat the command with --compact at a quiet time"
+
+
+def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str]:
+    """The commands for the other addresses of the contacts, which others may share."""
+    scope = ["--all-accounts"] if every else [] if account is None else ["--account", account]
+    commands = (shlex.join(["contacts", "forget", one, *scope]) for one in sorted(forgotten.other_addresses))
+    return [f"the contacts also had another address: {COMMAND_LINE} {command}" for command in commands]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -1,0 +1,94 @@
+"""Looking up what the account's unsubscribers list says about addresses (docs/contacts.md#subscriptions)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, literal, null, or_, select, union_all
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress
+from app.db.address_digests import find_digests
+from app.db.in_json import in_json
+from app.db.models import BlockedAddress, Unsubscriber
+from app.lists.fields import ListSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscriberEntries:
+    """The entries of some addresses on the unsubscribers list, seen from one list."""
+
+    list_id: int
+    lists_by_address: Mapping[NormalizedAddress, Collection[int | None]]
+    """Address -> the lists that it has unsubscribed from; None stands for the whole account."""
+    forgotten: Mapping[str, NormalizedAddress] = field(default_factory=dict)
+    """Digest -> address, for those that were forgotten while they were unsubscribed or blocked."""
+    blocked: Collection[NormalizedAddress] = ()
+    """Those of the forgotten addresses that were blocked."""
+
+    def has_any(self, address: NormalizedAddress) -> bool:
+        """Whether the address is unsubscribed from any list or account-wide."""
+        return address in self.lists_by_address
+
+    def has_own(self, address: NormalizedAddress) -> bool:
+        """Whether there is an entry of this list itself."""
+        return self.list_id in self.lists_by_address.get(address, ())
+
+    def is_unsubscribed(self, address: NormalizedAddress) -> bool:
+        """Whether this list must not send to the address: because of its own entry or an account-wide one."""
+        lists = self.lists_by_address.get(address, ())
+        return self.list_id in lists or None in lists
+
+
+def find_unsubscriber_entries(
+    session: Session, contact_list: ListSpec, addresses: Collection[NormalizedAddress]
+) -> UnsubscriberEntries:
+    """The entries of the addresses, seen from the list: one statement, none for no addresses. Those that give contacts
+    the addresses go on with `forgotten.restore_found`."""
+    lists: dict[NormalizedAddress, set[int | None]] = {}
+    forgotten: dict[str, NormalizedAddress] = {}
+    blocked: set[NormalizedAddress] = set()
+    if addresses:
+        digests = find_digests(session, addresses) if contact_list.has_digests else {}
+        for kind, key, list_id, is_blocked in session.connection().execute(
+            _entries(contact_list.account_id, addresses, digests)
+        ):
+            address = NormalizedAddress(cast(AddressKind, kind), key)
+            if key in digests:
+                address = forgotten[key] = digests[key]
+            if is_blocked:
+                blocked.add(address)
+            else:
+                lists.setdefault(address, set()).add(list_id)
+    return UnsubscriberEntries(contact_list.id, lists, forgotten, blocked)
+
+
+def _entries(
+    account_id: int, addresses: Collection[NormalizedAddress], digests: Mapping[str, NormalizedAddress]
+) -> Select[Any] | CompoundSelect[Any]:
+    """Kind, address or digest, list, and whether it is blocked: blocked addresses are looked for by digests alone."""
+    columns: list[Any] = [Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id, literal(False)]
+    entry: Select[Any] = select(*columns)
+    stored = [*addresses, *(NormalizedAddress(address.kind, digest) for digest, address in digests.items())]
+    found = entry.where(Unsubscriber.account_id == account_id, of_addresses(stored))
+    if not digests:
+        return found
+    block = select(BlockedAddress.kind, BlockedAddress.address, null(), literal(True))
+    of_digests = in_json(BlockedAddress.kind, ADDRESS_KINDS), in_json(BlockedAddress.address, list(digests))
+    return union_all(found, block.where(BlockedAddress.account_id == account_id, *of_digests))
+
+
+def of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
+    """Entries of these addresses."""
+    keys_by_kind = by_kind(addresses).items()
+    return or_(*(and_(Unsubscriber.kind == kind, in_json(Unsubscriber.address, keys)) for kind, keys in keys_by_kind))
+
+
+def by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[str]]:
+    """The keys of the addresses of each kind."""
+    keys: dict[AddressKind, list[str]] = {}
+    for kind, key in addresses:
+        keys.setdefault(kind, []).append(key)
+    return keys

@@ -1,0 +1,50 @@
+"""Looking suppressions up whose address was forgotten: they are kept under a digest of it
+(docs/privacy.md#what-is-kept)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.addresses import AccountAddress, NormalizedAddress
+from app.db.models import DigestKey
+
+PREFIX = "forgotten:"
+"""The start of a digest where otherwise an address stands. No address begins like this: it has neither an @ nor digits
+alone."""
+
+Address = TypeVar("Address", NormalizedAddress, AccountAddress)
+
+
+Digest = Callable[[NormalizedAddress], str]
+
+
+class AddressDigests:
+    """The digests of an installation. `open_key` makes the function of the key as it is stored; None for one that
+    cannot be decrypted."""
+
+    def __init__(self, open_key: Callable[[str], Digest | None]) -> None:
+        self._open_key = open_key
+        self._digest: Digest | None = None
+
+    def of(self, session: Session, addresses: Collection[Address]) -> dict[str, Address]:
+        """Digest, as it is stored in place of an address -> the address. Empty while no address was ever forgotten."""
+        digest = self._digest or self._read(session)
+        if digest is None:
+            return {}
+        return {f"{PREFIX}{digest(NormalizedAddress(one.kind, one.key))}": one for one in addresses}
+
+    def _read(self, session: Session) -> Digest | None:
+        """The key is read once: it never changes."""
+        stored = session.scalar(select(DigestKey.key))
+        self._digest = None if stored is None else self._open_key(stored)
+        return self._digest
+
+
+def find_digests(session: Session, addresses: Collection[Address]) -> dict[str, Address]:
+    """Digest, as it is stored in place of an address -> the address, with the key of the session's database."""
+    digests: AddressDigests | None = getattr(session, "digests", None)
+    return digests.of(session, addresses) if digests and addresses else {}

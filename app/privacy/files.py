@@ -1,0 +1,55 @@
+"""Files that name a person: messages in the folders of `file://` transports, and journals of senders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from app.privacy.person import Person
+from app.routing.transports import transport_urls
+from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.services import Services
+from app.transports.base import TransportUrlError
+from app.transports.email import relay_urls
+from app.transports.urls import folder_path
+
+NAMES = ("{}.eml", "{}-bcc.eml", "{}.json")
+"""What transports call the files of the message with a uuid."""
+
+
+def message_folders(services: Services) -> list[Path]:
+    """The folders of this machine that messages are written to."""
+    settings = services.settings
+    with services.database.read() as session:
+        named = transport_urls(session, settings.secret_keys)
+    urls = [*relay_urls(settings.email_transport_url), settings.sms_transport_url, *named]
+    return list(dict.fromkeys(_folders(urls)))
+
+
+def _folders(urls: Iterable[str]) -> Iterator[Path]:
+    for url in urls:
+        if url.strip().startswith("file:"):
+            try:
+                yield folder_path(url.strip())
+            except TransportUrlError:
+                continue
+
+
+def files_of(folders: Iterable[Path], uuid: str) -> list[Path]:
+    """The files of the recipient with that uuid."""
+    paths = (folder / name.format(uuid) for folder in folders for name in NAMES)
+    return [path for path in paths if path.is_file()]
+
+
+def journals_naming(services: Services, person: Person) -> list[str]:
+    """The names of this machine's journals that have a result of the person's: they are emptied as soon as the results
+    are in the database."""
+    found = []
+    for path in sorted(journal_folder(services.settings).glob(f"*{SUFFIX}")):
+        try:
+            text = path.read_bytes().decode("utf-8", "replace")
+        except FileNotFoundError:
+            continue
+        if person.is_named_in(text):
+            found.append(path.name)
+    return found

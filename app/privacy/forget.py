@@ -1,0 +1,127 @@
+"""Forgetting a person: everything that the list of places has, in short transactions (docs/privacy.md#forgetting).
+
+Each round looks everything up again, until one finds nothing: what comes in meanwhile is found by the next one. Nothing
+is remembered between them, so a run that was interrupted is completed by repeating it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.addresses import AddressKind
+from app.db.write_turns import WriteTurns
+from app.privacy.files import journals_naming
+from app.privacy.person import Person, find_person
+from app.privacy.place import Eraser
+from app.privacy.places import PLACES
+from app.privacy.recipients import being_handed_over
+from app.privacy.suppressions import kept_digests
+from app.sends.outcomes.recovery import recover_expired_leases
+from app.services import Services
+
+LOOK_AGAIN = 0.2
+"""Seconds between two looks at messages that are being handed over."""
+MOST_ROUNDS = 20
+"""Of rounds that each found something: somebody goes on writing to the address."""
+
+Advance = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What was removed, and what is left."""
+
+    removed: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    """Suppressions that are kept under digests: unsubscribed from lists or account-wide, and blocked."""
+    other_addresses: set[str] = field(default_factory=set)
+    """Those of the contacts that were deleted."""
+    in_flight: list[str] = field(default_factory=list)
+    """The uuids of messages that are still being handed over."""
+    journals: list[str] = field(default_factory=list)
+    """Journals with results that are not in the database yet."""
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.in_flight and not self.journals
+
+
+def forget(
+    services: Services,
+    account_ids: Sequence[int],
+    kind: AddressKind,
+    address: str,
+    *,
+    wait: float,
+    advance: Advance = lambda _: None,
+) -> Forgotten:
+    """Removes the person from these accounts. Messages that are being handed over are finished first: they are waited
+    for so many seconds. `advance` is called with the number of what was removed."""
+    forgotten, end = Forgotten(), time.monotonic() + wait
+    eraser = Eraser(services, WriteTurns(services.database))
+    for _ in range(MOST_ROUNDS):
+        removed: Counter[str] = Counter()
+        forgotten.in_flight, forgotten.journals = [], []
+        for account_id in account_ids:
+            person = _find(services, account_id, kind, address)
+            forgotten.other_addresses.update(person.other_addresses)
+            removed += _erase(eraser, person)
+            _look_for_rest(services, person, forgotten)
+        forgotten.removed += removed
+        advance(removed.total())
+        if not removed and (forgotten.is_complete or not _wait(services, end)):
+            break
+    forgotten.kept = _kept(services, account_ids, kind, address)
+    return forgotten
+
+
+def held(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Mapping[str, int]:
+    """How much each place has of the person, by its name; nothing is changed."""
+    counts: Counter[str] = Counter()
+    for account_id in account_ids:
+        person = _find(services, account_id, kind, address)
+        with services.database.read() as session:
+            for place in PLACES:
+                counts[place.name] += sum(len(page) for page in place.read(services, session, person))
+    return {name: count for name, count in counts.items() if count}
+
+
+def _find(services: Services, account_id: int, kind: AddressKind, address: str) -> Person:
+    with services.database.read() as session:
+        return find_person(session, account_id, kind, address)
+
+
+def _erase(eraser: Eraser, person: Person) -> Counter[str]:
+    """A place that has nothing is not written to."""
+    removed: Counter[str] = Counter()
+    for place in PLACES:
+        with eraser.services.database.read() as session:
+            is_empty = next(place.read(eraser.services, session, person), None) is None
+        if not is_empty:
+            removed.update(place.erase(eraser, person))
+    return +removed
+
+
+def _look_for_rest(services: Services, person: Person, forgotten: Forgotten) -> None:
+    """What a dead worker of this machine has left is taken over here: perhaps no other runs."""
+    with services.database.read() as session:
+        forgotten.in_flight += being_handed_over(session, person)
+    forgotten.journals += journals_naming(services, person)
+    if not forgotten.is_complete:
+        recover_expired_leases(services)
+
+
+def _wait(services: Services, end: float) -> bool:
+    """Waits a moment; returns whether there is still time."""
+    return not services.stopping.wait(LOOK_AGAIN) and time.monotonic() < end
+
+
+def _kept(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Counter[str]:
+    kept: Counter[str] = Counter()
+    for account_id in account_ids:
+        with services.database.read() as session:
+            kept.update(kept_digests(session, find_person(session, account_id, kind, address)))
+    return +kept

@@ -1,0 +1,67 @@
+"""A person in one account: an address, and the contacts that have it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from app.addresses import AccountAddress, AddressKind, NormalizedAddress, normalize_address
+from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.db.in_json import in_json
+from app.db.models import Account, Contact, Recipient
+from app.recipients.filters import sent_to
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is meant in one account. Contacts that have the address now belong to the person, with all that was sent to
+    them, whatever the address was then."""
+
+    account_id: int
+    kind: AddressKind
+    key: str
+    contact_ids: tuple[int, ...] = ()
+    other_addresses: tuple[str, ...] = ()
+    """Further addresses of these contacts, normalized."""
+
+    @property
+    def address(self) -> NormalizedAddress:
+        return NormalizedAddress(self.kind, self.key)
+
+    @property
+    def needles(self) -> tuple[str, ...]:
+        """The addresses as they stand in JSON, in lower case."""
+        return tuple(json.dumps(key, ensure_ascii=False)[1:-1] for key in (self.key, *self.other_addresses))
+
+    def is_named_in(self, text: str | None) -> bool:
+        """Whether the text has the address itself, also escaped as in JSON."""
+        return text is not None and (self.needles[0] in (lower := text.lower()) or self.key in lower)
+
+    @property
+    def received(self) -> Sequence[ColumnElement[bool]]:
+        """The conditions on recipients of the account that are the person, each answered by an index."""
+        of_address = sent_to(AccountAddress(self.account_id, self.kind, self.key))
+        if not self.contact_ids:
+            return [of_address]
+        return [of_address, Recipient.contact_id.is_not(None) & in_json(Recipient.contact_id, self.contact_ids)]
+
+
+def find_person(session: Session, account_id: int, kind: AddressKind, address: str) -> Person:
+    """The person with that address, whether anything is held or not."""
+    key = normalize_address(kind, address).key
+    statement = select(Contact.id, Contact.email_key, Contact.mobile).where(
+        Contact.account_id == account_id, ADDRESS_COLUMNS[kind] == key
+    )
+    contacts = session.execute(statement.order_by(Contact.id)).all()
+    others = {one for _, *addresses in contacts for one in addresses if one is not None and one != key}
+    return Person(account_id, kind, key, tuple(row.id for row in contacts), tuple(sorted(others)))
+
+
+def with_test_account(session: Session, account_id: int) -> list[int]:
+    """The account, and its test account if there is one: what test keys have captured is in that."""
+    either = or_(Account.id == account_id, Account.test_of == account_id)
+    return list(session.scalars(select(Account.id).where(either).order_by(Account.id)))

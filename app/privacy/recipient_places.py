@@ -1,0 +1,150 @@
+"""Messages to a person, and sends that name one, as places."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from app.db.database import Transaction
+from app.db.id_bounds import between_ids
+from app.db.in_json import in_json
+from app.db.models import Attachment, CapturedMessage, Recipient, RecipientStep, Send, table_of
+from app.db.pages import pages_of
+from app.privacy.files import files_of, message_folders
+from app.privacy.person import Person
+from app.privacy.place import Eraser, Pages, Shown, shown_rows
+from app.privacy.recipients import erase_recipients, lock_received
+from app.recipients.forgotten import has_been_forgotten
+from app.sends.outcomes.transitions import RetryRules
+from app.services import Services
+
+SCANNED = 5000
+"""Sends that are looked at in one statement: no index has the addresses for replies."""
+READ = 100
+"""Messages that are read at once, with their attachments."""
+_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text")
+
+
+def read_received(services: Services, session: Session, person: Person) -> Pages:
+    """The messages, each with its timeline, its content and what test keys have captured."""
+    folders, seen = message_folders(services), set[int]()
+    for which in person.received:
+        columns = (*table_of(Recipient).c, *(table_of(Send).c[name] for name in _OF_SEND))
+        statement = select(*columns).join(Send, Send.id == Recipient.send_id)
+        of_person = Recipient.account_id == person.account_id, which, ~has_been_forgotten()
+        order = Recipient.creation_time, Recipient.id
+        for page in pages_of(session, statement.where(*of_person), order, size=READ):
+            fresh = [row for row in page if row.id not in seen]
+            seen.update(row.id for row in fresh)
+            if fresh:
+                yield _with_details(session, fresh, folders)
+
+
+def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Any) -> list[Shown]:
+    ids = [row.id for row in rows]
+    steps = _by_recipient(session, RecipientStep, ids, "account_id", "recipient_id")
+    captured = _by_recipient(session, CapturedMessage, ids, "account_id", "recipient_id")
+    attachments = _attachments(session, {row.send_id for row in rows})
+    hidden = "account_id", "place_0", "place_1"
+    return [
+        {
+            **shown,
+            "timeline": steps[row.id],
+            "attachments": [*attachments[row.send_id, None], *attachments[row.send_id, row.id]],
+            "captured": captured[row.id],
+            "files": [str(path) for path in files_of(folders, row.uuid)],
+        }
+        for row, shown in zip(rows, shown_rows(rows, *hidden), strict=True)
+    ]
+
+
+def _by_recipient(session: Session, model: Any, ids: Sequence[int], *hidden: str) -> Mapping[int, list[Shown]]:
+    columns = table_of(model).c
+    chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
+    rows = session.execute(select(table_of(model)).where(*chosen).order_by(columns.id)).all()
+    found: dict[int, list[Shown]] = defaultdict(list)
+    for row, shown in zip(rows, shown_rows(rows, *hidden), strict=True):
+        found[row.recipient_id].append(shown)
+    return found
+
+
+def _attachments(session: Session, send_ids: Iterable[int]) -> Mapping[tuple[int, int | None], list[Shown]]:
+    columns: list[Any] = [Attachment.send_id, Attachment.recipient_id]
+    columns += [Attachment.name, Attachment.mime_type, Attachment.content]
+    statement = select(*columns).where(in_json(Attachment.send_id, send_ids))
+    rows = session.execute(statement.order_by(Attachment.position, Attachment.id)).all()
+    found: dict[tuple[int, int | None], list[Shown]] = defaultdict(list)
+    for row, shown in zip(rows, shown_rows(rows, "send_id", "recipient_id"), strict=True):
+        found[row.send_id, row.recipient_id].append(shown)
+    return found
+
+
+def erase_received(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Erases the messages that are not being handed over at this moment, and drops those that wait."""
+    total: Counter[str] = Counter()
+    folders, rules = message_folders(eraser.services), RetryRules.of(eraser.services.settings)
+
+    def work(transaction: Transaction, which: ColumnElement[bool], size: int) -> Counter[str]:
+        rows = lock_received(transaction, person, which, size)
+        if not rows:
+            return Counter()
+        files = [path for row in rows for path in files_of(folders, row.uuid)]
+        for path in files:
+            path.unlink(missing_ok=True)
+        erased = erase_recipients(transaction, rules, rows)
+        return Counter(
+            {
+                **{"recipients": erased.erased, "messages not sent": erased.dropped, "files": len(files)},
+                **{"captured messages": erased.captured, "contents of sends": erased.sends},
+            }
+        )
+
+    for which in person.received:
+        while found := eraser.turns.take(size := eraser.turns.size, partial(work, which=which, size=size)):
+            total += found
+    return total
+
+
+def read_replied(_services: Services, session: Session, person: Person) -> Pages:
+    """Sends with the address for replies or for a blind copy."""
+    for rows in _named_in_sends(session, person):
+        yield shown_rows(rows)
+
+
+def erase_replied(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Removes the address from the sends."""
+    erased = 0
+    with eraser.services.database.read() as session:
+        for rows in _named_in_sends(session, person):
+            eraser.turns.take(len(rows), partial(_remove_from_sends, person=person, ids=[row.id for row in rows]))
+            erased += len(rows)
+    return {"sends that named the address": erased}
+
+
+def _named_in_sends(session: Session, person: Person) -> Iterable[Sequence[Row[Any]]]:
+    """In the order of ids, so many at a time."""
+    last = 0
+    of_account = Send.account_id == person.account_id
+    named = or_(*(func.lower(column) == person.key for column in (Send.reply_to, Send.bcc_address)))
+    while person.kind == "email":
+        window = select(Send.id).where(of_account, Send.id > last).order_by(Send.id).limit(SCANNED).subquery()
+        end = session.scalar(select(func.max(window.c.id)))
+        if end is None:
+            return
+        columns: tuple[Any, ...] = (Send.id, Send.creation_time, Send.reply_to, Send.bcc_address)
+        statement = select(*columns).where(of_account, Send.id > last, Send.id <= end, named)
+        if rows := session.execute(statement.order_by(Send.id)).all():
+            yield rows
+        last = end
+
+
+def _remove_from_sends(transaction: Transaction, person: Person, ids: Sequence[int]) -> None:
+    columns = table_of(Send).c
+    for name in ("reply_to", "bcc_address"):
+        chosen = in_json(columns.id, ids), func.lower(columns[name]) == person.key
+        transaction.connection().execute(update(table_of(Send)).where(*chosen).values({name: None}))

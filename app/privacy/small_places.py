@@ -1,0 +1,127 @@
+"""Places with few rows: answers kept for idempotency keys, parts of replies, counts of bounces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+from sqlalchemy import CursorResult, Row, delete, select, update
+from sqlalchemy.orm import Session
+
+from app.db.database import Transaction
+from app.db.in_json import in_json
+from app.db.models import IdempotencyRecord, ReplyPart, SoftBounces, table_of
+from app.db.pages import pages_of
+from app.privacy.person import Person
+from app.privacy.place import Eraser, Pages, one_page, shown_rows
+from app.services import Services
+
+KEPT_OF_ANSWER = frozenset({"id", "list_id", "creation_time", "last_modified_time", "_links"})
+"""Attributes of a contact that stay in the answer that a repeated request gets."""
+
+
+def read_answers(_services: Services, session: Session, person: Person) -> Pages:
+    """The answers that name the person, or whose key does."""
+    for rows in _answers(session, person):
+        yield shown_rows(rows)
+
+
+def erase_answers(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """A repeated request gets the answer without what is the person's. A key that names the person goes with its
+    record: the request would be carried out again."""
+    erased = 0
+    with eraser.services.database.read() as session:
+        pages = list(_answers(session, person))
+    for rows in pages:
+        eraser.turns.take(len(rows), partial(_erase_answers, person=person, rows=rows))
+        erased += len(rows)
+    return {"stored answers": erased}
+
+
+def _answers(session: Session, person: Person) -> Any:
+    record = IdempotencyRecord
+    columns: tuple[Any, ...] = (record.id, record.key, record.creation_time, record.body)
+    statement = select(*columns)
+    for page in pages_of(session, statement.where(record.account_id == person.account_id), (record.id,)):
+        if found := [row for row in page if _names(person, row)]:
+            yield found
+
+
+def _names(person: Person, row: Row[Any]) -> bool:
+    if person.is_named_in(row.key) or person.is_named_in(row.body):
+        return True
+    return bool(person.contact_ids) and not _is_blank(row.body) and _contact_of(row.body) in person.contact_ids
+
+
+def _contact_of(body: str | None) -> int | None:
+    """The contact whose creation is answered."""
+    answer = orjson.loads(body) if body and body.startswith("{") else {}
+    return answer.get("id") if "list_id" in answer else None
+
+
+def _is_blank(body: str | None) -> bool:
+    return body is None or KEPT_OF_ANSWER.issuperset(orjson.loads(body) if body.startswith("{") else ())
+
+
+def _erase_answers(transaction: Transaction, person: Person, rows: Sequence[Row[Any]]) -> None:
+    gone = [row.id for row in rows if person.is_named_in(row.key)]
+    _delete(transaction, IdempotencyRecord, gone)
+    for row in rows:
+        if row.id not in gone:
+            kept = {name: value for name, value in orjson.loads(row.body).items() if name in KEPT_OF_ANSWER}
+            statement = update(table_of(IdempotencyRecord)).where(table_of(IdempotencyRecord).c.id == row.id)
+            transaction.connection().execute(statement.values(body=orjson.dumps(kept).decode()))
+
+
+def _replies(session: Session, person: Person) -> Sequence[Row[Any]]:
+    columns: tuple[Any, ...] = (ReplyPart.id, ReplyPart.number, ReplyPart.mobile, ReplyPart.time, ReplyPart.body)
+    parts = select(*columns)
+    if person.kind != "mobile":
+        return []
+    of_person = ReplyPart.account_id == person.account_id, ReplyPart.mobile == person.key
+    return session.execute(parts.where(*of_person).order_by(ReplyPart.id)).all()
+
+
+def read_replies(_services: Services, session: Session, person: Person) -> Pages:
+    """Parts of long replies."""
+    yield from one_page(shown_rows(_replies(session, person)))
+
+
+def erase_replies(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Deletes them; one whose other parts are still to come is never recorded."""
+
+    def work(transaction: Transaction) -> int:
+        return _delete(transaction, ReplyPart, [row.id for row in _replies(transaction, person)])
+
+    return {"parts of replies": eraser.turns.take(1, work)}
+
+
+def _counts(session: Session, person: Person) -> Sequence[Row[Any]]:
+    of_person = SoftBounces.account_id == person.account_id, SoftBounces.kind == person.kind
+    columns: tuple[Any, ...] = (SoftBounces.id, SoftBounces.address, SoftBounces.bounces)
+    statement = select(*columns)
+    return session.execute(statement.where(*of_person, SoftBounces.address == person.key)).all()
+
+
+def read_bounces(_services: Services, session: Session, person: Person) -> Pages:
+    """The count of soft bounces."""
+    yield from one_page(shown_rows(_counts(session, person)))
+
+
+def erase_bounces(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Deletes the count."""
+
+    def work(transaction: Transaction) -> int:
+        return _delete(transaction, SoftBounces, [row.id for row in _counts(transaction, person)])
+
+    return {"counts of bounces": eraser.turns.take(1, work)}
+
+
+def _delete(transaction: Transaction, model: Any, ids: Sequence[int]) -> int:
+    if not ids:
+        return 0
+    chosen = in_json(table_of(model).c.id, ids)
+    deleted: CursorResult[Any] = transaction.connection().execute(delete(table_of(model)).where(chosen))
+    return deleted.rowcount

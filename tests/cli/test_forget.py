@@ -1,0 +1,130 @@
+"""`flask contacts forget` and `export-person` (docs/privacy.md), and what a forgotten address meets when it comes
+back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import delete
+
+from app.db.models import Contact, QueueEntry, Recipient, Unsubscriber
+from app.sends.delivery.drain import drain
+from tests.cli.conftest import Cli
+from tests.support.contacts import contacts_path
+from tests.support.sends import SendsApi, rows_of
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+
+@pytest.fixture
+def sends(tenant: Tenant) -> SendsApi:
+    """The account of the commands."""
+    with tenant.services.database.write() as transaction:
+        transaction.execute(delete(QueueEntry))
+    return SendsApi(tenant)
+
+
+def forgotten(cli: Cli, address: str, state: str) -> None:
+    """Unsubscribes or blocks the address, and forgets it."""
+    cli.text("suppressions", state, address)
+    cli.text("contacts", "forget", address, "--yes", "--no-compact")
+
+
+def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: int) -> None:
+    email, mobile = new_email("Ann"), new_mobile()
+    tenant.new_contact(customers, email=email, mobile=mobile)
+    cli.text("suppressions", "unsubscribe", email, "--list", "Customers")
+    assert cli.text("contacts", "forget", email, "--dry-run") == "held: 1 contacts, 1 suppressions\n"
+    refused = cli.run("contacts", "forget", email, input="n\n")
+    assert (refused.exit_code, len(rows_of(tenant, Contact))) == (1, 1)
+    printed = cli.text("contacts", "forget", email.upper(), "--yes", "--no-compact").splitlines()
+    assert printed[:2] == ["removed: 1 contacts", "kept as keyed hashes: 1 unsubscribed"]
+    command = f"contacts forget {mobile} --account {tenant.name}"
+    assert printed[-1] == f"the contacts also had another address: flask --app wsgi {command}"
+    assert rows_of(tenant, Contact) == []
+    assert cli.json("contacts", "forget", email, "--yes", "--no-compact")["removed"] == {}
+    assert "is neither" in cli.refused("contacts", "forget", "ann")
+
+
+def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:
+    email = new_email()
+    (row,) = sends.send(sends.email(recipients=[{"email": email}])).recipients
+    with sends.tenant.services.database.write() as transaction:
+        entry = transaction.get_one(QueueEntry, row.id)
+        entry.state, entry.worker, entry.lease_time = "sending", "another:1:x", entry.due_time.replace(year=2100)
+    result = cli.run("contacts", "forget", email, "--yes", "--no-compact", "--wait", "0")
+    assert result.exit_code == 1
+    assert f"being handed over at this moment: {row.uuid}; repeat the command" in result.stdout
+
+
+def test_a_person_is_handed_out_as_one_object(cli: Cli, sends: SendsApi) -> None:
+    email = new_email("Ann")
+    sends.send(sends.email(recipients=[{"email": email, "code": "1234"}]))
+    found = cli.json("contacts", "export-person", email)
+    assert (found["address"], found["kind"]) == (email, "email")
+    places = found["accounts"][sends.tenant.name]
+    assert [one["email"] for one in places["contacts"]] == [email]
+    (message,) = places["recipients"]
+    assert (message["values"], message["subject"], message["timeline"]) == ({"code": "1234"}, "A subject", [])
+    assert cli.text("contacts", "export-person", email).split()[:3] == ["ACCOUNT", "PLACE", "HELD"]
+    nobody = cli.run("contacts", "export-person", new_email())
+    assert (nobody.exit_code, nobody.stdout) == (1, "")
+    assert "nothing is held about" in nobody.stderr
+
+
+@pytest.mark.parametrize(("state", "reason"), [("unsubscribe", "unsubscribed"), ("block", "blocked")])
+def test_nothing_is_sent_to_a_forgotten_address(cli: Cli, sends: SendsApi, state: str, reason: str) -> None:
+    """Whether the send makes a contact, or there is none."""
+    email, mobile = new_email(), new_mobile()
+    forgotten(cli, email, state)
+    forgotten(cli, mobile, state)
+    sends.send(sends.email(recipients=[{"email": email}]))
+    without_list = sends.sms(list_id=None, recipients=[{"mobile": mobile}])
+    sends.send(without_list)
+    drain(sends.tenant.services)
+    assert [(row.state, row.reason) for row in rows_of(sends.tenant, Recipient)] == [("failed", reason)] * 2
+
+
+def test_an_import_does_not_bring_them_back(cli: Cli, tenant: Tenant, customers: int) -> None:
+    """Whatever the file says about the subscription; others are imported, also those who were only forgotten."""
+    unsubscribed, blocked, plain = new_email(), new_email(), new_email()
+    forgotten(cli, unsubscribed, "unsubscribe")
+    forgotten(cli, blocked, "block")
+    tenant.new_contact(customers, email=plain)
+    cli.text("contacts", "forget", plain, "--yes", "--no-compact")
+    rows = "".join(f"{one},yes\n" for one in (unsubscribed, blocked.upper(), plain))
+    for further in (("--dry-run",), ()):
+        arguments = "contacts", "import", "-", "--list", "Customers", *further
+        printed = cli.text(*arguments, input=f"email,subscribed.email\n{rows}")
+        assert "1 created, 0 updated, 0 unchanged, 2 left out, because they were forgotten" in printed
+    assert [row.email for row in rows_of(tenant, Contact)] == [plain]
+
+
+def test_a_contact_of_the_api_is_suppressed_as_before(cli: Cli, tenant: Tenant, customers: int) -> None:
+    """And subscribes again if it says so; then nothing is left of the digest."""
+    email, other = new_email("Ann"), new_email()
+    forgotten(cli, email, "unsubscribe")
+    forgotten(cli, email, "block")
+    forgotten(cli, other, "unsubscribe")
+    shown = [one["address"] for one in cli.json("suppressions", "show", email)]
+    assert shown == ["forgotten", "forgotten"]
+    left_out = tenant.api.post(f"{contacts_path(customers)}?remove_unsubscribers=any", {"email": email})
+    assert left_out.get_json()["code"] == "no_subscribed_addresses"
+    made = tenant.new_contact(customers, email=email)
+    assert (made["subscribed"]["email"], made["blocked"]["email"]) == (False, True)
+    assert {one["address"] for one in cli.json("suppressions", "show", email)} == {email.lower()}
+    assert tenant.new_contact(customers, email=other, subscribed={"email": True})["subscribed"]["email"]
+    assert cli.json("suppressions", "show", other) == []
+
+
+def test_a_forgotten_address_is_resubscribed_by_its_name(cli: Cli, tenant: Tenant) -> None:
+    email = new_email()
+    forgotten(cli, email, "unsubscribe")
+    exported = cli.text("suppressions", "export", "-")
+    assert "forgotten" not in exported
+    cli.text("suppressions", "resubscribe", email)
+    assert rows_of(tenant, Unsubscriber) == []
+    forgotten(cli, email, "block")
+    facts: dict[str, Any] = json.loads(cli.text("suppressions", "unblock", email, "--json"))
+    assert facts["was_blocked"]

@@ -1,0 +1,372 @@
+"""Forgetting a person (docs/privacy.md): a used installation is searched for the address afterwards."""
+
+from __future__ import annotations
+
+import base64
+import json
+import quopri
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import pytest
+from sqlalchemy import delete, inspect, text, update
+
+from app.clock import now
+from app.contacts.suppress import unsubscribe
+from app.db.models import (
+    Event,
+    Group,
+    QueueEntry,
+    Recipient,
+    RecipientStep,
+    Send,
+    SoftBounces,
+    Unsubscriber,
+    Webhook,
+    WebhookAttempt,
+)
+from app.db.remains import compact, renew_statistics
+from app.errors import ServiceError
+from app.infrastructure.logs import JsonFormatter
+from app.privacy.export import export_person
+from app.privacy.forget import Forgotten, forget, held
+from app.privacy.person import with_test_account
+from app.privacy.places import PLACES, tables_of_places
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_sender_worker
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.journal import Journal, journal_folder
+from app.sends.outcomes.requeue import requeue
+from app.services import Services
+from app.tracking.recorder import VISITS
+from app.tracking.tokens import OPEN, recipient_token
+from app.transports.base import DeliveryResult
+from tests.cli.conftest import Cli
+from tests.jobs.conftest import changed
+from tests.support.client import SENDS, Client
+from tests.support.contacts import contacts_path
+from tests.support.sends import SendsApi, file, rows_of
+from tests.support.servers import PATIENCE
+from tests.support.tenants import Tenant, new_email, new_mobile, unique
+from tests.support.testing import refreshed
+from tests.unit.transports.mailserver import MailServer
+
+SECRET_WORD = "a secret of Ann"
+
+
+@pytest.fixture
+def mail_server() -> Iterator[MailServer]:
+    """The relay."""
+    with MailServer() as server:
+        yield server
+
+
+@pytest.fixture
+def worker(tenant: Tenant, mail_server: MailServer, tmp_path: Path) -> Iterator[Services]:
+    """A worker with a data folder of its own, which finds no messages of other tests."""
+    with tenant.services.database.write() as transaction:
+        transaction.execute(delete(QueueEntry))
+        transaction.execute(delete(Webhook))
+    data = tmp_path / "data"
+    made = changed(
+        tenant.services,
+        data_dir=data,
+        email_transport_url=mail_server.url(),
+        sms_transport_url=f"file://{data / 'sms'}",
+        retry_delay=3600.0,
+    )
+    yield made
+    close_sender_worker(made)
+
+
+@dataclass
+class Used:
+    """An installation in which one person was written to in many ways."""
+
+    tenant: Tenant
+    worker: Services
+    sends: SendsApi
+    mail_server: MailServer
+    email: str
+    mobile: str
+    bob: str
+
+    def forget(self) -> Forgotten:
+        """Forgets the person in the account and its test account."""
+        return forget(self.worker, self.accounts, "email", self.email, wait=PATIENCE)
+
+    @property
+    def of_bob(self) -> list[tuple[Any, ...]]:
+        """What the other recipient has: rows, and the texts that he was sent."""
+        bodies = {row.id: row.body_text for row in rows_of(self.tenant, Send)}
+        rows = [row for row in self.recipients() if row.email == self.bob]
+        return [(row.uuid, row.state, row.values, row.sent_time, bodies[row.send_id]) for row in rows]
+
+    @property
+    def sent(self) -> list[int]:
+        """What the groups count."""
+        return [row.own_sent for row in rows_of(self.tenant, Group)]
+
+    def open(self, recipient_id: int) -> None:
+        """Requests the pixel of the recipient's mail."""
+        token = recipient_token(self.worker.settings.secret_key, OPEN, recipient_id)
+        assert Client(self.tenant.app, "").get(f"/o/{token}.gif").status_code == 200
+
+    @property
+    def accounts(self) -> list[int]:
+        with self.worker.database.read() as session:
+            return with_test_account(session, self.tenant.id)
+
+    def recipients(self, **columns: Any) -> list[Any]:
+        """Rows of recipients of the account."""
+        return rows_of(self.tenant, Recipient, **columns)
+
+
+@pytest.fixture
+def used(tenant: Tenant, worker: Services, mail_server: MailServer) -> Used:
+    """Contacts, messages, outcomes, visits, replies, tests, events and answers, all of one person."""
+    made = Used(tenant, worker, SendsApi(tenant), mail_server, new_email("Ann"), new_mobile(), new_email("bob"))
+    _import(made)
+    _register_webhook(made)
+    _add_contact_with_keys(made)
+    _send_mails(made)
+    _send_texts(made)
+    _send_tests(made)
+    drain(worker)
+    _visit_and_reply(made)
+    _leave_messages_waiting(made)
+    return made
+
+
+def _import(made: Used) -> None:
+    Cli(made.tenant.app, made.tenant.name).text(
+        *("contacts", "import", "-", "--list", str(made.sends.list_id)),
+        input=f"email,mobile,first_name\n{made.email},{made.mobile},Ann\n{made.bob},,Bob\n",
+    )
+
+
+def _register_webhook(made: Used) -> None:
+    webhook = made.tenant.add(
+        Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now(), held_to=0
+    )
+    common = {"webhook_id": webhook, "batch_id": "b", "time": now(), "events": 1, "status": 500, "outcome": "failed"}
+    answer = {"milliseconds": 1, "detail": f"no {made.email}", "answer": f"refused: {made.email.upper()}"}
+    made.tenant.add(WebhookAttempt, **common, **answer, after_event=0, last_event=0)
+
+
+def _add_contact_with_keys(made: Used) -> None:
+    others = made.tenant.add_list("Others")
+    for key in (unique("key"), f"welcome-{made.email}"):
+        body = {"email": new_email()} if "welcome" in key else {"email": made.email, "first_name": SECRET_WORD}
+        answer = made.tenant.api.post(contacts_path(others), body, headers={"Idempotency-Key": key})
+        assert answer.status_code == 201, answer.text
+
+
+def _send_mails(made: Used) -> None:
+    email, bob, sends = made.email, made.bob, made.sends
+    personal = {"email": email, "secret": SECRET_WORD, "attachments": [file("own.txt", content=email.encode())]}
+    sends.send(
+        sends.email(
+            subject=f"For {email}",
+            body_text=f"https://shop.acme.example/orders?who={quote(email)} %%secret%%",
+            attachments=[file("all.txt", content=base64.b64encode(email.encode()))],
+            recipients=[personal],
+            track_clicks=True,
+        )
+    )
+    sends.send(sends.email(recipients=[{"email": email.upper(), "secret": SECRET_WORD}, {"email": bob}]))
+    sends.send(sends.email(recipients=[{"email": bob}], reply_to=email))
+    (contact,) = made.tenant.api.get(contacts_path(sends.list_id), {"email": email}).get_json()["_embedded"]["contacts"]
+    sends.send(sends.email(recipients=[{"contact_id": contact["id"]}]))
+    refused = made.sends.send(sends.email(subject="refused", recipients=[{"email": email}]))
+    assert refused.uuids
+    made.mail_server.reply(email, f"451 4.2.2 <{email}> is full", f"550 5.1.1 <{email}>: unknown user {email}")
+
+
+def _send_texts(made: Used) -> None:
+    made.sends.send(made.sends.sms(recipients=[{"mobile": made.mobile}]))
+
+
+def _send_tests(made: Used) -> None:
+    test = refreshed(made.tenant)
+    body = {**made.sends.email(recipients=[{"email": made.email}], subject="a test"), "list_id": None}
+    body = {**body, "list_id": made.sends.list_id}
+    answer = test.api.post(SENDS, body)
+    assert answer.status_code == 202, answer.text
+
+
+def _visit_and_reply(made: Used) -> None:
+    for row in made.recipients(type="email", state="delivered"):
+        made.open(row.id)
+    assert made.tenant.app.extensions[VISITS].flush(PATIENCE)
+    cli = Cli(made.tenant.app)
+    cli.text("inbound", "sms", "--from", made.mobile, "--to", made.sends.number, "--text", f"write to {made.email}")
+    Cli(made.tenant.app, made.tenant.name).text(
+        "suppressions", "unsubscribe", made.email, "--list", str(made.sends.list_id)
+    )
+    made.tenant.add(SoftBounces, kind="email", address=made.email.lower(), bounces=1, reset_by=None)
+
+
+def _leave_messages_waiting(made: Used) -> None:
+    """A message that is due, and the result of one in a journal of a process that has died."""
+    made.sends.send(made.sends.email(subject="waits", recipients=[{"email": made.email, "secret": SECRET_WORD}]))
+    (row,) = made.sends.send(made.sends.email(subject="journalled", recipients=[{"email": made.email}])).recipients
+    journal = Journal(journal_folder(made.worker.settings), "host:1:dead")
+    with made.worker.database.write() as transaction:
+        values = {"state": "sending", "worker": "host:1:dead", "lease_time": now(), "attempts": 1}
+        transaction.execute(update(QueueEntry).where(QueueEntry.recipient_id == row.id).values(**values))
+    accepted = DeliveryResult.accepted(f"250 queued for <{made.email}>")
+    journal.append(AttemptResult(row.id, 1, made.email, now(), accepted))
+    journal.close()
+
+
+def forms(address: str) -> set[str]:
+    """The address as it may be written, in lower case."""
+    plain = address.lower()
+    encoded = {base64.b64encode(b"x" * shift + plain.encode()).decode()[4:-4] for shift in range(3)}
+    mail = EmailMessage()
+    mail["To"] = plain
+    quoted = quopri.encodestring(plain.encode(), quotetabs=True).decode()
+    return {plain, quote(plain).lower(), quote(plain, safe="").lower(), quoted.lower(), *map(str.lower, encoded)}
+
+
+def found_in(content: str, address: str) -> bool:
+    lower = content.lower()
+    return any(form in lower for form in forms(address))
+
+
+def rows_naming(services: Services, address: str) -> dict[str, int]:
+    """The tables with rows in which the address stands, whatever the column."""
+    found: dict[str, int] = {}
+    engine = services.database.engine
+    tables = inspect(engine).get_table_names()
+    if services.database.is_postgresql:
+        tables.append("pg_stats")
+    with engine.connect() as connection:
+        for table in tables:
+            rows = connection.execute(text(f'SELECT * FROM "{table}"'))
+            count = sum(found_in(" ".join(map(_as_text, row)), address) for row in rows)
+            found |= {table: count} if count else {}
+    return found
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes | memoryview):
+        return bytes(value).decode("latin-1")
+    return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+def files_naming(services: Services, address: str) -> list[str]:
+    """The files of the data folder, and those of SQLite, in which the address stands."""
+    paths = [path for path in services.settings.data_dir.rglob("*") if path.is_file()]
+    if not services.database.is_postgresql:
+        database = Path(str(services.database.engine.url.database))
+        paths += [path for path in database.parent.glob(f"{database.name}*") if path.is_file()]
+    return [path.name for path in paths if found_in(path.read_bytes().decode("latin-1"), address)]
+
+
+def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pytest.LogCaptureFixture) -> None:
+    """Not in any table, file or line of the log; what was there was handed out before, and others keep what is
+    theirs."""
+    before = rows_naming(used.worker, used.email)
+    assert {"contacts", "recipients", "recipient_steps", "sends", "attachments", "events", "unsubscribers"} <= {*before}
+    assert {"captured_messages", "idempotency_records", "webhook_attempts", "soft_bounces"} <= {*before}
+    assert_all_is_handed_out(used)
+    of_bob, sent = used.of_bob, used.sent
+
+    forgotten = used.forget()
+    assert forgotten.is_complete
+    renew_statistics(used.worker.database, tables_of_places())
+    assert compact(used.worker.database)
+    assert rows_naming(used.worker, used.email) == rows_naming(used.worker, SECRET_WORD) == {}
+    assert rows_naming(used.worker, used.mobile) == {}, "all that was sent to the contact is gone with it"
+    assert files_naming(used.worker, used.email) == []
+    lines = "\n".join(JsonFormatter().format(record) for record in caplog.records if record.name != "mail.log")
+    assert not found_in(lines, used.email)
+
+    assert (forgotten.kept, forgotten.other_addresses) == ({"unsubscribed": 1, "blocked": 1}, {used.mobile})
+    assert [row.address[:10] for row in rows_of(used.tenant, Unsubscriber)] == ["forgotten:"]
+    assert (used.of_bob, used.sent) == (of_bob, sent)
+    assert_waiting_messages_have_failed(used)
+    assert_visits_bring_nothing_back(used)
+    assert used.forget().removed == {}
+    assert list(export_person(used.worker, used.accounts, "email", used.email)) == []
+
+
+def assert_all_is_handed_out(used: Used) -> None:
+    """Everything that will be forgotten."""
+    found = list(export_person(used.worker, used.accounts, "email", used.email.upper()))
+    assert {place for _, place, _ in found} == {place.name for place in PLACES} - {"parts_of_replies"}
+    assert {name for name, *_ in found} == {used.tenant.name, f"{used.tenant.name} (test)"}
+    whole = orjson.dumps([rows for *_, rows in found]).decode()
+    assert SECRET_WORD in whole
+    assert base64.b64encode(used.email.encode()).decode() in whole, "attachments are in it"
+    counts = held(used.worker, used.accounts, "email", used.email)
+    assert counts["recipients"] == sum(len(rows) for _, place, rows in found if place == "recipients")
+
+
+def assert_waiting_messages_have_failed(used: Used) -> None:
+    """They are not sent, cannot be retried, and their event has no address."""
+    sent = len(used.mail_server.mails)
+    drain(used.worker)
+    assert len(used.mail_server.mails) == sent
+    dropped = [row for row in used.recipients() if row.reason == "forgotten"]
+    assert {row.state for row in dropped} == {"failed"}
+    payloads = [orjson.loads(row.payload) for row in rows_of(used.tenant, Event)]
+    failed = [payload for payload in payloads if payload.get("fail_reason") == "forgotten"]
+    assert {payload["uuid"] for payload in failed} == {row.uuid for row in dropped}
+    assert not any("email" in payload for payload in failed)
+    with pytest.raises(ServiceError) as refused, used.worker.database.write() as transaction:
+        requeue(transaction, dropped[0].uuid)
+    assert "was forgotten" in refused.value.errors[0].developer_message
+
+
+def assert_visits_bring_nothing_back(used: Used) -> None:
+    """The pixel of a mail that the person still has."""
+    forgotten = {row.id for row in used.recipients(type="email", email=None)}
+    steps = [row.id for row in rows_of(used.tenant, RecipientStep)]
+    for recipient_id in forgotten:
+        used.open(recipient_id)
+    assert used.tenant.app.extensions[VISITS].flush(PATIENCE)
+    assert [row.id for row in rows_of(used.tenant, RecipientStep)] == steps
+
+
+def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:
+    sends, address = SendsApi(tenant), new_email()
+    (row,) = sends.send(sends.email(recipients=[{"email": address}])).recipients
+    with worker.database.write() as transaction:
+        values = {"state": "sending", "worker": "another:1:x", "lease_time": now().replace(year=2100), "attempts": 1}
+        transaction.execute(update(QueueEntry).where(QueueEntry.recipient_id == row.id).values(**values))
+    first = forget(worker, [tenant.id], "email", address, wait=0)
+    assert (first.is_complete, first.in_flight) == (False, [row.uuid])
+    with worker.database.write() as transaction:
+        transaction.execute(update(QueueEntry).where(QueueEntry.recipient_id == row.id).values(state="queued"))
+    second = forget(worker, [tenant.id], "email", address, wait=PATIENCE)
+    assert (second.is_complete, second.removed["messages not sent"]) == (True, 1)
+    assert rows_naming(worker, address) == {}
+
+
+def test_a_run_that_was_interrupted_is_completed_by_repeating_it(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever place was the last that it came to."""
+    sends, mark = SendsApi(tenant), unique("ended")
+    addresses = [f"{mark}-{number}@example.com" for number in range(len(PLACES))]
+    tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now(), held_to=0)
+    sends.send(sends.email(recipients=[{"email": address} for address in addresses]))
+    with worker.database.write() as transaction:
+        for address in addresses:
+            unsubscribe(transaction, tenant.id, "email", address, None)
+    drain(worker)
+    for number, address in enumerate(addresses):
+        with monkeypatch.context() as patch:
+            patch.setattr("app.privacy.forget.PLACES", PLACES[: number + 1])
+            forget(worker, [tenant.id], "email", address, wait=0)
+        assert forget(worker, [tenant.id], "email", address, wait=PATIENCE).kept == {"unsubscribed": 1}
+    assert rows_naming(worker, mark) == {}
+    assert {row.body_text for row in rows_of(tenant, Send)} == {None}
