@@ -15,6 +15,7 @@ from app.db.migrate import upgrade
 from app.db.phases import oldest_revision
 from app.settings import Settings
 from tests.support.apps import app_with
+from tests.support.cases import each
 from tests.support.client import Client, not_found
 from tests.support.forked import Forked, run_module
 from tests.support.own_postgres import OwnPostgres
@@ -192,7 +193,7 @@ def local_only(settings: Settings) -> Iterator[Flask]:
         yield application
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "shown"),
     [
         ("127.0.0.1", True),

@@ -42,6 +42,7 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.automations import runs_of
 from tests.support.captured import capture
+from tests.support.cases import each
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
 from tests.support.prepared import migrated_file
@@ -143,7 +144,7 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
     assert used == components
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "resource"),
     [
         ("Root", ROOT),
@@ -259,7 +260,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "query"), READS)
+@each(("path", "query"), READS)
 def test_real_answers_match_the_description(estate: Estate, path: str, query: str) -> None:
     answer = estate.tenant.api.get(f"{path.format(**estate.ids)}?{query}")
     assert answer.status_code == 200, answer.text

@@ -11,6 +11,7 @@ from tests.docs.rules import LeftOut, Page
 from tests.docs.shell import shell
 from tests.docs.world import world
 from tests.support.blocks import FENCE, blocks
+from tests.support.cases import each
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
@@ -71,7 +72,7 @@ def test_the_blocks_that_are_not_run_are_known() -> None:
     assert [(name(page), block.not_run) for page in PAGES for block in blocks(page) if block.not_run] == NOT_RUN
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each("page", PAGES)
 def test_code_stands_in_blocks_that_name_their_language(page: Path) -> None:
     """An indented block has no language, so nothing would run it."""
     assert [block.place for block in blocks(page) if not block.language] == []

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 
 from app.db.schema import FITS
 from app.maintenance.findings import JOURNAL_LIMIT, LIMITS
+from tests.support.cases import each
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 ROW = re.compile(r"^\| `(tms_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
@@ -47,7 +47,7 @@ def metric(name: str) -> tuple[str, set[str]]:
     return METRICS[name if name in METRICS else whole]
 
 
-@pytest.mark.parametrize(("place", "expression"), list(expressions()))
+@each(("place", "expression"), list(expressions()))
 def test_a_query_selects_metrics_and_labels_that_exist(place: str, expression: str) -> None:
     known = set(OF_PROMETHEUS)
     for name, selected in SELECTOR.findall(expression):
@@ -58,7 +58,7 @@ def test_a_query_selects_metrics_and_labels_that_exist(place: str, expression: s
     assert grouped <= known, place
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
+@each("rule", RULES)
 def test_a_rule_has_a_section_that_says_what_to_do(rule: dict[str, dict[str, str]]) -> None:
     name = str(rule["alert"])
     assert rule["annotations"]["runbook"] == f"docs/monitoring/alerts.md#{name.lower()}"

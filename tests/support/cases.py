@@ -29,7 +29,6 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test],
     def merged(test: Test) -> Test:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            __tracebackhide__ = True
             failures = []
             for case in found:
                 try:

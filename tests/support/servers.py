@@ -62,10 +62,17 @@ def scratch_database(server_url: str, template: str = "template0") -> Iterator[s
     name = f"tms_test_{uuid.uuid4().hex[:12]}"
     # A connection for each of the two steps: tests in between may end all that there are.
     with _connected(server_url) as connection:
-        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'{_strategy(connection)}"))
     yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     with _connected(server_url) as connection:
         connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+
+def _strategy(connection: Connection) -> str:
+    """Copying files takes half as long as copying pages through the log, unless each file waits for the disk."""
+    version = connection.dialect.server_version_info or ()
+    waits_for_the_disk = connection.exec_driver_sql("SHOW fsync").scalar() == "on"
+    return "" if version < (15,) or waits_for_the_disk else " STRATEGY file_copy"
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-import pytest
-
+from tests.support.cases import each
 from tests.support.growth import MOST_GROWTH, growth, seconds
 from tests.support.sources import Source, sources
 
@@ -117,7 +116,7 @@ def apply(use: PatternUse) -> Callable[[Any], object]:
     return lambda text: sum(1 for _ in use.pattern.finditer(text))
 
 
-@pytest.mark.parametrize("use", pattern_uses(), ids=lambda use: f"{use.name}.{use.method}")
+@each("use", pattern_uses())
 def test_an_expression_reads_any_text_in_linear_time(use: PatternUse) -> None:
     read = apply(use)
     for make in texts(use.pattern):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from app.addresses import is_valid_email, is_valid_mobile
 from app.inbox.magic import DOMAIN, EMAILS, MOBILES, Magic, magic_of
+from tests.support.cases import each
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text("utf-8")
 
@@ -23,7 +22,7 @@ def test_sends_may_go_to_them() -> None:
     assert [number for number in MOBILES if not is_valid_mobile(number)] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "magic"),
     [
         ("bounce@simulator.test", Magic.BOUNCE),

@@ -9,6 +9,7 @@ import pytest
 from app.infrastructure.metric_kinds import Labels
 from app.maintenance.figures import ROLES, STATES, TYPES, WITHOUT_AGE, Figures
 from app.maintenance.findings import Finding, OnHost, database_down, findings, lasting
+from tests.support.cases import each
 
 
 def idle() -> Figures:
@@ -29,7 +30,7 @@ def test_an_idle_installation_has_none() -> None:
     assert findings(idle(), redis_up=True) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "found"),
     [
         (

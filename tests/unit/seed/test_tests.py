@@ -10,6 +10,7 @@ import pytest
 from app.db.models import ApiKey, List, Message, Webhook
 from app.seed import SeedError
 from app.services import Services
+from tests.support.cases import each
 from tests.support.seeds import SECRET, customers, load, rows, token_of
 
 MESSAGE = {"name": "Welcome", "type": "email", "subject": "Hi", "body_text": "Hi"}
@@ -62,7 +63,7 @@ def test_a_file_without_them_makes_no_test_account(services: Services, file: Pat
     assert rows(services, List, f"{name} (test)", "id") == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "error"),
     [
         ({"keys": [{"name": "a", "test": "yes"}]}, "keys[0].test: must be true or false, not text"),
