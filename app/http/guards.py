@@ -121,7 +121,7 @@ def _authenticate() -> None:
     _check_network(principal)
     g.principal = principal
     extension(KeyUses).note(principal.key_id)
-    logs.client.set({**_logged_client(), "key": principal.key_name})
+    logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
     g.allowance = count_request(services(), principal)
     if g.allowance is not None and g.allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)

@@ -102,7 +102,7 @@ def _wait_until_known(database: Database, key: str, progress: Progress) -> None:
         if time.monotonic() > deadline:
             raise NotPossible(_reason(name, without))
         if not told:
-            progress.waiting(f"waiting until {len(without)} running processes know the key {name}")
+            progress.waiting(f"waiting until all running processes know the key {name}")
             told = True
         time.sleep(PAUSE)
 
