@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import email
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -193,7 +194,7 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
     with running(changed) as second:
         add_process(second, short_fingerprint(old))
         assert "does not know the key" in second.refused("secrets", "rotate")
-        beating = Heartbeat(second.services.database, ["sends"], settings=knowing)
+        beating = Heartbeat(second.services.database, ["sends"], time.monotonic, settings=knowing)
         beating.write()
         with second.services.database.write() as transaction:
             transaction.query(RunningProcess).filter_by(name="a-1").delete()
