@@ -10,6 +10,7 @@ from tests.support.sources import sources
 ENCRYPTING = {
     "app.accounts.signing_keys": "dkim_keys.private_key",
     "app.events.webhooks": "webhook_secrets.secret",
+    "app.infrastructure.digest_key": "digest_key.key",
     "app.routing.transports": "transports.url",
 }
 """Module -> the column into which it writes what it encrypts, which has the type `Encrypted`."""
