@@ -48,7 +48,7 @@ class Compose:
         self._place.image.build_once()
         for name, secret in whole["secrets"].items():
             shutil.copy(file.parent / secret["file"], self._place.secrets / name)
-        services = {name: one for name, one in whole["services"].items() if "build" in one}
+        services = {name: one for name, one in whole["services"].items() if "build" in one and "profiles" not in one}
         migration = self._container("migrate", services.pop("migrate"), file.parent)
         migration.start()
         if migration.wait():

@@ -30,7 +30,7 @@ def refuse(why: str) -> None:
 
 
 def full_name(name: str) -> str:
-    return name if name.endswith((".service", ".target")) else f"{name}.service"
+    return name if name.endswith((".service", ".target", ".timer")) else f"{name}.service"
 
 
 def file_of(name: str) -> Path:

@@ -17,6 +17,7 @@ from tests.support.documented import documented
 
 INSTALL, START = documented("docs/operations.md#systemd")
 (UPGRADE,) = documented("docs/operations.md#upgrading")
+(NIGHTLY,) = documented("docs/operations.md#every-night")
 EDITED = """\
 PUBLIC_URL=http://127.0.0.1:8000
 REDIS_URL=redis://127.0.0.1:6379/0
@@ -68,3 +69,12 @@ def test_an_upgrade_replaces_the_code_of_every_unit_in_place(machine: Machine, n
     machine.type("systemctl reload 'tms-*.service'")
     assert machine.processes() == before
     assert ask(network, "/readyz", {})[0] == 200
+
+
+def test_a_backup_of_the_timer_can_be_read_by_the_command_of_the_units(machine: Machine) -> None:
+    machine.type(NIGHTLY)
+    assert machine.type("ls /etc/systemd/system/timers.target.wants") == "tms-backup.timer\n"
+    machine.type("systemctl start tms-backup")
+    (name,) = machine.type("ls /var/lib/tms-backups").split()
+    assert machine.type(f"stat -c %a:%u /var/lib/tms-backups /var/lib/tms-backups/{name}") == "700:61184\n600:61184\n"
+    machine.type("tms backup /var/lib/tms-backups/another.zip")

@@ -30,7 +30,8 @@ from tests.support.deployment import (
     wrong_command,
 )
 
-PROCESS_UNITS = [one for one in units() if one.path.name != "tms-migrate.service"]
+BACKUP = Unit(UNITS / "tms-backup.service")
+PROCESS_UNITS = [one for one in units() if one.path.name not in ("tms-migrate.service", BACKUP.path.name)]
 NOT_SETTINGS = {"PATH", "PYTHONDONTWRITEBYTECODE"}
 needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 
@@ -99,6 +100,16 @@ class TestCompose:
             assert one["volumes"] == [f"data:{environment_of_image()['DATA_DIR']}"]
         assert {"data", "postgres"} == whole["volumes"].keys()
 
+    def test_its_backup_is_run_by_hand_and_has_the_settings_of_the_processes(self) -> None:
+        """Beside their data it writes to one folder of the host."""
+        backup, process = compose()["services"]["backup"], own_services()["sends"]
+        assert {name: backup[name] for name in ("profiles", "restart")} == {"profiles": ["backup"], "restart": "no"}
+        same = ("image", "build", "environment", "env_file", "secrets", "tmpfs", "ulimits")
+        assert {name: backup[name] for name in same} == {name: process[name] for name in same}
+        data, (host, folder) = backup["volumes"][0], backup["volumes"][1].rsplit(":", 1)
+        assert ([data], host) == (process["volumes"], "${BACKUPS:-./backups}")
+        assert (wrong_command(backup["command"]), backup["command"][:2]) == ("", ["backup", folder])
+
     def test_its_example_of_an_environment_is_valid(self, tmp_path: Path) -> None:
         values = dict(ASSIGNMENT.findall((DEPLOY / ".env.example").read_text("utf-8")))
         assert values.keys() <= SETTINGS
@@ -121,6 +132,18 @@ class TestUnits:
         assert unit.value("Service", "MemoryMax")
         assert unit.value("Install", "WantedBy") == unit.value("Unit", "PartOf") == "tms.target"
         assert "tms-migrate.service" in str(unit.value("Unit", "After"))
+
+    def test_a_timer_makes_backups_in_a_folder_that_no_other_unit_can_write_to(self) -> None:
+        """Every night, or when the machine is on again; the sandbox is that of all units."""
+        program, *arguments = str(BACKUP.value("Service", "ExecStart")).split()
+        assert (program, wrong_command(arguments)) == ("/opt/tms/bin/tms", "")
+        assert arguments[:2] == ["backup", f"%S/{BACKUP.value('Service', 'StateDirectory')}"]
+        assert (BACKUP.value("Service", "Type"), BACKUP.values("Install", "WantedBy")) == ("oneshot", [])
+        assert [one.path.name for one in units() if one.values("Service", "StateDirectory")] == [BACKUP.path.name]
+        timer = Unit(UNITS / "tms-backup.timer")
+        names = ("OnCalendar", "RandomizedDelaySec", "Persistent")
+        assert [timer.value("Timer", name) for name in names] == ["*-*-* 03:15:00", "30min", "true"]
+        assert timer.value("Install", "WantedBy") == "timers.target"
 
     def test_they_can_write_to_the_data_folder_only_and_their_settings_exist(self) -> None:
         expected = {"ProtectSystem": "strict", "DynamicUser": "yes", "NoNewPrivileges": "yes", "StateDirectory": "tms"}

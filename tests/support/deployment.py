@@ -90,8 +90,8 @@ def compose() -> dict[str, Any]:
 
 
 def own_services() -> dict[str, dict[str, Any]]:
-    """The services of the compose file that run our image."""
-    return {name: one for name, one in compose()["services"].items() if "build" in one}
+    """The services of the compose file that run our image; not those that `up` leaves alone."""
+    return {name: one for name, one in compose()["services"].items() if "build" in one and "profiles" not in one}
 
 
 @dataclass(frozen=True)
