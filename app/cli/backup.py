@@ -21,6 +21,7 @@ from app.db.copies.snapshot import CopyError
 from app.db.outage import is_unavailable, reason
 from app.db.schema import fits
 from app.http.context import services
+from app.infrastructure.metrics import BACKUP_TIME, note_time
 
 
 @click.command("backup", cls=Command)
@@ -36,7 +37,7 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
         raise WrongValue(f"--keep is for a folder, and {target} is none")
     path = target / name_of(now()) if target.is_dir() else target
     _record(path)
-    with _errors(path), parts_of() as begin:
+    with _errors(path), _noted(), parts_of() as begin:
         if target.is_dir():
             delete_remains(target)
         manifest = take_backup(
@@ -60,6 +61,18 @@ def _record(path: Path) -> None:
         if not is_unavailable(error):
             raise
         echo(f"Warning: the backup is not in the audit log: {reason(error)}", err=True)
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """For `/metrics`: an alert fires when the last backup is old."""
+    settings = services().settings
+    try:
+        yield
+    except BaseException:
+        note_time(settings, BACKUP_TIME, "failed")
+        raise
+    note_time(settings, BACKUP_TIME, "done")
 
 
 @contextmanager

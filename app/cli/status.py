@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 from flask.cli import with_appcontext
 
@@ -10,6 +12,7 @@ from app.cli.overview import print_overview, read_overview
 from app.clock import now
 from app.db.schema import FITS, misfit, schema_of
 from app.http.context import services
+from app.infrastructure.metrics import BACKUP_TIME, noted_time
 from app.maintenance.findings import are_complete
 from app.maintenance.status import status
 from app.sends.queue_begin import known_begin
@@ -43,4 +46,6 @@ def _figures() -> Row:
         schema = schema_of(session.connection())
         if schema.state not in FITS:
             raise Unavailable(misfit(schema))
-        return status(session, parts.settings, now(), begin)
+        backup = noted_time(parts.settings, BACKUP_TIME, "done")
+        age = None if backup is None else max(0.0, round(time.time() - backup, 1))
+        return {**status(session, parts.settings, now(), begin), "backup_age_seconds": age}

@@ -6,6 +6,7 @@ Each process counts in its own memory and regularly shares its counts with the o
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -115,6 +116,8 @@ SWEEP_SECONDS = histogram(
     "tms_sweep_seconds", "How long a sweep took.", "sweep", buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600)
 )
 SWEEP_TIME = timestamp("tms_sweep_timestamp_seconds", "When the last sweep was done.", "sweep")
+BACKUP_TIME = "tms_backup_timestamp_seconds"
+timestamp(BACKUP_TIME, "When the last backup was complete, and when one last failed.", "result")
 LEASES_RECOVERED = counter(
     "tms_leases_recovered",
     "Leases of dead processes that were taken over.",
@@ -148,6 +151,20 @@ def share(settings: Settings, database: Database | None = None) -> None:
         _pools.append(_Pool(database))
     _shared = SharedCounts(settings.data_dir / "metrics", own_counts, own_gauges)
     _shared.start()
+
+
+def note_time(settings: Settings, name: str, *labels: str) -> None:
+    """Shares that something has happened now, from a command, which ends before anybody could ask it. Raises
+    nothing."""
+    key: Key = (name, tuple(zip(DEFINITIONS[name].labels, labels, strict=True)))
+    SharedCounts(settings.data_dir / "metrics", lambda: {key: time.time()}).write_once()
+
+
+def noted_time(settings: Settings, name: str, *labels: str) -> float | None:
+    """When that last happened on this host, in seconds since 1970; None if never."""
+    key: Key = (name, tuple(zip(DEFINITIONS[name].labels, labels, strict=True)))
+    found = (counts.get(key) for counts in SharedCounts(settings.data_dir / "metrics", dict).others())
+    return max((moment for moment in found if moment is not None), default=None)
 
 
 class _Pool:

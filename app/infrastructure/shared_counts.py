@@ -89,6 +89,15 @@ class SharedCounts:
                 _replace(self._folder / f"{self._name}{COUNTS}", {**_listed(shared[0]), **_listed(shared[1], GAUGES)})
                 self._written = shared
 
+    def write_once(self) -> None:
+        """Shares the counts of a process that ends now, and adds those of dead ones to the total, so that their files
+        do not accumulate. Raises nothing."""
+        self.write()
+        with self._errors_logged():
+            self._merge_dead()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
     def others(self) -> Iterable[Counts]:
         """The counts of all other processes, including dead ones."""
         found = {path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS}") if path.stem != self._name}

@@ -24,6 +24,7 @@ LIMITS = {
     "TmsWebhooksBehind": (" > 900", " > 2"),
     "TmsSchedulerDoesNotLook": (" > 120", " > 10"),
     "TmsCleaningLate": (" > 10800", " > 15"),
+    "TmsBackupOld": (" > 129600", " > 15"),
     "TmsHandoverSlow": (" > 60", " > 2"),
     "TmsMessagesUncertain": (" > 3600", " > 2"),
 }

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,19 @@ def test_a_cleaning_that_is_late(world: World) -> None:
         world.clean()
         world.alerts.await_firing("TmsCleaningLate")
     wait_until(is_clean, "it cleans again")
+
+
+def test_a_backup_that_is_old(world: World, tmp_path: Path) -> None:
+    """Nobody is told before there is one."""
+    numbers = count()
+
+    def is_new() -> bool:
+        world.command("backup", str(tmp_path / f"{next(numbers)}.zip"))
+        return not world.fires("TmsBackupOld")
+
+    assert is_new()
+    world.alerts.await_firing("TmsBackupOld")
+    wait_until(is_new, "there is a new one")
 
 
 def test_requests_that_wait_for_a_lock(world: World) -> None:

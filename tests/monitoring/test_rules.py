@@ -38,6 +38,10 @@ CASES: dict[str, dict[str, str]] = {
     "TmsCleaningLate": {
         'tms_sweep_timestamp_seconds{instance="a", sweep="cleaning"}': "-14400x20 0+30x200",
     },
+    "TmsBackupOld": {
+        'tms_backup_timestamp_seconds{instance="a", result="done"}': "-129601x20 0+30x200",
+        'tms_backup_timestamp_seconds{instance="a", result="failed"}': "0+30x220",
+    },
     "TmsRequestsFail": {
         f'{REQUESTS}"202"}}': "0+100x220",
         f'{REQUESTS}"500"}}': "0+2x20 40x200",
