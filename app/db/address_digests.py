@@ -39,7 +39,7 @@ class AddressDigests:
 
     def _read(self, session: Session) -> Digest | None:
         """The key is read once: it never changes."""
-        stored = session.scalar(select(DigestKey.key))
+        stored = session.scalar(select(DigestKey.key).where(DigestKey.id == 1))
         self._digest = None if stored is None else self._open_key(stored)
         return self._digest
 
