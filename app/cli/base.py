@@ -161,6 +161,11 @@ def print_done(line: str, facts: Row, as_json: bool, *, err: bool = False) -> No
         echo(line, err=err)
 
 
+def print_part_of_json(text: str) -> None:
+    """Prints JSON of which there is too much to have at once; it escapes control characters itself."""
+    click.echo(text, nl=False)
+
+
 def print_json(value: Any, *, err: bool = False) -> None:
     """Prints indented JSON, with times in the format of the API."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME

@@ -12,7 +12,7 @@ import orjson
 from flask.cli import with_appcontext
 
 from app.cli.addresses import address_kind
-from app.cli.base import Command, Failure, account_option, json_option, print_rows
+from app.cli.base import Command, Failure, account_option, json_option, print_part_of_json, print_rows
 from app.cli.forget_person import accounts_of, all_accounts_option, record_acts
 from app.clock import now, timestamp
 from app.http.context import services
@@ -36,7 +36,7 @@ def export_(address: str, *, all_accounts: bool, account: str | None, as_json: b
     record_acts("person.exported", address, accounts)
     if as_json:
         for text in _document(kind, address, first, found):
-            click.echo(text, nl=False)
+            print_part_of_json(text)
         return
     _print_counts(first, found)
 

@@ -28,6 +28,7 @@ MAY_READ_A_STOPWATCH = {
     "tests/fuzz/api.py": "it prints how long a level has taken",
     "tests/fuzz/engine.py": "it prints how long a target has taken",
     "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",
+    "tests/jobs/restore/test_secret_rotation.py": "it passes the clock on",
     "tests/jobs/test_figures.py": "it passes the clock on",
     "tests/rolling/__main__.py": "it prints how long an upgrade has taken",
     "tests/support/clocks.py": "it passes the clock on",

@@ -8,6 +8,7 @@ import quopri
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import EmailMessage
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -225,6 +226,7 @@ def _leave_messages_waiting(made: Used) -> None:
     journal.close()
 
 
+@cache
 def forms(address: str) -> set[str]:
     """The address as it may be written, in lower case."""
     plain = address.lower()
