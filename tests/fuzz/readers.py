@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import atheris
 
+assert not any(name.startswith("app.") for name in sys.modules), "code that was imported before is not instrumented"
 INSTRUMENTED = ["app", "schemas", "tests.fuzz.planted"]
 with contextlib.redirect_stderr(io.StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
     from tests.fuzz.engine import Outcome, Running, fault_of_growth, finish, start, start_growth
