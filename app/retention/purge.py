@@ -13,9 +13,9 @@ from app.retention.periods import Period, Stage, overdue
 from app.retention.slices import LEAST, Task, begin, purge_slice
 from app.services import Services
 
-TARGET = 0.04
+TARGET = 0.02
 """Seconds that a slice shall take."""
-SHARE = 0.2
+SHARE = 0.15
 """The part of the time in which a slice is being purged."""
 SENDS_AT_FIRST = 10
 
