@@ -4,9 +4,11 @@ faults.py    what is broken, each fault by its name
 stage.py     the environment of a round: a database, the service, a relay and webhook receivers
 load.py      clients of several accounts: sends, changes of contacts, retries with the same key
 relay.py     the mail server, a separate process that records every transaction
-receiver.py  the receiver of all webhooks, also a separate process
-record.py    what clients, relay and receiver have recorded
+gateway.py   the gateway of the texts, and
+receiver.py  the receiver of all webhooks, also separate processes
+record.py    what clients, relay, gateway and receiver have recorded
 facts.py     the contents of the database and the data folder once all work is done
+limits.py    what a fault may cause
 check.py     the guarantees, checked against record and facts; pure
 table.py     one row per fault
 broken/      builds that are broken on purpose; the checker must detect each of them

@@ -33,6 +33,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for the logs of failed rounds")
+    parser.add_argument(
+        "--figures", type=Path, metavar="FILE", help="keep the figures there, and print the table of all that it has"
+    )
     parser.add_argument("--list", action="store_true", help="name the faults")
     options = parser.parse_args(arguments)
     known = BREAKS if options.broken else FAULTS
@@ -54,7 +57,7 @@ def main() -> int:
     with _postgresql("postgresql" in databases) as postgres:
         servers = [postgres if name == "postgresql" else None for name in databases]
         plans = (_broken if options.broken else _sound)(options, servers, seed)
-        return (_find if options.broken else _hold)(plans)
+        return _find(plans) if options.broken else _hold(plans, options.figures)
 
 
 @contextlib.contextmanager
@@ -95,15 +98,17 @@ def _broken(options: argparse.Namespace, servers: Sequence[PostgresProcess | Non
                 yield plan
 
 
-def _hold(plans: Iterator[Plan]) -> int:
+def _hold(plans: Iterator[Plan], figures: Path | None) -> int:
     """Sound builds keep their guarantees."""
     rows, kept = [], True
     for plan in plans:
         result = run(plan)
         rows.append(table.row(plan.fault.name, plan.database, result))
         kept = kept and not result.broken
+        if figures:
+            table.keep(figures, plan.fault.name, plan.database, plan.seed, result)
         print(table.lines(rows[-1:])[-1], *(f"  {one}" for one in result.broken), sep="\n", flush=True)
-    print("", *table.lines(rows), sep="\n")
+    print("", *(table.page(figures, FAULTS) if figures else table.lines(rows)), sep="\n")
     print("all guarantees were kept" if kept else "guarantees were VIOLATED")
     return 0 if kept else 1
 

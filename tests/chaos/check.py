@@ -1,6 +1,6 @@
 """Compares the guarantees with what was recorded and what is left. Pure; it returns the violated ones, in words.
 
-Nothing is lost. Only the message in flight on a killed connection may be sent twice. A repeated request gets no 409. A
+Nothing is lost. Only what was in flight on a killed connection may be sent twice. A repeated request gets no 409. A
 refusal is a 503 with `Retry-After`; a request may be cut off only if a process of the API dies. A change that was
 answered with an error is made completely or not at all. A webhook receives every event, once per `jti`, in order.
 """
@@ -11,41 +11,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.chaos import check_events, check_runs
+from tests.chaos import check_events, check_messages, check_runs
 from tests.chaos.facts import Facts, Person
-from tests.chaos.record import SUBJECT, Course, Mail, Request, Seen
+from tests.chaos.limits import Limits
+from tests.chaos.record import SUBJECT, Course, Request, Seen, is_text
 
-CLOSING = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
-"""State -> the step that led there."""
+CLOSING = {"sent", "bounced", "failed"}
+"""The steps of which a timeline has exactly one."""
 SHOWN = 5
 """Examples that are shown of each violated guarantee."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The effects that a fault may have. Times are seconds after its end."""
-
-    doubles_in_flight: bool = False
-    """Connections of senders to the relay are killed: the message in flight on each may be sent twice."""
-    stops_senders: bool = False
-    """Senders do not run for longer than their lease: what was in flight on each connection may be sent twice."""
-    cuts_requests: bool = False
-    """Processes of the API die, and their connections with them."""
-    answering: float = 14.0
-    """The longest time that a client waits for any answer; the service waits ten seconds for a database."""
-    accepting: float = 15.0
-    """Until a request is accepted."""
-    sending: float = 15.0
-    """Until the relay takes a mail."""
-    webhook: float = 10.0
-    """The longest time without a delivery, while events wait."""
 
 
 @dataclass(slots=True)
 class Result:
     """A row of the table, and the guarantees that were violated."""
 
-    accepted: int = 0
+    mails: int = 0
+    """Accepted recipients of emails."""
+    texts: int = 0
     refused: int = 0
     lost: int = 0
     doubled: int = 0
@@ -63,9 +46,15 @@ class Result:
 
 
 def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
-    result = Result(accepted=len(seen.accepted))
-    _check_messages(result, seen, facts)
-    _check_doubles(result, seen.mails, course, limits)
+    texts = sum(map(is_text, seen.accepted))
+    result = Result(mails=len(seen.accepted) - texts, texts=texts)
+    result.lost = len(check_messages.lost(seen))
+    result.doubled = len(check_messages.early(seen))
+    for what, examples in (
+        *check_messages.broken(seen, facts),
+        *check_messages.broken_doubles(seen, course, limits),
+    ):
+        result.complain(what, examples)
     _check_requests(result, seen, limits)
     _check_undone(result, seen, facts)
     _check_groups(result, facts)
@@ -77,56 +66,6 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     result.complain("left behind", facts.left_behind)
     _check_times(result, seen, course, limits)
     return result
-
-
-def _check_messages(result: Result, seen: Seen, facts: Facts) -> None:
-    """Each accepted recipient got the mail or was refused by the relay, and its state says so."""
-    taken = {(mail.to, mail.subject) for mail in seen.mails if mail.step == "taken"}
-    refused = {(mail.to, mail.subject) for mail in seen.mails if mail.step == "refused"}
-    people = {person.mail: person for person in facts.people}
-    lost = [address for address in seen.accepted if (address, SUBJECT) not in taken | refused]
-    result.lost = len(lost)
-    result.complain("accepted messages lost", lost)
-    unknown = [
-        address
-        for address, uuid in seen.accepted.items()
-        if (address, SUBJECT) not in people or people[address, SUBJECT].uuid != uuid
-    ]
-    result.complain("accepted messages that the database does not have", unknown)
-    result.complain("mails of requests that were undone", [to for to, _ in sorted((taken | refused) - people.keys())])
-    result.complain("mails for another recipient", [mail.to for mail in seen.mails if not mail.whole])
-    wrong = [one for one in facts.people if one.state != _state(one.mail, taken, refused)]
-    result.complain("recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong])
-
-
-def _state(mail: tuple[str, str], taken: set[tuple[str, str]], refused: set[tuple[str, str]]) -> str:
-    """The state that a recipient must have; an accepted mail overrides an earlier refusal."""
-    return "delivered" if mail in taken else "bounced" if mail in refused else "unknown to the relay"
-
-
-def _check_doubles(result: Result, mails: Sequence[Mail], course: Course, limits: Limits) -> None:
-    """Of all copies but the last each must have been in flight on a connection that was killed, or whose sender was
-    stopped."""
-    copies: dict[tuple[str, str], list[Mail]] = defaultdict(list)
-    for mail in mails:
-        if mail.step == "taken":
-            copies[mail.to, mail.subject].append(mail)
-    early = [mail for found in copies.values() for mail in found[:-1]]
-    result.doubled = len(early)
-    excused = _in_flight(mails, course, limits)
-    result.complain("messages doubled that were not in flight", [one.to for one in early if one not in excused])
-
-
-def _in_flight(mails: Sequence[Mail], course: Course, limits: Limits) -> set[Mail]:
-    """The last mail of each connection that was killed, or the last one before its sender was resumed."""
-    last: dict[str, Mail] = {}
-    found: set[Mail] = set()
-    for mail in mails:
-        if mail.step == "taken" and not (limits.stops_senders and mail.time > course.ended):
-            last[mail.connection] = mail
-        elif mail.step == "lost" and limits.doubles_in_flight and mail.connection in last:
-            found.add(last[mail.connection])
-    return found | set(last.values()) if limits.stops_senders else found
 
 
 def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:
@@ -190,7 +129,7 @@ def _check_groups(result: Result, facts: Facts) -> None:
         steps = Counter(step for person in members[group] for step in person.steps)
         expected = {
             "sent": len(members[group]),
-            "delivered": states["delivered"],
+            "delivered": states["delivered"] + states["sent"],
             "bounced": states["bounced"],
             "failed_contacts": states["failed"],
         }
@@ -206,22 +145,22 @@ def _check_groups(result: Result, facts: Facts) -> None:
             wrong_hours.append(f"the hours of group {group} count {facts.hours.get(group)}, it has {expected}")
     result.complain("groups that miscount", wrong)
     result.complain("hours that miscount", wrong_hours)
-    closings = set(CLOSING.values())
     result.complain(
         "timelines without exactly one end",
-        [one.address for one in facts.people if sum(step in closings for step in one.steps) != 1],
+        [one.address for one in facts.people if sum(step in CLOSING for step in one.steps) != 1],
     )
 
 
 def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> None:
     accepted = [one.ended for one in seen.requests if one.status is not None and one.status < 300]
-    taken = [mail.time for mail in seen.mails if mail.step == "taken"]
-    accepting, sending = _seconds_until(accepted, course.ended), _seconds_until(taken, course.ended)
+    mails, texts = ([one.time for one in found if one.step == "taken"] for found in (seen.mails, seen.texts))
+    accepting, mailing, texting = (_seconds_until(times, course.ended) for times in (accepted, mails, texts))
     stall = check_events.longest_stall(seen.deliveries, course)
-    result.recovery, result.stall = max(accepting, sending), stall
+    result.recovery, result.stall = max(accepting, mailing, texting), stall
     for what, seconds, most in (
         ("accepting requests again", accepting, limits.accepting),
-        ("sending again", sending, limits.sending),
+        ("sending again", mailing, limits.sending),
+        ("sending texts again", texting, limits.sending),
         ("the longest stall of a webhook", stall, limits.webhook),
     ):
         if seconds > most:

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from tests.chaos import check_runs
-from tests.chaos.facts import Facts
-from tests.chaos.record import Course, Delivery, Seen
+from tests.chaos.facts import Facts, Person
+from tests.chaos.record import Course, Delivery, Seen, is_text
 
-OUTCOMES = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
-"""State of a recipient -> its event."""
+OUTCOMES = {"delivered": ("sent",), "sent": ("sent",), "bounced": ("bounced",), "failed": ("failed",)}
+"""State of a recipient -> its events."""
 
 Broken = Iterator[tuple[str, list[str]]]
 
@@ -52,9 +52,9 @@ def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
 
 
 def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
-    """One event for each recipient, with its outcome."""
+    """One event for each recipient, with its outcome, and another one for the receipt of a text."""
     reported = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
-    happened = {(one.uuid, OUTCOMES.get(one.state, one.state)) for one in facts.people if one.account == account}
+    happened = {(one.uuid, name) for one in facts.people if one.account == account for name in _events_of(one)}
     yield "events of recipients missing", [f"{event} {uuid}" for uuid, event in sorted(happened - reported.keys())]
     yield (
         "events of recipients without an outcome",
@@ -64,6 +64,11 @@ def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Fact
         "events of recipients reported twice",
         [f"{event} {uuid}" for (uuid, event), count in reported.items() if count > 1],
     )
+
+
+def _events_of(person: Person) -> tuple[str, ...]:
+    has_receipt = is_text(person.address) and person.state == "delivered"
+    return (*OUTCOMES.get(person.state, (person.state,)), *(("acknowledged",) if has_receipt else ()))
 
 
 def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:

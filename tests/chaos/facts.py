@@ -120,11 +120,11 @@ def facts(services: Services) -> Facts:
         steps: dict[int, list[str]] = defaultdict(list)
         for step in session.execute(select(RecipientStep.recipient_id, RecipientStep.step).order_by(RecipientStep.id)):
             steps[step.recipient_id].append(step.step)
-        columns = (Recipient.id, Recipient.uuid, Recipient.account_id, Recipient.email)
+        columns = (Recipient.id, Recipient.uuid, Recipient.account_id, Recipient.email, Recipient.mobile)
         step_names = dict(session.execute(select(AutomationStep.id, AutomationStep.name)).tuples().all())
         people = [
             Person(
-                *(row.id, row.uuid, names[row.account_id], row.email or "", row.group_id, row.state),
+                *(row.id, row.uuid, names[row.account_id], row.email or row.mobile or "", row.group_id, row.state),
                 tuple(steps[row.id]),
                 step_names.get(row.group_id, SUBJECT),
             )
@@ -145,9 +145,11 @@ def facts(services: Services) -> Facts:
             for group_id, *counts in session.execute(select(HourlyCount.group_id, *sums).group_by(HourlyCount.group_id))
         }
         contacts: dict[str, dict[str, int]] = defaultdict(dict)
-        counted = select(Contact.account_id, Contact.email, func.count()).group_by(Contact.account_id, Contact.email)
-        for account_id, email, count in session.execute(counted):
-            contacts[names[account_id]][email or ""] = count
+        of_address = Contact.account_id, Contact.email, Contact.mobile
+        for account_id, email, mobile, count in session.execute(
+            select(*of_address, func.count()).group_by(*of_address)
+        ):
+            contacts[names[account_id]][email or mobile or ""] = count
         runs = _runs(session, names)
     return Facts(people, groups, hours, contacts, left_behind(services), runs)
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.sends.delivery.claim import LEASE
-from tests.chaos.check import Limits
 from tests.chaos.disk import fill
+from tests.chaos.limits import Limits
 from tests.chaos.record import say_mode
 from tests.chaos.sqlite_lock import locked
 from tests.chaos.stage import Stage
@@ -290,6 +290,11 @@ fault("relay-550")(_behave("relay", "550", 5))
 fault("relay-cut-before")(_behave("relay", "cut-before", 5))
 fault("relay-cut-after", Limits(doubles_in_flight=True))(_behave("relay", "cut-after", 5))
 fault("relay-slow")(_behave("relay", "slow", 8))
+fault("gateway-down")(_behave("gateway", "down", 6))
+fault("gateway-hangs")(_behave("gateway", "hang", 8))
+fault("gateway-throttles")(_behave("gateway", "throttle", 5))
+fault("gateway-refuses")(_behave("gateway", "refuse", 5))
+fault("gateway-cut-after", Limits(doubles_in_flight=True))(_behave("gateway", "cut-after", 5))
 # The request that hung fails only at the end of the fault, and is then repeated as documented.
 fault("receiver-hangs", Limits(webhook=RETRIED))(_behave("receiver", "hang", 8))
 fault("receiver-closes")(_behave("receiver", "close", 6))

@@ -1,25 +1,27 @@
 """Clients of several accounts, each with its own thread, which behave as the documentation advises.
 
-One sends messages and one changes contacts, both with an `Idempotency-Key`: what is refused or cut off they repeat with
-the same key until it is answered. A third tries each request once, without a key, so that refused work stays undone.
-Where automations are to be tested, a fourth creates contacts that enter them, like the first two.
+One sends emails, some with attachments, and texts, and one changes contacts, both with an `Idempotency-Key`: what is
+refused or cut off they repeat with the same key until it is answered. A third tries each request once, without a key,
+so that refused work stays undone. Where automations are to be tested, a fourth creates contacts that enter them, like
+the first two.
 """
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
 import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import requests
 
-from tests.chaos.record import SUBJECT, ContactEvent, Request, Seen, Whole
+from tests.chaos.record import LONG, SUBJECT, ContactEvent, Request, Seen, Whole, digest
 from tests.chaos.stage import Account, Stage
 
 PATIENCE = 40.0
@@ -28,8 +30,12 @@ REPEAT_AFTER = 0.3
 GIVE_UP_AFTER = 60.0
 """Seconds for which a request is still repeated after the end of the load."""
 PAUSE = (0.02, 0.12)
-BURST = 60
-"""Recipients of the first send of each account, so that there is a backlog."""
+BURST, BURST_OF_TEXTS = 60, 20
+"""Recipients of the first sends of each account, so that there is a backlog."""
+WITH_ATTACHMENTS, TEXTS, LONG_TEXTS = 0.2, 0.3, 0.25
+"""Shares of the sends, the last one of those of texts."""
+ATTACHED = (1, 40_000)
+"""Bytes of an attachment."""
 SENDS = "/v1/transactional-sends"
 
 
@@ -44,7 +50,7 @@ class Load:
         self._stage = stage
         self._stopping = threading.Event()
         self._end = math.inf
-        self._numbers = itertools.count(1)
+        self.numbers = itertools.count(1)
         works = ("send", "change", "try_once", *(("enter",) if with_automations else ()))
         self._threads = [
             threading.Thread(target=self._run, args=(account, work, chance.random()), daemon=True)
@@ -63,18 +69,30 @@ class Load:
         for thread in self._threads:
             thread.join()
 
+    @property
+    def base(self) -> str:
+        """The base URL of the API."""
+        return self._stage.base
+
+    def gives_up(self) -> bool:
+        """Whether the time is over in which requests are still repeated."""
+        return time.monotonic() > self._end
+
     def is_accepted_since(self, moment: float) -> bool:
         """Whether a request that began after the moment succeeded."""
         recent = (one for one in reversed(tuple(self.seen.requests)) if one.began >= moment)
         return any(one.status is not None and one.status < 300 for one in recent)
 
     def _run(self, account: Account, work: str, seed: float) -> None:
-        client = Client(self.seen, self._stage.base, account, self._numbers, lambda: time.monotonic() > self._end)
         chance = random.Random(seed)
+        client = Client(self, account, chance)
         if work == "send":
             client.send(BURST)
+            client.send_texts(BURST_OF_TEXTS)
         while not self._stopping.is_set():
             match work:
+                case "send" if chance.random() < TEXTS:
+                    client.send_texts(chance.randint(1, 4))
                 case "send":
                     client.send(chance.randint(1, 4))
                 case "change":
@@ -90,23 +108,48 @@ class Client:
     """The requests of one thread for one account."""
 
     def __init__(
-        self, seen: Seen, base: str, account: Account, numbers: itertools.count[int], gives_up: Callable[[], bool]
+        self,
+        load: Load,
+        account: Account,
+        chance: random.Random,
     ) -> None:
-        self._seen = seen
-        self._gives_up = gives_up
-        self._base = base
+        self._chance = chance
+        self._seen = load.seen
+        self._gives_up = load.gives_up
+        self._base = load.base
         self._account = account
-        self._numbers = numbers
+        self._numbers = load.numbers
         self._session = requests.Session()
         self._session.headers["Authorization"] = f"Bearer {account.token}"
 
     def send(self, count: int) -> None:
-        """A send to new people, repeated until it is accepted."""
+        """A send to new people, repeated until it is accepted; some have an attachment for all recipients and one for
+        each."""
         addresses = self._addresses(count)
-        answer = self._until_answered("POST", SENDS, self._body(addresses, f"group of {self._account.name}"), "send")
+        body, digests = self._body(addresses, f"group of {self._account.name}"), {}
+        if self._chance.random() < WITH_ATTACHMENTS:
+            for_all = self._bytes()
+            body["attachments"] = [_attachment("terms.bin", for_all)]
+            for address, recipient in zip(addresses, body["recipients"], strict=True):
+                own = self._bytes()
+                recipient["attachments"] = [_attachment("invoice.bin", own)]
+                digests[address] = digest((for_all, own))
+        self._send(body, addresses)
+        self._seen.attached.update(digests)
+
+    def send_texts(self, count: int) -> None:
+        """A send of texts to new people, repeated until it is accepted."""
+        mobiles = [f"6141{next(self._numbers):07d}" for _ in range(count)]
+        self._send(self._text_body(mobiles, f"texts of {self._account.name}"), mobiles)
+
+    def _send(self, body: Mapping[str, Any], addresses: list[str]) -> None:
+        answer = self._until_answered("POST", SENDS, body, "send")
         if answer is not None:
             uuids = [one["uuid"] for one in answer["_embedded"]["recipients"]]
             self._seen.accepted.update(zip(addresses, uuids, strict=True))
+
+    def _bytes(self) -> bytes:
+        return self._chance.randbytes(self._chance.randint(*ATTACHED))
 
     def change_a_contact(self) -> None:
         """Creates, changes and deletes a contact."""
@@ -201,3 +244,18 @@ class Client:
             "body_text": "This is for %%token%%.",
             "recipients": [{"email": one, "token": one.partition("@")[0]} for one in addresses],
         }
+
+    def _text_body(self, mobiles: list[str], group: str) -> dict[str, Any]:
+        return {
+            "type": "sms",
+            "list_id": self._account.list_id,
+            "group_name": group,
+            "from_address": self._account.number,
+            "unsubscribe_type": "none",
+            "body_text": "This is for %%token%%." + (LONG if self._chance.random() < LONG_TEXTS else ""),
+            "recipients": [{"mobile": one, "token": one} for one in mobiles],
+        }
+
+
+def _attachment(name: str, content: bytes) -> dict[str, str]:
+    return {"type": "application/octet-stream", "name": name, "content": base64.b64encode(content).decode()}

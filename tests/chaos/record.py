@@ -1,32 +1,36 @@
-"""What was seen from outside: by the clients, by the relay and by the receiver of the webhooks.
+"""What was seen from outside: by the clients, by the relay, by the gateway and by the receiver of the webhooks.
 
-Relay and receiver append a line to a file at each step, before they answer, so that their records outlive them. Times
-are seconds of the system clock, which all processes of the machine share.
+These append a line to a file at each step, before they answer, so that their records outlive them. Times are seconds
+of the system clock, which all processes of the machine share.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MailStep = Literal["taken", "refused", "deferred", "quit", "lost"]
-"""`taken` means that the relay has the mail, whether or not its answer reached the sender. A connection ends with
-`quit`, or with `lost` if it ended without QUIT."""
+MailStep = Literal["taken", "refused", "deferred", "confirmed", "quit", "lost"]
+"""`taken` means that the relay or the gateway has the message, whether or not its answer reached the sender, and
+`confirmed` that the service has taken the receipt of a text. A connection ends with `quit`, or with `lost` if it ended
+without QUIT or UNBIND."""
 
 SUBJECT = "A subject"
-"""Of all mails but those of automations."""
+"""Of all mails but those of automations; it also stands for the one that texts do not have."""
+LONG = " and of all the words that make a text long" * 4 + " until its end."
+"""Follows the first sentence of a text that takes two parts."""
 ContactEvent = Literal["created", "updated", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One step of a connection to the relay. `whole`: the mail was complete, and the one for its recipient. `subject`
-    is known of those that were taken."""
+    """One step of a connection to the relay or the gateway. `whole`: the message was complete, and the one for its
+    recipient. `subject` and `attached`, the digest of the attachments, are known of mails that were taken."""
 
     time: float
     connection: str
@@ -34,6 +38,7 @@ class Mail:
     to: str = ""
     whole: bool = True
     subject: str = SUBJECT
+    attached: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,10 @@ class Seen:
     chains: dict[str, list[tuple[int, ContactEvent]]] = field(default_factory=dict)
     """Account -> changes of contacts, each made after the one before was answered: they have an order."""
     tried_once: list[Whole] = field(default_factory=list)
+    attached: dict[str, str] = field(default_factory=dict)
+    """Address -> digest of the attachments, of each mail of an answered 202 that has some."""
     mails: list[Mail] = field(default_factory=list)
+    texts: list[Mail] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     entered: list[tuple[str, str]] = field(default_factory=list)
     """Account and address of each contact that was created in the list of an automation."""
@@ -117,8 +125,29 @@ class Log:
         os.write(self._descriptor, json.dumps({"time": time.time(), **facts}).encode() + b"\n")
 
 
+def is_text(address: str) -> bool:
+    """Whether the address is a mobile number, so that the message is a text."""
+    return "@" not in address
+
+
+def words_for(address: str) -> str:
+    """The words that the message to this address has, and no other one."""
+    return f"This is for {address.partition('@')[0]}."
+
+
+def is_whole_text(text: str, mobile: str) -> bool:
+    """Whether these are all words of a text for that number."""
+    return text in (words_for(mobile), words_for(mobile) + LONG)
+
+
+def digest(contents: Iterable[bytes]) -> str:
+    """Of the attachments of a mail, in any order; empty if there are none."""
+    each = sorted(hashlib.sha256(one).hexdigest() for one in contents)
+    return hashlib.sha256(" ".join(each).encode()).hexdigest() if each else ""
+
+
 def read_mails(path: Path) -> list[Mail]:
-    """What the relay has recorded."""
+    """What the relay or the gateway has recorded."""
     return [Mail(**line) for line in _lines(path)]
 
 

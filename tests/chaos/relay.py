@@ -6,6 +6,7 @@ answers.
 
 from __future__ import annotations
 
+import email
 import random
 import re
 import socket
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.sink import SOFT_BREAK, Session
-from tests.chaos.record import SUBJECT, Log, MailStep, mode_of
+from tests.chaos.record import SUBJECT, Log, MailStep, digest, mode_of, words_for
 
 USUAL = (0.005, 0.03)
 """Seconds that it takes for a mail."""
@@ -86,9 +87,9 @@ class Recorded(Session):
             self.link.close()
             self._note(end)
 
-    def _note(self, step: MailStep, *, whole: bool = True, subject: str = SUBJECT) -> None:
+    def _note(self, step: MailStep, *, whole: bool = True, subject: str = SUBJECT, attached: str = "") -> None:
         to = self._to if step in ("taken", "refused", "deferred") else ""
-        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole, subject=subject)
+        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole, subject=subject, attached=attached)
 
     def _command(self, line: bytes) -> bytes:
         verb = line[:4].upper()
@@ -133,13 +134,22 @@ class Recorded(Session):
             self._note("deferred")
             return b"451 4.3.0 try again later\r\n"
         time.sleep(self._relay.chance.uniform(*(SLOWLY if self._relay.mode == "slow" else USUAL)))
-        token = b"This is for " + self._to.partition("@")[0].encode() + b"."
         subject = SUBJECT_LINE.search(content)
         found = subject[1].decode() if subject else ""
-        self._note("taken", whole=token in content.replace(SOFT_BREAK, b""), subject=found)
+        is_whole = words_for(self._to).encode() in content.replace(SOFT_BREAK, b"")
+        self._note("taken", whole=is_whole, subject=found, attached=_attached(content))
         if self._relay.strikes("cut-after"):
             raise Cut
         return b"250 2.0.0 taken\r\n"
+
+
+def _attached(content: bytes) -> str:
+    """The digest of the attachments."""
+    if b"Content-Disposition: attachment" not in content:
+        return ""
+    parts = email.message_from_bytes(content).walk()
+    files = (one.get_payload(decode=True) for one in parts if one.get_content_disposition() == "attachment")
+    return digest(one for one in files if isinstance(one, bytes))
 
 
 class Goodbye(Exception):

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.db.engine import BUSY_TIMEOUT_MS
-from tests.chaos.check import Limits, Result, check
+from tests.chaos.check import Result, check
 from tests.chaos.facts import facts, in_hand, left_behind
 from tests.chaos.faults import Fault
+from tests.chaos.limits import Limits
 from tests.chaos.load import Load
 from tests.chaos.record import Course, read_deliveries, read_mails
 from tests.chaos.stage import Stage, stage
@@ -79,15 +80,22 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     troubles = _revive(on)
     load_ended = time.time()
     load.stop()
-    rested = _wait(lambda: not in_hand(on.services) and not left_behind(on.services), fault.rest)
-    if not rested:
-        troubles.append(f"not at rest after {fault.rest:g} s: {in_hand(on.services)} {left_behind(on.services)}")
+    if not _wait(lambda: not _unfinished(on), fault.rest):
+        troubles.append(f"not at rest after {fault.rest:g} s: {_unfinished(on)}")
     load.seen.mails = read_mails(on.folder / "relay.log")
+    load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
     course = Course(struck, ended, up, load_ended)
     result = check(load.seen, facts(on.services), course, limits)
     result.broken = troubles + result.broken
     return result
+
+
+def _unfinished(on: Stage) -> list[object]:
+    """What is still to be done, or was left undone by somebody who is dead."""
+    waiting = on.texts("taken") - on.texts("confirmed")
+    receipts = [f"{waiting} receipts not confirmed"] if waiting > 0 else []
+    return [*in_hand(on.services).items(), *left_behind(on.services), *receipts]
 
 
 def _revive(on: Stage) -> list[str]:
@@ -111,6 +119,7 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
 
 def _keep(on: Stage, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("log", "relay.log", "receiver.log", "relay.output", "receiver.output"):
+    of_peers = (f"{peer}.{kind}" for peer in ("relay", "gateway", "receiver") for kind in ("log", "output"))
+    for name in ("log", *of_peers):
         if (on.folder / name).exists():
             shutil.copy(on.folder / name, folder / name)

@@ -1,4 +1,5 @@
-"""The environment of a round: an empty database, the service with its launcher, a relay and a receiver of all webhooks.
+"""The environment of a round: an empty database, the service with its launcher, and its peers: a relay, a gateway and a
+receiver of all webhooks.
 
 The service is started as an operator starts it, and each of its processes is found by its command line.
 """
@@ -27,13 +28,14 @@ from app.settings import from_environment
 from bench.processes import listens
 from tests.chaos import series
 from tests.chaos.disk import small_disk
-from tests.chaos.record import Delivery, read_deliveries, read_mails
+from tests.chaos.record import Delivery, MailStep, read_deliveries, read_mails
 from tests.support.launched import ROOT, Launched
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import free_port, scratch_database, short_folder, wait_until
 
 NAMES = ("acme", "bolt", "crux")
 SECRET = "the secret of all webhooks of the suite, long enough"
+FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First Name"))
 SENDERS, CONNECTIONS = 2, 2
 OTHERS = 3
 """Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
@@ -43,10 +45,11 @@ START_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A client's account, with its lists."""
+    """A client's account, with its lists. `number` sends its texts."""
 
     name: str
     token: str
+    number: str
     list_id: int
     series_id: int
     """The list whose contacts enter an automation."""
@@ -72,7 +75,7 @@ class Stage:
         self.folder = folder
         self._postgres = postgres
         self.seed = seed
-        self._ports = {"relay": free_port(), "receiver": free_port()}
+        self._ports = {"relay": free_port(), "gateway": free_port(), "receiver": free_port()}
         self._peers: dict[str, subprocess.Popen[bytes]] = {}
         settings = {**self._settings(database_url), **_breaking(broken)}
         self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **settings)
@@ -94,6 +97,7 @@ class Stage:
             "SEND_WORKERS": str(SENDERS),
             "SEND_CONNECTIONS": str(CONNECTIONS),
             "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{self._ports['relay']}",
+            "SMS_TRANSPORT_URL": f"smpp://service:secret@127.0.0.1:{self._ports['gateway']}?timeout=5",
             "INBOUND_LISTEN": f"127.0.0.1:{free_port()}",
             "WEBHOOK_SPACING": "1",
             "WEBHOOK_ALLOW_PRIVATE": "on",
@@ -105,7 +109,7 @@ class Stage:
         }
 
     def _seed_of(self, name: str) -> dict[str, object]:
-        fields = [{"name": "Email", "type": "Email"}, {"name": "First Name", "type": "First Name"}]
+        fields = [{"name": name, "type": kind} for name, kind in FIELDS]
         url = f"http://127.0.0.1:{self._ports['receiver']}/{name}"
         return {
             "name": name,
@@ -113,6 +117,7 @@ class Stage:
             "owner_confirmed": True,
             "keys": [{"name": "backend", "access_level": "standard", "token": _token(name)}],
             "domains": [f"{name}.example"],
+            "sms_senders": [{"address": _number(name), "kind": "number"}],
             "lists": [
                 {"name": "People", "fields": fields},
                 {"name": series.LIST, "fields": [{"name": field, "type": kind} for field, kind in series.FIELDS]},
@@ -135,8 +140,8 @@ class Stage:
     # ------------------------------------------------------------------------------------------ the other sides
 
     def start_peer(self, name: str) -> None:
-        """The `relay` or the `receiver`, on the same port each time; returns when it listens."""
-        last = {"relay": str(self.seed), "receiver": SECRET}[name]
+        """The `relay`, the `gateway` or the `receiver`, on the same port each time; returns when it listens."""
+        last = SECRET if name == "receiver" else str(self.seed)
         arguments = [f"tests.chaos.{name}", str(self._ports[name]), str(self.folder), last]
         with (self.folder / f"{name}.output").open("ab") as output:
             self._peers[name] = subprocess.Popen(
@@ -155,9 +160,9 @@ class Stage:
         wait_until(lambda: self.taken() > before, "mail goes out", START_WITHIN)
 
     def is_in_motion(self) -> bool:
-        """Whether mail is sent and each account has received events."""
+        """Whether mails and texts are sent and each account has received events."""
         sent = {one.account for one in self._deliveries() if one.status is not None}
-        return self.taken() > 0 and len(sent) == len(NAMES)
+        return self.taken() > 0 and self.texts("taken") > 0 and len(sent) == len(NAMES)
 
     def is_everybody_unheard(self) -> bool:
         """Whether a request to each webhook was left without an answer."""
@@ -169,6 +174,10 @@ class Stage:
     def taken(self) -> int:
         """Mails that the relay has accepted."""
         return sum(mail.step == "taken" for mail in read_mails(self.folder / "relay.log"))
+
+    def texts(self, step: MailStep) -> int:
+        """Texts that the gateway has accepted (`taken`), or whose receipts the service has confirmed."""
+        return sum(text.step == step for text in read_mails(self.folder / "gateway.log"))
 
     def passed(self, step: str | None = None) -> int:
         """How many steps runs of automations have passed, or how often that step was."""
@@ -198,7 +207,7 @@ class Stage:
             lists = {
                 row.name: row.id for row in session.execute(select(List.name, List.id).where(List.account_id == of_key))
             }
-        return Account(name, token, lists["People"], lists[series.LIST])
+        return Account(name, token, _number(name), lists["People"], lists[series.LIST])
 
     def start_service(self) -> None:
         """Starts the launcher; returns when its API answers, not that of an earlier one which is about to end. Raises
@@ -253,6 +262,10 @@ class Stage:
 
 def _token(name: str) -> str:
     return f"tms_the-key-of-{name}-in-the-suite-of-faults-0123456789"
+
+
+def _number(name: str) -> str:
+    return f"6140000000{NAMES.index(name)}"
 
 
 def _breaking(broken: str | None) -> dict[str, str]:

@@ -19,7 +19,8 @@ from tests.support.prepared import migrated_file
 from tests.support.redis_process import RedisProcess
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, short_folder, wait_until
-from tests.support.smsc import OK, Smsc
+from tests.support.smpp import OK
+from tests.support.smsc import Smsc
 
 NUMBER, MOBILE = "61400000001", "61411111111"
 

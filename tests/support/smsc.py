@@ -1,13 +1,9 @@
-"""An sms gateway for tests: an SMPP 3.4 server on the loopback address, written from the standard and raw bytes.
-
-It shares no code with the library that the service uses, so that both have to agree with the standard.
-"""
+"""An sms gateway for tests: an SMPP 3.4 server on the loopback address."""
 
 from __future__ import annotations
 
 import itertools
 import socket
-import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,27 +11,26 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from tests.support.servers import PATIENCE
-
-BIND_TRANSMITTER, BIND_TRANSCEIVER = 0x02, 0x09
-SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK, DATA_SM = 0x04, 0x05, 0x06, 0x15, 0x103
-GENERIC_NACK = 0x00
-ANSWER = 0x80000000
-LATER, NEVER = 0x64, 0x65
-"""The client's answers to a `deliver_sm`: to be delivered again, and refused permanently."""
-OK, INVALID_PASSWORD, THROTTLED, QUEUE_FULL, INVALID_DESTINATION = 0x00, 0x0E, 0x58, 0x14, 0x0B
-RECEIPT = 0x04
-
-
-@dataclass(frozen=True)
-class Submission:
-    """One `submit_sm`."""
-
-    source: tuple[int, int, str]
-    destination: tuple[int, int, str]
-    esm_class: int
-    registered_delivery: int
-    data_coding: int
-    body: bytes
+from tests.support.smpp import (
+    ANSWER,
+    BIND_TRANSCEIVER,
+    BIND_TRANSMITTER,
+    DELIVER_SM,
+    ENQUIRE_LINK,
+    GENERIC_NACK,
+    INVALID_PASSWORD,
+    OK,
+    RECEIPT,
+    SUBMIT_SM,
+    UNBIND,
+    Submission,
+    address,
+    deliver_sm,
+    pdu,
+    read_pdu,
+    send,
+    submission,
+)
 
 
 @dataclass
@@ -111,9 +106,9 @@ class Smsc:
         """Sends a `deliver_sm`, with optional parameters as bytes, and returns the status of its answer."""
         self.wait(lambda: self._bound)
         sequence = next(self._numbers)
-        addresses = _address(source) + _address(destination)
+        addresses = address(source) + address(destination)
         self._bound[-1].sendall(
-            _deliver_sm(sequence, addresses, body, esm_class=esm_class, coding=coding, parameters=parameters)
+            deliver_sm(sequence, addresses, body, esm_class=esm_class, coding=coding, parameters=parameters)
         )
         self.wait(lambda: sequence in self.answered)
         return self.answered[sequence]
@@ -122,7 +117,7 @@ class Smsc:
         """Sends a PDU with any bytes as its body, and returns the status of its answer."""
         self.wait(lambda: self._bound)
         sequence = next(self._numbers)
-        self._bound[-1].sendall(_pdu(command, OK, sequence, body))
+        self._bound[-1].sendall(pdu(command, OK, sequence, body))
         self.wait(lambda: sequence in self.answered)
         return self.answered[sequence]
 
@@ -130,8 +125,8 @@ class Smsc:
         """Sends several in one write, and returns their sequence numbers without waiting for an answer."""
         self.wait(lambda: self._bound)
         sequences = [next(self._numbers) for _ in bodies]
-        addresses, pairs = _address(source) + _address(destination), zip(sequences, bodies, strict=True)
-        self._bound[-1].sendall(b"".join(_deliver_sm(number, addresses, body) for number, body in pairs))
+        addresses, pairs = address(source) + address(destination), zip(sequences, bodies, strict=True)
+        self._bound[-1].sendall(b"".join(deliver_sm(number, addresses, body) for number, body in pairs))
         return sequences
 
     def receipt(self, message_id: str, state: str = "DELIVRD") -> int:
@@ -151,8 +146,7 @@ class Smsc:
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError, EOFError):
             while True:
-                length, command, status, sequence = struct.unpack(">4L", _read(connection, 16))
-                body = _read(connection, length - 16)
+                command, status, sequence, body = read_pdu(connection)
                 with self.changed:
                     self._deal(connection, command, status, sequence, body)
                     self.changed.notify_all()
@@ -165,66 +159,22 @@ class Smsc:
         if command in (BIND_TRANSMITTER, BIND_TRANSCEIVER):
             self._bind(connection, command, sequence, body)
         elif command == SUBMIT_SM:
-            self.submissions.append(_submission(body))
+            self.submissions.append(submission(body))
             if not self.silent:
                 answer = self.statuses.pop(0) if self.statuses else OK
                 named = f"m{len(self.submissions)}".encode() + b"\0" if answer == OK else b""
-                _send(connection, command | ANSWER, answer, sequence, named)
+                send(connection, command | ANSWER, answer, sequence, named)
         elif command in (DELIVER_SM | ANSWER, GENERIC_NACK | ANSWER):
             self.answered[sequence] = status
         elif command in (ENQUIRE_LINK, UNBIND):
             self.enquiries += command == ENQUIRE_LINK
-            _send(connection, command | ANSWER, OK, sequence, b"")
+            send(connection, command | ANSWER, OK, sequence, b"")
 
     def _bind(self, connection: socket.socket, command: int, sequence: int, body: bytes) -> None:
         _, password, _ = body.split(b"\0", 2)
         if password.decode() != self.password:
-            _send(connection, command | ANSWER, INVALID_PASSWORD, sequence, b"")
+            send(connection, command | ANSWER, INVALID_PASSWORD, sequence, b"")
             return
         self.binds.append(command)
         self._bound.append(connection)
-        _send(connection, command | ANSWER, OK, sequence, b"smsc\0")
-
-
-def _read(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return data
-
-
-def _send(connection: socket.socket, command: int, status: int, sequence: int, body: bytes) -> None:
-    connection.sendall(_pdu(command, status, sequence, body))
-
-
-def _pdu(command: int, status: int, sequence: int, body: bytes) -> bytes:
-    return struct.pack(">4L", 16 + len(body), command, status, sequence) + body
-
-
-def _deliver_sm(
-    sequence: int, addresses: bytes, body: bytes, *, esm_class: int = 0, coding: int = 0, parameters: bytes = b""
-) -> bytes:
-    fields = b"\0" + addresses + bytes((esm_class, 0, 0)) + b"\0\0"
-    return _pdu(DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body + parameters)
-
-
-def _address(number: str) -> bytes:
-    return b"\1\1" + number.encode() + b"\0"
-
-
-def _submission(body: bytes) -> Submission:
-    rest = body[body.index(b"\0") + 1 :]
-    source, rest = _read_address(rest)
-    destination, rest = _read_address(rest)
-    esm_class, rest = rest[0], rest[3:]
-    _, _, rest = rest.split(b"\0", 2)
-    registered, _, coding, _, length = rest[:5]
-    return Submission(source, destination, esm_class, registered, coding, rest[5 : 5 + length])
-
-
-def _read_address(data: bytes) -> tuple[tuple[int, int, str], bytes]:
-    text, rest = data[2:].split(b"\0", 1)
-    return (data[0], data[1], text.decode()), rest
+        send(connection, command | ANSWER, OK, sequence, b"smsc\0")

@@ -19,7 +19,8 @@ from tests.jobs.delivery.conftest import StartDrain
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, free_port, wait_until
-from tests.support.smsc import INVALID_DESTINATION, OK, Smsc
+from tests.support.smpp import INVALID_DESTINATION, OK
+from tests.support.smsc import Smsc
 from tests.support.tenants import new_mobile
 from tests.unit.transports.mailserver import DROP, MailServer
 

@@ -17,7 +17,8 @@ from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows
-from tests.support.smsc import OK, Smsc
+from tests.support.smpp import OK
+from tests.support.smsc import Smsc
 from tests.support.tenants import new_mobile
 
 UDH = 0x40

@@ -19,7 +19,8 @@ from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events, fail_writing
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
-from tests.support.smsc import NEVER, OK, Smsc
+from tests.support.smpp import NEVER, OK
+from tests.support.smsc import Smsc
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_mobile
 

@@ -15,7 +15,7 @@ from app.transports.sms import sms_transport
 from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport
 from tests.support.servers import PATIENCE, free_port
-from tests.support.smsc import (
+from tests.support.smpp import (
     BIND_TRANSCEIVER,
     BIND_TRANSMITTER,
     DATA_SM,
@@ -27,9 +27,9 @@ from tests.support.smsc import (
     QUEUE_FULL,
     RECEIPT,
     THROTTLED,
-    Smsc,
     Submission,
 )
+from tests.support.smsc import Smsc
 
 UNKNOWN_COMMAND = 0x03
 UUID = "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11"

@@ -13,7 +13,8 @@ from app.transports.sms.incoming import GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport, smpp_transport
 from app.transports.sms.smpp_url import Tls, parse_smpp_url
 from tests.support.fronts import tls_front
-from tests.support.smsc import OK, Smsc
+from tests.support.smpp import OK
+from tests.support.smsc import Smsc
 from tests.unit.transports.conftest import Certificate
 
 MOBILE, NUMBER = "61411111111", "61400000001"

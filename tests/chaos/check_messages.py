@@ -1,0 +1,108 @@
+"""Mails and texts, compared with what was accepted and with the states of the recipients."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from tests.chaos.facts import Facts, Person
+from tests.chaos.limits import Limits
+from tests.chaos.record import SUBJECT, Course, Mail, Seen, is_text
+
+WINDOW = 2
+"""Texts that await their answer on a bind at once: as many as a sender has connections (docs/sms.md#smpp)."""
+
+Broken = Iterator[tuple[str, list[str]]]
+Name = tuple[str, str]
+"""Address and subject, which no other message has."""
+
+
+def lost(seen: Seen) -> list[str]:
+    """The addresses of accepted messages that neither relay nor gateway has taken or refused."""
+    answered = _with_step(seen, "taken", "refused")
+    return [address for address in seen.accepted if (address, SUBJECT) not in answered]
+
+
+def broken(seen: Seen, facts: Facts) -> Broken:
+    """Each accepted recipient got the message or was refused, and its state says so."""
+    taken, refused = _with_step(seen, "taken"), _with_step(seen, "refused")
+    people = {person.mail: person for person in facts.people}
+    yield "accepted messages lost", lost(seen)
+    unknown = [
+        address
+        for address, uuid in seen.accepted.items()
+        if (address, SUBJECT) not in people or people[address, SUBJECT].uuid != uuid
+    ]
+    yield "accepted messages that the database does not have", unknown
+    undone = sorted((taken | refused) - people.keys())
+    yield "mails of requests that were undone", [to for to, _ in undone if not is_text(to)]
+    yield "texts of requests that were undone", [to for to, _ in undone if is_text(to)]
+    yield "mails for another recipient", [mail.to for mail in seen.mails if not mail.whole]
+    yield "texts that are not whole", [text.to for text in seen.texts if not text.whole]
+    yield (
+        "mails without exactly their attachments",
+        [
+            mail.to
+            for mail in seen.mails
+            if mail.step == "taken" and mail.to in seen.accepted and mail.attached != seen.attached.get(mail.to, "")
+        ],
+    )
+    confirmed = {(text.to, SUBJECT) for text in seen.texts if text.step == "confirmed"}
+    wrong = [one for one in facts.people if one.state != _state(one, taken, refused, confirmed)]
+    yield "recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong]
+    often = [one for one in facts.people if one.steps.count("acknowledged") != (one.mail in confirmed)]
+    yield "receipts not written once", [f"{one.address} {one.steps}" for one in often]
+
+
+def _with_step(seen: Seen, *steps: str) -> set[Name]:
+    return {(one.to, one.subject) for one in (*seen.mails, *seen.texts) if one.step in steps}
+
+
+def _state(person: Person, taken: set[Name], refused: set[Name], confirmed: set[Name]) -> str:
+    """The state that a recipient must have; an accepted message overrides an earlier refusal."""
+    if person.mail in taken:
+        return "delivered" if not is_text(person.address) or person.mail in confirmed else "sent"
+    if person.mail in refused:
+        return "failed" if is_text(person.address) else "bounced"
+    return "unknown to relay and gateway"
+
+
+# ------------------------------------------------------------------------------------------ second copies
+
+
+def early(seen: Seen) -> list[Mail]:
+    """All copies of messages but the last one of each."""
+    copies: dict[Name, list[Mail]] = defaultdict(list)
+    for one in (*seen.mails, *seen.texts):
+        if one.step == "taken":
+            copies[one.to, one.subject].append(one)
+    return [one for found in copies.values() for one in found[:-1]]
+
+
+def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
+    """Each early copy was in flight on a connection that was killed, or whose sender was stopped."""
+    copies = early(seen)
+    mails, texts = (
+        _in_flight(found, course, limits, window) for found, window in ((seen.mails, 1), (seen.texts, WINDOW))
+    )
+    excused = mails | texts
+    yield "messages doubled that were not in flight", [one.to for one in copies if one not in excused]
+    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in texts)
+    yield (
+        "texts doubled on a bind, more than were in flight",
+        [f"{count} on {bind}" for bind, count in of_binds.items() if count > WINDOW],
+    )
+
+
+def _in_flight(messages: Sequence[Mail], course: Course, limits: Limits, window: int) -> set[Mail]:
+    """The last message of each connection that was killed, or the last one before its sender was resumed. Of several
+    that may be in flight one can be overtaken by others, so they are among the last ones."""
+    last: dict[str, list[Mail]] = defaultdict(list)
+    found: set[Mail] = set()
+    several = window if window == 1 else 2 * window
+    for one in messages:
+        if one.step == "taken" and not (limits.stops_senders and one.time > course.ended):
+            last[one.connection] = [*last[one.connection], one][-several:]
+        elif one.step == "lost" and limits.doubles_in_flight:
+            found.update(last[one.connection])
+    return found.union(*last.values()) if limits.stops_senders else found

@@ -1,0 +1,25 @@
+"""What a fault may cause (docs/faults.md#guarantees)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The effects that a fault may have. Times are seconds after its end."""
+
+    doubles_in_flight: bool = False
+    """Connections of senders to the relay are killed: the message in flight on each may be sent twice."""
+    stops_senders: bool = False
+    """Senders do not run for longer than their lease: what was in flight on each connection may be sent twice."""
+    cuts_requests: bool = False
+    """Processes of the API die, and their connections with them."""
+    answering: float = 14.0
+    """The longest time that a client waits for any answer; the service waits ten seconds for a database."""
+    accepting: float = 15.0
+    """Until a request is accepted."""
+    sending: float = 15.0
+    """Until the relay takes a mail."""
+    webhook: float = 10.0
+    """The longest time without a delivery, while events wait."""
