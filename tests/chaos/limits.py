@@ -1,4 +1,4 @@
-"""What a fault may cause (docs/faults.md#guarantees)."""
+"""What a fault may cause (docs/reliability.md#promises)."""
 
 from __future__ import annotations
 

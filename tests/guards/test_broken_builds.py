@@ -1,5 +1,5 @@
 """The names that the deliberately broken builds patch still exist; otherwise those builds would be sound
-(docs/faults.md)."""
+(docs/reliability.md)."""
 
 from __future__ import annotations
 

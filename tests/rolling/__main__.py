@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 
+from tests.chaos.table import lines
 from tests.rolling.service import Service
-from tests.rolling.upgrade import run
+from tests.rolling.upgrade import Result, run
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
 
 FREQUENT = ('"logger":"app.access"', '"logger":"app.sends.outcomes.observability"')
 """What is left out of the log when it is shown."""
+HEAD = ("database", "accepted", "refused", "lost", "doubled", "seconds")
 SHORT = ("postgresql",)
 DATABASES = ("postgresql", "sqlite")
 
@@ -23,14 +25,19 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help=f"only on {' and '.join(SHORT)}: what CI runs")
     parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
     options = parser.parse_args()
-    clean = True
+    clean, rows = True, []
     for name in SHORT if options.short else DATABASES[1:] if options.sqlite else DATABASES:
-        clean = _upgrade(name) and clean
+        result, seconds = _upgrade(name)
+        clean = clean and result.is_clean
+        counts = (result.accepted, len(result.refused), len(result.lost), len(result.doubled), round(seconds))
+        rows.append((name, *map(str, counts)))
+    print("", *lines(rows, HEAD), "", sep="\n")
     print("no client has noticed anything" if clean else "clients were REFUSED, or messages LOST or DOUBLED")
     return 0 if clean else 1
 
 
-def _upgrade(name: str) -> bool:
+def _upgrade(name: str) -> tuple[Result, float]:
+    """The result, and the seconds that it took."""
     with short_folder() as folder, _database(name) as database_url, redis_server() as redis_url:
         began = time.monotonic()
         service = Service(folder, database_url, redis_url)
@@ -40,12 +47,13 @@ def _upgrade(name: str) -> bool:
             told = [line for line in service.log().splitlines() if not any(one in line for one in FREQUENT)]
             print(*told[-60:], sep="\n", file=sys.stderr)
             raise
+        seconds = time.monotonic() - began
         counts = f"{len(result.refused)} refused, {len(result.lost)} lost, {len(result.doubled)} doubled"
-        print(f"{name}: {result.accepted} accepted in {time.monotonic() - began:.0f} s, {counts}", flush=True)
+        print(f"{name}: {result.accepted} accepted in {seconds:.0f} s, {counts}", flush=True)
         for line in (result.left_out, *result.refused[:10], *result.lost[:10], *result.doubled[:10]):
             if line:
                 print(f"  {line}", flush=True)
-        return result.is_clean
+        return result, seconds
 
 
 @contextlib.contextmanager
