@@ -14,7 +14,7 @@ from tests.server import doors
 from tests.support import plugins
 from tests.support.prepared import migrated_file
 from tests.support.servers import short_folder
-from tests.support.web import Web, web_server
+from tests.support.web import Web, forked_web_server
 
 
 @pytest.fixture(scope="package")
@@ -35,7 +35,7 @@ def doors_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="package")
 def web(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server with the defaults."""
-    with web_server(settings, tmp_path_factory.mktemp("web"), PYTHONPATH=doors_path) as server:
+    with forked_web_server(settings, tmp_path_factory.mktemp("web"), PYTHONPATH=doors_path) as server:
         yield server
 
 
@@ -59,12 +59,12 @@ HASTY = {
 @pytest.fixture(scope="package")
 def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server with small size limits and long time limits, which requires https and trusts no proxy."""
-    with web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
+    with forked_web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
 def hasty(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server with short time limits, for tests that exceed them."""
-    with web_server(settings, tmp_path_factory.mktemp("hasty"), PYTHONPATH=doors_path, **HASTY) as server:
+    with forked_web_server(settings, tmp_path_factory.mktemp("hasty"), PYTHONPATH=doors_path, **HASTY) as server:
         yield server

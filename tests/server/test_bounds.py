@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import requests
 
 from app.settings import Settings
 from tests.support.certificates import Authority
+from tests.support.forked import Forked, run_module
 from tests.support.servers import PATIENCE, wait_until
-from tests.support.web import GUNICORN, ROOT, Web, web_server
+from tests.support.web import GUNICORN, Web, forked_web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -25,7 +25,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def narrow(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server that may open 300 files, none larger than 2 MB."""
     folder = tmp_path_factory.mktemp("narrow")
-    with web_server(settings, folder, "-n 300 -f 2000", PYTHONPATH=doors_path) as server:
+    limits = {resource.RLIMIT_NOFILE: 300, resource.RLIMIT_FSIZE: 2_000_000}
+    with forked_web_server(settings, folder, limits, PYTHONPATH=doors_path) as server:
         yield server
 
 
@@ -53,7 +54,10 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     patience = {"HEADER_SECONDS": f"{PATIENCE:g}", "GUNICORN_CMD_ARGS": f"--graceful-timeout={PATIENCE / 2:g}"}
-    with web_server(settings, tmp_path, PYTHONPATH=doors_path, **patience) as web, contextlib.ExitStack() as kept:
+    with (
+        forked_web_server(settings, tmp_path, PYTHONPATH=doors_path, **patience) as web,
+        contextlib.ExitStack() as kept,
+    ):
         for beginning in (b"", b"GET /v1"):
             kept.enter_context(web.connect()).send(beginning)
         line = kept.enter_context(web.connect())
@@ -69,17 +73,10 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
 
 
 def test_tls_is_refused_in_one_line(settings: Settings, tmp_path: Path) -> None:
-    certificate = Authority(tmp_path).write(tmp_path / "ca.pem")
-    environment = {**os.environ, "DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url}
-    done = subprocess.run(
-        [sys.executable, *GUNICORN, "--certfile", str(certificate)],
-        cwd=ROOT,
-        env={**environment, "REDIS_URL": settings.redis_url, "SECRET_KEY": settings.secret_key},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "leave TLS (certfile, keyfile) to the proxy in front" in done.stderr
-    assert "Traceback" not in done.stderr
+    certificate, log = Authority(tmp_path).write(tmp_path / "ca.pem"), tmp_path / "log"
+    environ = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url}
+    secrets = {"REDIS_URL": settings.redis_url, "SECRET_KEY": settings.secret_key}
+    command = (*GUNICORN[1:], "--certfile", str(certificate))
+    assert Forked(log, run_module, {**environ, **secrets}, *command).wait() == 1
+    assert "leave TLS (certfile, keyfile) to the proxy in front" in log.read_text()
+    assert "Traceback" not in log.read_text()

@@ -14,7 +14,7 @@ from app.db.models import RunningProcess
 from app.settings import Settings
 from tests.support.scraped import Scraped, parsed, value
 from tests.support.servers import PATIENCE, wait_until
-from tests.support.web import Web, web_server
+from tests.support.web import Web
 
 
 def scraped(web: Web) -> Scraped:
@@ -50,15 +50,14 @@ def test_a_request_that_waited_for_a_thread_in_vain_is_counted(hasty: Web, tmp_p
     assert answered(scraped(hasty), "GET", "/docs/errors", 503) >= 1
 
 
-def test_an_api_process_has_a_heartbeat(settings: Settings, tmp_path: Path) -> None:
+def test_an_api_process_has_a_heartbeat(web: Web, settings: Settings) -> None:
     database = Database(settings.database_url)
+    (pid,) = web.workers()
 
-    def beats(pid: int) -> bool:
+    def beats() -> bool:
         with database.read() as session:
             rows = session.execute(select(RunningProcess.name, RunningProcess.roles)).all()
         return any(f"-{pid}-" in row.name and row.roles == "api" for row in rows)
 
-    with web_server(settings, tmp_path) as web:
-        (pid,) = web.workers()
-        wait_until(lambda: beats(pid), "it is written")
+    wait_until(beats, "it is written")
     database.close()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from app import create_app
-from app.db.migrate import upgrade
-from app.http.context import EXTENSION
+from app.db.phases import newest_revision
 from app.settings import Settings
 from tests.api.test_health import set_revision
 from tests.conftest import test_settings
+from tests.support.apps import app_with
+from tests.support.prepared import migrated_file
 from tests.support.servers import wait_until
 from tests.support.web import Web, web_server
 
@@ -23,58 +23,63 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 FIRST_HALF, SECOND_HALF = HEALTH[:20], HEALTH[20:]
 
 
-@pytest.fixture
-def own_settings(redis_url: str, tmp_path: Path) -> Settings:
-    """Those of a database of the test's own."""
-    made = test_settings(tmp_path, DATABASE_URL=f"sqlite:///{tmp_path}/tms.sqlite3", REDIS_URL=redis_url)
-    upgrade(made.database_url)
-    return made
+@pytest.fixture(scope="module")
+def own_settings(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Those of a database of these tests' own."""
+    folder = tmp_path_factory.mktemp("data")
+    return test_settings(folder, DATABASE_URL=migrated_file(folder / "tms.sqlite3"), REDIS_URL=redis_url)
 
 
-@pytest.fixture
-def server(own_settings: Settings, tmp_path: Path) -> Iterator[Web]:
-    """A server with two processes."""
-    with web_server(own_settings, tmp_path, WEB_WORKERS="2", HEADER_SECONDS="180", KEEPALIVE_SECONDS="180") as web:
+@pytest.fixture(scope="module")
+def replaced(own_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server with two processes, whose code each test replaces."""
+    patience = {"HEADER_SECONDS": "180", "KEEPALIVE_SECONDS": "180"}
+    with web_server(own_settings, tmp_path_factory.mktemp("web"), WEB_WORKERS="2", **patience) as web:
         yield web
 
 
 def replace(web: Web) -> None:
     """Sends the signal; returns when the processes of the code from before accept no more."""
+    retired = retirements(web)
     os.kill(web.pid, signal.SIGUSR2)
-    wait_until(lambda: web.output().count("this process ends with its last one") == 2, "both have retired")
+    wait_until(lambda: retirements(web) == retired + 2, "both have retired")
 
 
-def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(server: Web) -> None:
+def retirements(web: Web) -> int:
+    """How many processes have begun to retire."""
+    return web.output().count("this process ends with its last one")
+
+
+def test_a_client_that_keeps_its_connection_is_answered_by_the_code_from_before(replaced: Web) -> None:
     """And is told to open another one, which the new code accepts."""
-    before = server.workers()
-    with server.connect() as kept, server.connect() as slow:
+    before = replaced.workers()
+    with replaced.connect() as kept, replaced.connect() as slow:
         assert kept.ask(HEALTH).headers["connection"] == "keep-alive"
         slow.send(FIRST_HALF)
-        replace(server)
+        replace(replaced)
         slow.send(SECOND_HALF)
         for line in (kept, slow):
             answer = line.answer() if line is slow else line.ask(HEALTH)
             assert (answer.status, answer.headers["connection"]) == (200, "close")
             assert line.is_ended()
-    wait_until(lambda: not set(before) & set(server.workers()), "they have ended")
-    with server.connect() as line:
+    wait_until(lambda: not set(before) & set(replaced.workers()), "they have ended")
+    with replaced.connect() as line:
         assert line.ask(HEALTH).headers["connection"] == "keep-alive"
-    assert "SIGKILL" not in server.output()
+    assert "SIGKILL" not in replaced.output()
 
 
-def test_reload_waits_for_the_processes_of_the_code_from_before(server: Web, own_settings: Settings) -> None:
+def test_reload_waits_for_the_processes_of_the_code_from_before(replaced: Web, own_settings: Settings) -> None:
     """Only then nothing needs what a contracting migration takes away."""
-    before, app = server.workers(), create_app(own_settings)
-    with ThreadPoolExecutor(1) as typing:
-        with server.connect() as kept:
+    before, retired = replaced.workers(), retirements(replaced)
+    with app_with(own_settings) as app, ThreadPoolExecutor(1) as typing:
+        with replaced.connect() as kept:
             kept.ask(HEALTH)
             reload = typing.submit(app.test_cli_runner().invoke, args=["reload"])
-            wait_until(lambda: server.output().count("this process ends with its last one") == 2, "both have retired")
+            wait_until(lambda: retirements(replaced) == retired + 2, "both have retired")
             assert any(map(is_running, before))
             assert not reload.done()
-        assert reload.result().stdout == f"process {server.pid} (web) runs the installed code\n"
+        assert reload.result().stdout == f"process {replaced.pid} (web) runs the installed code\n"
     assert not any(map(is_running, before))
-    app.extensions[EXTENSION].database.close()
 
 
 def is_running(pid: int) -> bool:
@@ -82,23 +87,25 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}/exe").exists()
 
 
-def test_code_that_does_not_start_replaces_nothing(server: Web, own_settings: Settings) -> None:
-    before = server.workers()
+def test_code_that_does_not_start_replaces_nothing(replaced: Web, own_settings: Settings) -> None:
+    before, newest = replaced.workers(), newest_revision()
     set_revision(own_settings.database_url, "0003")
-    os.kill(server.pid, signal.SIGUSR2)
-    wait_until(lambda: "this process goes on as it is" in server.output(), "it has tried to start")
-    assert "cannot start: the database is at revision 0003" in server.output()
-    assert server.workers() == before
-    with server.connect() as line:
+    os.kill(replaced.pid, signal.SIGUSR2)
+    wait_until(lambda: "this process goes on as it is" in replaced.output(), "it has tried to start")
+    set_revision(own_settings.database_url, newest)
+    assert "cannot start: the database is at revision 0003" in replaced.output()
+    assert replaced.workers() == before
+    with replaced.connect() as line:
         assert line.ask(HEALTH).status == 200
 
 
-def test_a_stop_ends_those_that_retire_too(server: Web) -> None:
-    with server.connect() as kept:
+def test_a_stop_ends_those_that_retire_too(replaced: Web) -> None:
+    """The last one of these tests, since it ends the server."""
+    with replaced.connect() as kept:
         kept.ask(HEALTH)
-        everybody = set(server.workers())
-        replace(server)
-        everybody |= set(server.workers())
-        os.kill(server.pid, signal.SIGTERM)
+        everybody = set(replaced.workers())
+        replace(replaced)
+        everybody |= set(replaced.workers())
+        os.kill(replaced.pid, signal.SIGTERM)
         wait_until(lambda: not any(map(is_running, everybody)), "all have ended")
-    assert "SIGKILL" not in server.output()
+    assert "SIGKILL" not in replaced.output()

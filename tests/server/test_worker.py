@@ -16,7 +16,7 @@ from app.settings import Settings
 from jobs import healthcheck
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.service_manager import ServiceManager, service_manager
-from tests.support.web import Web, web_server
+from tests.support.web import Web, forked_web_server, web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
@@ -99,7 +99,9 @@ def age_heartbeat(pid: int) -> None:
 
 
 def test_a_process_without_a_heartbeat_is_replaced(settings: Settings, doors_path: str, tmp_path: Path) -> None:
-    with web_server(settings, tmp_path, PYTHONPATH=doors_path, GUNICORN_CMD_ARGS=f"--timeout {PATIENCE:g}") as web:
+    with forked_web_server(
+        settings, tmp_path, PYTHONPATH=doors_path, GUNICORN_CMD_ARGS=f"--timeout {PATIENCE:g}"
+    ) as web:
         (first,) = web.workers()
         os.kill(first, signal.SIGSTOP)
         wait_until(lambda: psutil.Process(first).status() == psutil.STATUS_STOPPED, "it has stopped")

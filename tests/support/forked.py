@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
 import runpy
 import signal
 import sys
@@ -13,9 +14,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import blueprints
 from tests.support.servers import PATIENCE
 
-IMPORTED = ["jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"]
+IMPORTED = [
+    *("jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"),
+    *("app.application", "app.http.server.master", "app.http.server.balanced_worker", "gunicorn.app.wsgiapp"),
+    *(f"blueprints.{module.name}" for module in pkgutil.iter_modules(blueprints.__path__)),
+]
 """The modules that the server imports when it starts, which is before the first process."""
 
 context = multiprocessing.get_context("forkserver")
@@ -36,6 +42,10 @@ class Forked:
         """Sends a signal unless the process has ended."""
         if self._process.exitcode is None:
             os.kill(self.pid, number)
+
+    def has_ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.exitcode is not None
 
     def wait(self) -> int | None:
         """The exit status, negative for a signal; None if it does not end within PATIENCE. Several threads may wait."""

@@ -32,7 +32,7 @@ SLOW = (
     "tests/unit/running/test_private_folder.py",
 )
 """Files in which single tests take a second or more (`make test ARGS=--durations=60`)."""
-SERVICES = {"demo", "running", "service", "web", "strict", "narrow", "hasty", "full"}
+SERVICES = {"demo", "running", "service", "web", "strict", "narrow", "hasty", "replaced", "full"}
 """Fixtures with a service or a filled database that several of these tests use: each process that runs one of them
 makes its own."""
 

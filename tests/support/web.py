@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
 from app.settings import Settings
+from tests.support.forked import Forked, run_module
 from tests.support.servers import PATIENCE, free_port, wait_until
 
 GUNICORN = ("-m", "gunicorn", "wsgi:application")
@@ -52,28 +55,15 @@ class Web:
 
 
 @contextlib.contextmanager
-def web_server(settings: Settings, folder: Path, limits: str = "", **environ: str) -> Iterator[Web]:
+def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web]:
     """Runs a server with the database, the Redis and the data folder of these settings; further settings by their
-    variables. `limits` are options of the shell's `ulimit`."""
-    log = folder / "web.log"
-    port = free_port()
-    environment = {
-        **os.environ,
-        "DATA_DIR": str(settings.data_dir),
-        "DATABASE_URL": settings.database_url,
-        "REDIS_URL": settings.redis_url,
-        "SECRET_KEY": settings.secret_key,
-        "RATE_LIMIT": "off",
-        "LOG_FORMAT": "json",
-        "WEB_WORKERS": "1",
-        "PORT": str(port),
-        **environ,
-    }
+    variables."""
+    log, port = folder / "web.log", free_port()
     with log.open("ab") as output:
         process = subprocess.Popen(
-            ["bash", "-c", f'ulimit {limits or "-c 0"}; exec "$0" "$@"', sys.executable, *GUNICORN],
+            [sys.executable, *GUNICORN],
             cwd=ROOT,
-            env=environment,
+            env={**os.environ, **_environment(settings, port), **environ},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -90,6 +80,47 @@ def web_server(settings: Settings, folder: Path, limits: str = "", **environ: st
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def forked_web_server(
+    settings: Settings, folder: Path, limits: Mapping[int, int] | None = None, **environ: str
+) -> Iterator[Web]:
+    """The same without the two seconds for its imports. `limits` are those of the system for the process, by the
+    constants of `resource`."""
+    log, port = folder / "web.log", free_port()
+    process = Forked(log, serve, {**_environment(settings, port), **environ}, limits or {})
+    try:
+        web = Web(port, process.pid, log)
+        wait_until(lambda: process.has_ended() or _answers(port), "the API answers")
+        assert not process.has_ended(), web.output()
+        yield web
+    finally:
+        process.send_signal(signal.SIGTERM)
+        if process.wait() is None:
+            process.kill()
+
+
+def serve(environ: Mapping[str, str], limits: Mapping[int, int]) -> None:
+    """Becomes a server; what it prints to standard output goes into the log, too."""
+    os.dup2(2, 1)
+    for resource_, limit in limits.items():
+        resource.setrlimit(resource_, (limit, limit))
+    sys.path[:0] = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
+    run_module(environ, *GUNICORN[1:])
+
+
+def _environment(settings: Settings, port: int) -> dict[str, str]:
+    return {
+        "DATA_DIR": str(settings.data_dir),
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "SECRET_KEY": settings.secret_key,
+        "RATE_LIMIT": "off",
+        "LOG_FORMAT": "json",
+        "WEB_WORKERS": "1",
+        "PORT": str(port),
+    }
 
 
 def _answers(port: int) -> bool:
