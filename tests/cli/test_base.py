@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
@@ -12,12 +13,14 @@ from flask import Flask
 from app import create_app
 from app.cli import NOUNS, group_of
 from app.cli.base import given_options, print_row, print_rows
-from app.settings import from_environment
+from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli
+from tests.support.apps import app_with
 from tests.support.cases import each
+from tests.support.prepared import migrated_file
 from tests.support.rows import Rows
-from tests.support.servers import short_folder
-from tests.support.tenants import Tenant, new_email, new_mobile
+from tests.support.servers import migrated_database, short_folder
+from tests.support.tenants import Tenant, new_email, new_mobile, new_tenant
 
 
 def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> None:
@@ -31,18 +34,43 @@ def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other_tenant: 
     assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
 
 
-@each(
-    "noun",
-    ["keys", "domains", "senders", "lists", "contacts", "messages", "webhooks", "groups", "suppressions", "sends"],
+OF_ACCOUNTS = (
+    "keys",
+    "domains",
+    "senders",
+    "lists",
+    "contacts",
+    "messages",
+    "webhooks",
+    "groups",
+    "suppressions",
+    "sends",
 )
-def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, other_tenant: Tenant, noun: str) -> None:
-    for one in (tenant, other_tenant):
+"""Nouns whose rows belong to an account."""
+
+
+@pytest.fixture
+def two(settings: Settings, request: pytest.FixtureRequest) -> Iterator[tuple[Tenant, Tenant]]:
+    """All accounts of a database: that of the suite has hundreds."""
+    with ExitStack() as stack:
+        if settings.database_url.startswith("sqlite"):
+            url = migrated_file(stack.enter_context(short_folder()) / "tms.sqlite3")
+        else:
+            url = stack.enter_context(migrated_database(request.getfixturevalue("postgres")))
+        app = stack.enter_context(app_with(settings, database_url=url))
+        yield new_tenant(app), new_tenant(app)
+
+
+def test_lists_without_an_account_show_all_accounts(two: tuple[Tenant, Tenant]) -> None:
+    for one in two:
         row_of_each_noun(one)
-    shown = bare.json(noun, "list")
-    for one in (tenant, other_tenant):
-        own = bare.json(noun, "list", "--account", one.name)
-        assert own
-        assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
+    bare = Cli(two[0].app)
+    for noun in OF_ACCOUNTS:
+        shown = bare.json(noun, "list")
+        for one in two:
+            own = bare.json(noun, "list", "--account", one.name)
+            assert own, noun
+            assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
 
 
 def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import test_settings
+from tests.support.apps import app_with
+from tests.support.prepared import migrated_file
 from tests.support.servers import PATIENCE, short_folder
 
 ROOT = Path(__file__).parents[2]
@@ -26,13 +29,19 @@ def flask(folder: Path, *arguments: str, **environ: str) -> subprocess.Completed
     )
 
 
-def test_commands_find_the_database_from_the_data_folder_alone() -> None:
+def test_a_command_finds_the_database_from_the_data_folder_alone() -> None:
     with short_folder() as folder:
-        assert flask(folder, "db", "upgrade").returncode == 0
-        assert flask(folder, "accounts", "create", "Acme").returncode == 0
+        add_account(folder)
         done = flask(folder, "keys", "create", "backend", "--level", "report")
     assert (done.returncode, done.stderr) == (0, "")
     assert "token:        tms_" in done.stdout
+
+
+def add_account(folder: Path) -> None:
+    """In the database of that data folder, by a command in this process."""
+    migrated_file(folder / "tms.sqlite3")
+    with app_with(test_settings(folder)) as app:
+        assert app.test_cli_runner().invoke(args=["accounts", "create", "Acme"]).exit_code == 0
 
 
 def test_an_invalid_setting_is_reported_in_one_line_with_exit_code_2() -> None:
@@ -44,5 +53,6 @@ def test_an_invalid_setting_is_reported_in_one_line_with_exit_code_2() -> None:
 
 def test_a_command_leaves_no_metrics_files() -> None:
     with short_folder() as folder:
-        assert flask(folder, "db", "upgrade", PROMETHEUS_MULTIPROC_DIR=str(folder / "counts")).returncode == 0
+        migrated_file(folder / "tms.sqlite3")
+        assert flask(folder, "accounts", "list", PROMETHEUS_MULTIPROC_DIR=str(folder / "counts")).returncode == 0
         assert not {"metrics", "counts", "processes"} & {path.name for path in folder.iterdir()}

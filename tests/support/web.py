@@ -84,7 +84,7 @@ def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web
 
 @contextlib.contextmanager
 def forked_web_server(
-    settings: Settings, folder: Path, limits: Mapping[int, int] | None = None, **environ: str
+    settings: Settings, folder: Path, limits: Mapping[int, int] | None = None, /, **environ: str
 ) -> Iterator[Web]:
     """The same without the two seconds for its imports. `limits` are those of the system for the process, by the
     constants of `resource`."""

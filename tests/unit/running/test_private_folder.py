@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from app.private_folder import make_private
 from app.settings import from_environment
-
-ROOT = Path(__file__).parents[3]
+from tests.support.forked import Forked
+from tests.support.sources import ROOT
 
 
 def permissions(path: Path) -> int:
@@ -79,40 +82,37 @@ def test_a_folder_of_another_user_keeps_its_permissions(tmp_path: Path) -> None:
     assert [permissions(tmp_path / "data"), permissions(file)] == [0o755, 0o644]
 
 
-EVERY_DOOR = """
-import os, runpy, sys
-os.umask(0o022)
-sys.argv = sys.argv[1:]
-if sys.argv[0] == "gunicorn":
-    sys.path.insert(0, ".")
-    try:
-        runpy.run_path("gunicorn.conf.py")
-    except SystemExit:
-        pass
-elif sys.argv[0] == "jobs":
-    import jobs.runtime
-    try:
-        jobs.runtime.process_services()
-    except SystemExit:
-        pass
-elif sys.argv[0] == "launcher":
-    import app.launcher.__main__ as launcher
-    launcher.prepare.check_settings = lambda _settings: (_ for _ in ()).throw(launcher.StartError("enough"))
+def enter(door: str, folder: Path) -> None:
+    """For `Forked`: begins as a process of that kind does, and prints the mask that it has then."""
+    os.umask(0o022)
+    os.environ.update(DATA_DIR=str(folder))
+    with suppress(SystemExit):
+        DOORS[door]()
+    print(oct(os.umask(0)), file=sys.stderr)
+
+
+def launch() -> None:
+    """Until the launcher would start processes."""
+    launcher = importlib.import_module("app.launcher.__main__")
+
+    def refuse(_settings: object) -> None:
+        raise launcher.StartError("enough")
+
+    launcher.prepare.check_settings = refuse
     launcher.main()
-else:
-    import wsgi
-print(oct(os.umask(0)))
-"""
 
 
-@pytest.mark.parametrize("door", ["gunicorn", "jobs", "launcher", "command line"])
+DOORS: dict[str, Callable[[], object]] = {
+    "gunicorn": lambda: runpy.run_path(str(ROOT / "gunicorn.conf.py")),
+    "jobs": lambda: importlib.import_module("jobs.runtime").process_services(),
+    "launcher": launch,
+    "command line": lambda: importlib.import_module("wsgi"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
 def test_every_process_creates_its_files_for_its_user_only(tmp_path: Path, door: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EVERY_DOOR, door],
-        cwd=ROOT,
-        env={**os.environ, "DATA_DIR": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "0o77", done.stderr
+    log = tmp_path / "log"
+    process = Forked(log, enter, door, tmp_path / "data")
+    process.wait()
+    assert log.read_text().splitlines()[-1] == "0o77"

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,77 +15,64 @@ import pytest
 
 from app.infrastructure.liveness import create_locked
 from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts, add
+from tests.support.forked import Forked, context
 from tests.support.servers import wait_until
+from tests.support.sources import ROOT
+from tests.unit.running.counting import SHOWN, count_on_command
 
 SENT = ("tms_recipient_outcomes_total", (("account_class", "live"), ("type", "email"), ("outcome", "sent")))
-SHOWN = 'tms_recipient_outcomes_total{account_class="live",outcome="sent",type="email"}'
-COUNTING = """
-import pathlib, sys
-from app.infrastructure import metrics
-from app.settings import from_environment
-
-metrics.share(from_environment({"DATA_DIR": sys.argv[1]}))
-for line in sys.stdin:
-    if line.startswith("write"):
-        metrics._shared.write()
-        print("written", flush=True)
-    elif line.startswith("show"):
-        shown = metrics.exposition().decode().splitlines()
-        print(*[line for line in shown if line.startswith(sys.argv[2])], flush=True)
-    else:
-        metrics.OUTCOMES.labels("live", "email", "sent").inc(int(line))
-        print("counted", flush=True)
-"""
 
 
 class CountingProcess:
     """A process that counts on command."""
 
-    def __init__(self, data_dir: Path, **environ: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", COUNTING, str(data_dir), SHOWN],
-            env={**os.environ, **environ},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, data_dir: Path, number: int) -> None:
+        self._log = data_dir / f"{number}.log"
+        self._line, other = context.Pipe()
+        self._process = Forked(self._log, count_on_command, other, data_dir)
+        other.close()
 
     def ask(self, line: str) -> str:
         """Sends a command and returns the answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        self._line.send(line)
+        answer: str = self._line.recv()
+        return answer
 
     def end(self) -> str:
         """Ends the process in order and returns its standard error."""
-        _, stderr = self.process.communicate()
-        assert self.process.returncode == 0, stderr
-        return stderr
+        self._line.close()
+        assert self._process.wait() == 0
+        return self._log.read_text()
 
     def kill(self) -> None:
         """Kills the process."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        self._process.kill()
 
 
-Start = Callable[..., CountingProcess]
+Start = Callable[[], CountingProcess]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     made: list[CountingProcess] = []
 
-    def begin(**environ: str) -> CountingProcess:
-        made.append(CountingProcess(tmp_path, **environ))
+    def begin() -> CountingProcess:
+        made.append(CountingProcess(tmp_path, len(made)))
         return made[-1]
 
     yield begin
     for one in made:
-        one.process.kill()
-        one.process.communicate()
+        one.kill()
+
+
+def run(folder: Path, commands: str, first: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """A process that starts afresh, counts and ends; `first` is what it does before."""
+    program = f"{first}\nimport sys\nfrom tests.unit.running import counting\ncounting.main(sys.argv[1])"
+    command = [sys.executable, "-c", program, str(folder)]
+    environment = {**os.environ, **environ}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, input=commands, capture_output=True, text=True, check=True
+    )
 
 
 def counted(folder: Path) -> float:
@@ -103,10 +89,9 @@ def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start)
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
 
-def test_an_orderly_end_loses_no_counts(tmp_path: Path, start: Start) -> None:
-    one = start()
-    one.ask("5")
-    assert one.end() == ""
+def test_an_orderly_end_loses_no_counts(tmp_path: Path) -> None:
+    done = run(tmp_path, "5\n")
+    assert (done.stdout, done.stderr) == ("counted\n", "")
     assert counted(tmp_path / "metrics") == 5
 
 
@@ -213,9 +198,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 def test_a_process_without_write_permission_counts_for_itself(tmp_path: Path) -> None:
     """As on a full disk, where none can be mounted."""
-    program = [sys.executable, "-c", NO_ROOM + COUNTING, str(tmp_path), SHOWN]
     (tmp_path / "secret_key").write_text("x" * 40)
-    done = subprocess.run(program, input="3\nwrite\nshow\n", capture_output=True, text=True, check=True)
+    done = run(tmp_path, "3\nwrite\nshow\n", NO_ROOM)
     assert done.stdout.splitlines()[:2] == ["counted", "written"]
     assert done.stdout.splitlines()[2].endswith(" 3.0")
     assert done.stderr.count("cannot be shared") == 1
@@ -240,12 +224,11 @@ def test_a_folder_that_cannot_be_created_prevents_no_counting(tmp_path: Path, st
     assert one.end().count("cannot be shared") == 1
 
 
-def test_files_of_the_metrics_library_are_never_used(tmp_path: Path, start: Start) -> None:
+def test_files_of_the_metrics_library_are_never_used(tmp_path: Path) -> None:
     files = tmp_path / "of the library"
     files.mkdir()
-    one = start(PROMETHEUS_MULTIPROC_DIR=str(files), prometheus_multiproc_dir=str(files))
-    one.ask("1")
-    assert one.ask("show").endswith(" 1.0")
+    done = run(tmp_path, "1\nshow\n", PROMETHEUS_MULTIPROC_DIR=str(files), prometheus_multiproc_dir=str(files))
+    assert done.stdout == f"counted\n{SHOWN} 1.0\n"
     assert list(files.iterdir()) == []
 
 
