@@ -9,6 +9,7 @@ period ended is a soft bounce, any other failure a hard one, which blocks the mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
+from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient
 from app.db.storable import storable_id, storable_text
 from app.events.outbox import record
@@ -97,8 +99,11 @@ def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
     return session.scalars(statement).first()
 
 
-def has_texts_in_flight(session: Session) -> bool:
-    """Whether any text message is being sent, so that a receipt may have come before its id was written."""
+def texts_in_flight(session: Session, among: Sequence[int] | None = None) -> Sequence[int]:
+    """The recipients of the text messages that are being sent, whose ids at the gateway are not written yet; with
+    `among` those of them that still are. They are as many as all workers have claimed."""
     sending = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
-    statement = sending.where(entry_in_state(RecipientState.SENDING), IS_TEXT).limit(1)
-    return session.scalars(statement).first() is not None
+    statement = sending.where(entry_in_state(RecipientState.SENDING), IS_TEXT)
+    if among is not None:
+        statement = statement.where(in_json(QueueEntry.recipient_id, among))
+    return session.scalars(statement).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
@@ -14,7 +14,7 @@ from app.db.outage import log_failure
 from app.errors import ServiceError
 from app.inbound.effect import POLL_INTERVAL, Effect
 from app.inbound.reassembly import record_part
-from app.inbound.receipts import Receipt, has_texts_in_flight, recipient_with_gateway_id, take_receipt
+from app.inbound.receipts import Receipt, recipient_with_gateway_id, take_receipt, texts_in_flight
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, IncomingHandler
@@ -22,7 +22,7 @@ from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayRepl
 logger = logging.getLogger(__name__)
 
 PATIENCE = 3.0
-"""Seconds that a receipt waits for its message to be written as sent, while any text is in flight."""
+"""Seconds that a receipt waits for its message to be written as sent; then the gateway keeps it."""
 
 
 def incoming_handler(services: Services) -> IncomingHandler:
@@ -52,8 +52,11 @@ def _take(services: Services, incoming: Incoming) -> bool:
 
 
 def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
-    """A receipt of an unknown message belongs to another program, or is too old to matter."""
-    recipient_id = _find(services, incoming.gateway_id)
+    """A receipt of an unknown message belongs to another program, or is too old to matter. One that may be for a text
+    whose outcome is not written yet must come again: its sender may be slow, or have died."""
+    recipient_id, may_come = _find(services, incoming.gateway_id)
+    if recipient_id is None and may_come:
+        return False
     if recipient_id is None:
         logger.warning("a receipt for an unknown message", extra={"gateway_id": incoming.gateway_id})
         return True
@@ -61,17 +64,20 @@ def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
     return take_receipt(services, receipt, patience=PATIENCE) is not Effect.EARLY
 
 
-def _find(services: Services, gateway_id: str) -> int | None:
-    """The gateway may be quicker than the sender, which writes outcomes together."""
+def _find(services: Services, gateway_id: str) -> tuple[int | None, bool]:
+    """The recipient, or whether it may still become known: the gateway may be quicker than the sender, which writes
+    outcomes together."""
     end, may_come = time.monotonic() + PATIENCE, True
+    in_flight: Sequence[int] | None = None
     while True:
         with services.database.read() as session:
             found = recipient_with_gateway_id(session, gateway_id)
             if found is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
-                return found
-            # If there is none, one more lookup follows: the outcome may have been written between this check and the
-            # previous lookup.
-            may_come = has_texts_in_flight(session)
+                return found, may_come
+            # Only texts that were in flight when the receipt arrived can be meant. If none is left, one more lookup
+            # follows: the outcome may have been written between this check and the previous lookup.
+            in_flight = texts_in_flight(session, in_flight)
+            may_come = bool(in_flight)
         if may_come:
             services.stopping.wait(POLL_INTERVAL)
 

@@ -19,7 +19,7 @@ from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events, fail_writing
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
-from tests.support.smpp import NEVER, OK
+from tests.support.smpp import LATER, NEVER, OK
 from tests.support.smsc import Smsc
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_mobile
@@ -98,6 +98,36 @@ def test_a_gateway_id_that_is_written_between_two_lookups_is_found(rows: Rows, s
     finally:
         remove(sender.database.engine, "after_cursor_execute", note_once)
     assert rows.recipient(ann).state == "delivered"
+
+
+def test_a_receipt_whose_text_has_no_outcome_yet_is_kept_by_the_gateway(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker may have died: the outcome is in the journal, and is written once that is recovered."""
+    monkeypatch.setattr("app.inbound.smpp.PATIENCE", 0)
+    (ann,) = rows.add_send([new_mobile()], type="sms")
+    sender_worker_of(sender, incoming_handler(sender))
+    rows.change([ann], state="sending", worker="dead", lease_time=this_second())
+    assert smsc.receipt("early-2") == LATER
+    rows.change([ann], state="sent", gateway_id="early-2", sent_time=this_second(), worker=None, lease_time=None)
+    assert smsc.receipt("early-2") == OK
+    assert rows.recipient(ann).state == "delivered"
+
+
+def test_a_receipt_waits_only_for_texts_that_were_in_flight_when_it_arrived(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another program is acknowledged, however many texts follow."""
+    monkeypatch.setattr("app.inbound.smpp.PATIENCE", 10 * PATIENCE)
+    ann, bob = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
+    sender_worker_of(sender, incoming_handler(sender))
+    rows.change([ann], state="sending", worker="slow", lease_time=this_second())
+    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
+        answer = gateway.submit(smsc.receipt, "nobody's")
+        wait_until(lambda: sum("gateway_id" in one for one in counted.statements) > 1, "it was looked up twice")
+        rows.change([bob], state="sending", worker="slow", lease_time=this_second())
+        rows.change([ann], state="sent", gateway_id="another", sent_time=this_second(), worker=None, lease_time=None)
+        assert answer.result() == OK
 
 
 def test_a_receipt_for_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
