@@ -57,7 +57,12 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
         result.complain(what, examples)
     _check_requests(result, seen, limits)
     _check_undone(result, seen, facts)
-    _check_groups(result, facts)
+    for what, examples in broken_groups(facts):
+        result.complain(what, examples)
+    result.complain(
+        "timelines without exactly one end",
+        [one.address for one in facts.people if sum(step in CLOSING for step in one.steps) != 1],
+    )
     for account in sorted({delivery.account for delivery in seen.deliveries} | facts.contacts.keys()):
         for what, examples in check_events.broken(account, seen, facts):
             result.complain(f"{what} ({account})", examples)
@@ -103,7 +108,7 @@ def _wrong_refusals(
 
 def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
     """What a request writes is there completely or not at all, and never twice."""
-    people = Counter(person.address for person in facts.people if person.subject == SUBJECT)
+    people = Counter(person.address for person in facts.people if person.subject == SUBJECT and person.address)
     result.complain("recipients written twice", [address for address, count in people.items() if count > 1])
     halves, gone = [], []
     for one in seen.tried_once:
@@ -118,7 +123,7 @@ def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
     result.complain("answered requests whose work is gone", gone)
 
 
-def _check_groups(result: Result, facts: Facts) -> None:
+def broken_groups(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     """The counters of a group and its hours, its recipients' states and their timelines agree."""
     members: dict[int, list[Person]] = defaultdict(list)
     for person in facts.people:
@@ -143,12 +148,8 @@ def _check_groups(result: Result, facts: Facts) -> None:
             wrong.append(f"group {group} counts {dict(counters)}, has {expected}, timelines count {counted}")
         if facts.hours.get(group) != expected:
             wrong_hours.append(f"the hours of group {group} count {facts.hours.get(group)}, it has {expected}")
-    result.complain("groups that miscount", wrong)
-    result.complain("hours that miscount", wrong_hours)
-    result.complain(
-        "timelines without exactly one end",
-        [one.address for one in facts.people if sum(step in CLOSING for step in one.steps) != 1],
-    )
+    yield "groups that miscount", wrong
+    yield "hours that miscount", wrong_hours
 
 
 def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> None:

@@ -20,7 +20,7 @@ Name = tuple[str, str]
 def lost(seen: Seen) -> list[str]:
     """The addresses of accepted messages that neither relay nor gateway has taken or refused."""
     answered = _with_step(seen, "taken", "refused")
-    return [address for address in seen.accepted if (address, SUBJECT) not in answered]
+    return [address for address in _kept(seen) if (address, SUBJECT) not in answered]
 
 
 def broken(seen: Seen, facts: Facts) -> Broken:
@@ -30,11 +30,11 @@ def broken(seen: Seen, facts: Facts) -> Broken:
     yield "accepted messages lost", lost(seen)
     unknown = [
         address
-        for address, uuid in seen.accepted.items()
+        for address, uuid in _kept(seen).items()
         if (address, SUBJECT) not in people or people[address, SUBJECT].uuid != uuid
     ]
     yield "accepted messages that the database does not have", unknown
-    undone = sorted((taken | refused) - people.keys())
+    undone = sorted(name for name in (taken | refused) - people.keys() if name[0] not in seen.forgotten)
     yield "mails of requests that were undone", [to for to, _ in undone if not is_text(to)]
     yield "texts of requests that were undone", [to for to, _ in undone if is_text(to)]
     yield "mails for another recipient", [mail.to for mail in seen.mails if not mail.whole]
@@ -48,10 +48,37 @@ def broken(seen: Seen, facts: Facts) -> Broken:
         ],
     )
     confirmed = {(text.to, SUBJECT) for text in seen.texts if text.step == "confirmed"}
-    wrong = [one for one in facts.people if one.state != _state(one, taken, refused, confirmed)]
+    named = [one for one in facts.people if one.address]
+    wrong = [one for one in named if one.state != _state(one, taken, refused, confirmed)]
     yield "recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong]
-    often = [one for one in facts.people if one.steps.count("acknowledged") != (one.mail in confirmed)]
+    often = [one for one in named if one.steps.count("acknowledged") != (one.mail in confirmed)]
     yield "receipts not written once", [f"{one.address} {one.steps}" for one in often]
+    yield from _broken_forgetting(seen, facts)
+
+
+def _kept(seen: Seen) -> dict[str, str]:
+    """The accepted messages to people who were not forgotten."""
+    return {address: uuid for address, uuid in seen.accepted.items() if address not in seen.forgotten}
+
+
+def _broken_forgetting(seen: Seen, facts: Facts) -> Broken:
+    """Those who were forgotten are gone, their messages have ended, and nobody else has lost the address."""
+    there = {one.address for one in facts.people}.union(*facts.contacts.values())
+    yield "forgotten people that are still there", sorted(seen.forgotten & there)
+    theirs = {seen.accepted.get(address) for address in seen.forgotten}
+    nameless = [one for one in facts.people if not one.address]
+    yield (
+        "messages without an address whose recipient was not forgotten",
+        [one.uuid for one in nameless if one.uuid not in theirs],
+    )
+    yield (
+        "messages to forgotten people that have not ended",
+        [
+            f"{one.uuid} is {one.state}"
+            for one in nameless
+            if one.state not in ("delivered", "sent", "bounced", "failed")
+        ],
+    )
 
 
 def _with_step(seen: Seen, *steps: str) -> set[Name]:

@@ -1,80 +1,33 @@
-"""The faults by their names. A fault is over when its function returns."""
+"""Faults of processes, databases and the other sides. A fault is over when its function returns."""
 
 from __future__ import annotations
 
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from app.sends.delivery.claim import LEASE
 from tests.chaos.disk import fill
 from tests.chaos.limits import Limits
 from tests.chaos.record import say_mode
+from tests.chaos.registry import (
+    CUT,
+    IN_FLIGHT,
+    PROCESSES,
+    RETRIED,
+    STARTED_AGAIN,
+    Strike,
+    fault,
+    run_again,
+    start_again,
+)
 from tests.chaos.sqlite_lock import locked
 from tests.chaos.stage import Stage
 from tests.support.servers import wait_until
 
-Strike = Callable[[Stage, random.Random], float | None]
-"""Returns, once all processes run, the moment at which they were killed or the service was started again."""
-
-PROCESSES = {
-    "sender": r"jobs\.worker sends",
-    "worker": r"jobs\.worker",
-    "automations": r"jobs\.worker automations",
-    "scheduler": r"jobs\.schedule",
-    "gunicorn": r"gunicorn",
-    "launcher": r"app\.launcher\s*$",
-    "redis": r"redis-server",
-}
-"""Name -> the pattern of its command line."""
-RESTART = 40.0
-"""Seconds until a restarted service is at work: processes left by a killed launcher have eight to end, and a busy
-machine takes several to start a process."""
-RETRIED = 13.0
-"""Seconds after its first failure within which a batch is repeated (docs/webhooks.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One kind of fault."""
-
-    name: str
-    strike: Strike
-    limits: Limits
-    only: str = ""
-    """`sqlite` or `postgresql`, if it concerns only one of them."""
-    slowly: float = 1.0
-    """The factor by which clients are slower; long faults need no more messages than short ones."""
-    rest: float = 60.0
-    """Seconds after the load within which all work is done."""
-    is_first: bool = False
-    """Whether it happens before the service has ever run."""
-    small_disk: bool = False
-    with_automations: bool = False
-    """Whether contacts enter automations."""
-
-
-FAULTS: dict[str, Fault] = {}
-
-
-def fault(name: str, limits: Limits | None = None, **options: object) -> Callable[[Strike], Strike]:
-    """Registers a function under its name in the suite."""
-
-    def add(strike: Strike) -> Strike:
-        FAULTS[name] = Fault(name, strike, limits or Limits(), **options)  # type: ignore[arg-type]
-        return strike
-
-    return add
-
-
 # ------------------------------------------------------------------------------------------ processes
-
-IN_FLIGHT = Limits(doubles_in_flight=True, sending=RESTART)
-CUT = Limits(cuts_requests=True)
-STARTED_AGAIN = Limits(doubles_in_flight=True, cuts_requests=True, accepting=RESTART, sending=RESTART)
 
 
 @fault("calm")
@@ -91,14 +44,14 @@ def kill_sender(stage: Stage, chance: random.Random) -> float:
         time.sleep(chance.uniform(0, 0.5))
         wait_until(lambda: stage.pids(PROCESSES["sender"]), "a sender runs")
         stage.kill(chance.choice(stage.pids(PROCESSES["sender"])))
-    return _run_again(stage)
+    return run_again(stage)
 
 
 @fault("kill-workers", IN_FLIGHT)
 def kill_workers(stage: Stage, _chance: random.Random) -> float:
     """Kills all senders and the webhook worker at once."""
     stage.kill(*stage.pids(PROCESSES["worker"]))
-    return _run_again(stage)
+    return run_again(stage)
 
 
 @fault("kill-automations", slowly=4.0, rest=150.0, with_automations=True)
@@ -110,13 +63,13 @@ def kill_automations(stage: Stage, chance: random.Random) -> float:
         wait_until(lambda step=step, before=before: stage.passed(step) > before, "runs go on", 90)
         time.sleep(chance.uniform(0, 0.1))
         stage.kill(*stage.pids(PROCESSES["automations"]))
-    return _run_again(stage)
+    return run_again(stage)
 
 
 @fault("kill-scheduler")
 def kill_scheduler(stage: Stage, _chance: random.Random) -> float:
     stage.kill(*stage.pids(PROCESSES["scheduler"]))
-    return _run_again(stage)
+    return run_again(stage)
 
 
 @fault("kill-api-process", CUT)
@@ -143,7 +96,7 @@ def _api(stage: Stage) -> Sequence[int]:
 def kill_launcher(stage: Stage, _chance: random.Random) -> float:
     """Kills the launcher, which is started again at once."""
     stage.kill(stage.service.process.pid)
-    return _start_again(stage)
+    return start_again(stage)
 
 
 @fault("kill-everything", STARTED_AGAIN)
@@ -152,7 +105,7 @@ def kill_everything(stage: Stage, chance: random.Random) -> float:
     later."""
     stage.kill(*stage.pids(""))
     time.sleep(chance.uniform(0, 2))
-    return _start_again(stage)
+    return start_again(stage)
 
 
 @fault("cut-first-start", is_first=True)
@@ -174,21 +127,6 @@ def sender_stopped(stage: Stage, chance: random.Random) -> None:
     with _stopped(stage, chance.choice(stage.pids(PROCESSES["sender"]))):
         say_mode(relay, "take")
         time.sleep(LEASE + 10)
-
-
-def _start_again(stage: Stage) -> float:
-    stage.service.process.wait()
-    began = time.time()
-    stage.start_service()
-    stage.await_workers()
-    return began
-
-
-def _run_again(stage: Stage) -> float:
-    """The launcher restarts what was killed; on a busy machine that takes a while."""
-    killed = time.time()
-    stage.await_workers()
-    return killed
 
 
 @contextmanager

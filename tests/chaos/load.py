@@ -74,6 +74,11 @@ class Load:
         """The base URL of the API."""
         return self._stage.base
 
+    @property
+    def tokens(self) -> Mapping[str, str]:
+        """Account -> the key that its clients use now."""
+        return self._stage.tokens
+
     def gives_up(self) -> bool:
         """Whether the time is over in which requests are still repeated."""
         return time.monotonic() > self._end
@@ -120,7 +125,7 @@ class Client:
         self._account = account
         self._numbers = load.numbers
         self._session = requests.Session()
-        self._session.headers["Authorization"] = f"Bearer {account.token}"
+        self._tokens = load.tokens
 
     def send(self, count: int) -> None:
         """A send to new people, repeated until it is accepted; some have an attachment for all recipients and one for
@@ -147,6 +152,7 @@ class Client:
         if answer is not None:
             uuids = [one["uuid"] for one in answer["_embedded"]["recipients"]]
             self._seen.accepted.update(zip(addresses, uuids, strict=True))
+            self._seen.answered.update(dict.fromkeys(addresses, time.time()))
 
     def _bytes(self) -> bytes:
         return self._chance.randbytes(self._chance.randint(*ATTACHED))
@@ -209,9 +215,8 @@ class Client:
         request = Request(self._account.name, kind, time.time())
         answer: Any = {}
         try:
-            response = self._session.request(
-                method, self._base + path, json=body, headers=dict(headers), timeout=PATIENCE
-            )
+            authorized = {**headers, "Authorization": f"Bearer {self._tokens[self._account.name]}"}
+            response = self._session.request(method, self._base + path, json=body, headers=authorized, timeout=PATIENCE)
             request.status = response.status_code
             request.retry_after = response.headers.get("Retry-After")
             with suppress(ValueError):

@@ -39,6 +39,8 @@ class Mail:
     whole: bool = True
     subject: str = SUBJECT
     attached: str = ""
+    link: str = ""
+    """For unsubscribing, of mails that were taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Seen:
     requests: list[Request] = field(default_factory=list)
     accepted: dict[str, str] = field(default_factory=dict)
     """Address -> uuid of each recipient of an answered 202."""
+    answered: dict[str, float] = field(default_factory=dict)
+    """Address -> the moment of that answer."""
     never_answered: list[str] = field(default_factory=list)
     """Idempotency keys of requests that were repeated in vain."""
     chains: dict[str, list[tuple[int, ContactEvent]]] = field(default_factory=dict)
@@ -99,6 +103,8 @@ class Seen:
     deliveries: list[Delivery] = field(default_factory=list)
     entered: list[tuple[str, str]] = field(default_factory=list)
     """Account and address of each contact that was created in the list of an automation."""
+    forgotten: set[str] = field(default_factory=set)
+    """The addresses of people who were forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

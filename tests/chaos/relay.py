@@ -18,12 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.sink import SOFT_BREAK, Session
-from tests.chaos.record import SUBJECT, Log, MailStep, digest, mode_of, words_for
+from tests.chaos.record import Log, MailStep, digest, mode_of, words_for
 
 USUAL = (0.005, 0.03)
 """Seconds that it takes for a mail."""
 SLOWLY = (0.5, 1.5)
 SUBJECT_LINE = re.compile(rb"^Subject: ([^\r\n]*)", re.MULTILINE)
+UNSUBSCRIBE_LINK = re.compile(rb"^List-Unsubscribe:\s+<(https?:[^>]*)>", re.MULTILINE)
 SHARE = 0.5
 """Share of the mails that it refuses or defers in those modes."""
 
@@ -87,9 +88,9 @@ class Recorded(Session):
             self.link.close()
             self._note(end)
 
-    def _note(self, step: MailStep, *, whole: bool = True, subject: str = SUBJECT, attached: str = "") -> None:
+    def _note(self, step: MailStep, **of_mail: object) -> None:
         to = self._to if step in ("taken", "refused", "deferred") else ""
-        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole, subject=subject, attached=attached)
+        self._relay.log.add(connection=self._name, step=step, to=to, **of_mail)
 
     def _command(self, line: bytes) -> bytes:
         verb = line[:4].upper()
@@ -134,10 +135,15 @@ class Recorded(Session):
             self._note("deferred")
             return b"451 4.3.0 try again later\r\n"
         time.sleep(self._relay.chance.uniform(*(SLOWLY if self._relay.mode == "slow" else USUAL)))
-        subject = SUBJECT_LINE.search(content)
-        found = subject[1].decode() if subject else ""
+        subject, link = SUBJECT_LINE.search(content), UNSUBSCRIBE_LINK.search(content)
         is_whole = words_for(self._to).encode() in content.replace(SOFT_BREAK, b"")
-        self._note("taken", whole=is_whole, subject=found, attached=_attached(content))
+        self._note(
+            "taken",
+            whole=is_whole,
+            subject=subject[1].decode() if subject else "",
+            attached=_attached(content),
+            link=link[1].decode() if link else "",
+        )
         if self._relay.strikes("cut-after"):
             raise Cut
         return b"250 2.0.0 taken\r\n"

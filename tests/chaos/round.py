@@ -12,10 +12,10 @@ from pathlib import Path
 from app.db.engine import BUSY_TIMEOUT_MS
 from tests.chaos.check import Result, check
 from tests.chaos.facts import facts, in_hand, left_behind
-from tests.chaos.faults import Fault
 from tests.chaos.limits import Limits
 from tests.chaos.load import Load
 from tests.chaos.record import Course, read_deliveries, read_mails
+from tests.chaos.registry import Fault
 from tests.chaos.stage import Stage, stage
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import wait_until
@@ -44,6 +44,11 @@ class Plan:
         return "postgresql" if self.postgres else "sqlite"
 
     @property
+    def hooks(self) -> list[str]:
+        """The names of all hooks in the service."""
+        return [name for name in (self.broken, self.fault.hook) if name]
+
+    @property
     def limits(self) -> Limits:
         """The limits of the fault on this database."""
         limits = self.fault.limits
@@ -53,7 +58,9 @@ class Plan:
 def run(plan: Plan) -> Result:
     """Runs the round; returns its row."""
     chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
-    with stage(plan.postgres, seed=plan.seed, on_small_disk=plan.fault.small_disk, broken=plan.broken) as on:
+    with stage(
+        plan.postgres, plan.fault.settings, plan.seed, on_small_disk=plan.fault.small_disk, hooks=plan.hooks
+    ) as on:
         try:
             result = _run(plan.fault, plan.limits, on, chance)
         except AssertionError as error:
@@ -85,6 +92,8 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
+    if fault.afterwards:
+        troubles += fault.afterwards(on, load.seen)
     course = Course(struck, ended, up, load_ended)
     result = check(load.seen, facts(on.services), course, limits)
     result.broken = troubles + result.broken

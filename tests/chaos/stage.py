@@ -13,9 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 import yaml
@@ -48,7 +50,6 @@ class Account:
     """A client's account, with its lists. `number` sends its texts."""
 
     name: str
-    token: str
     number: str
     list_id: int
     series_id: int
@@ -68,20 +69,31 @@ class Stage:
         folder: Path,
         postgres: PostgresProcess | None,
         database_url: str | None,
-        *,
+        given: Mapping[str, str],
         seed: int,
-        broken: str | None = None,
     ) -> None:
+        """`given` are settings besides the usual ones."""
         self.folder = folder
         self._postgres = postgres
         self.seed = seed
         self._ports = {"relay": free_port(), "gateway": free_port(), "receiver": free_port()}
         self._peers: dict[str, subprocess.Popen[bytes]] = {}
-        settings = {**self._settings(database_url), **_breaking(broken)}
+        settings = {**self._settings(database_url), **given}
         self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **settings)
         self.accounts: list[Account] = []
+        self.tokens = {name: _token(name) for name in NAMES}
+        """Account -> the key that its clients use now."""
+        self.former_tokens: dict[str, list[str]] = {name: [] for name in NAMES}
+        self.backups: list[tuple[float, Path]] = []
+        """The moment at which each was begun, and its file."""
+        self.forgotten: list[str] = []
+        """Addresses of people."""
         self.services: Services
         """Services of this process, to read the database."""
+
+    @property
+    def on_postgresql(self) -> bool:
+        return self._postgres is not None
 
     @property
     def postgresql(self) -> PostgresProcess:
@@ -201,13 +213,21 @@ class Stage:
         self.accounts = [self._account(name) for name in NAMES]
 
     def _account(self, name: str) -> Account:
-        token = _token(name)
-        of_key = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(token)).scalar_subquery()
+        of_key = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(_token(name))).scalar_subquery()
         with self.services.database.read() as session:
             lists = {
                 row.name: row.id for row in session.execute(select(List.name, List.id).where(List.account_id == of_key))
             }
-        return Account(name, token, _number(name), lists["People"], lists[series.LIST])
+        return Account(name, _number(name), lists["People"], lists[series.LIST])
+
+    def command(self, *arguments: str, **settings: str) -> Any:
+        """The output of a command of an operator, which is one of those with `--json`; `settings` replace some of the
+        service."""
+        environment = {**self.service.environment, **settings}
+        command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
+        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, f"{arguments}: {ended.stderr[-1000:]}"
+        return json.loads(ended.stdout)
 
     def start_service(self) -> None:
         """Starts the launcher; returns when its API answers, not that of an earlier one which is about to end. Raises
@@ -235,6 +255,16 @@ class Stage:
         with contextlib.suppress(requests.RequestException):
             return requests.get(f"{self.base}/healthz", timeout=5).status_code == 200
         return False
+
+    def status_with(self, token: str) -> int:
+        """The status of the answer to a request with this key."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return requests.get(f"{self.base}/v1/lists", headers=headers, timeout=START_WITHIN).status_code
+
+    def is_open(self, link: str) -> bool:
+        """Whether the link for unsubscribing leads to the page that asks for a confirmation."""
+        response = requests.get(self.base + urlsplit(link).path, timeout=START_WITHIN)
+        return response.status_code == 200 and "does not work" not in response.text
 
     def pids(self, command: str) -> list[int]:
         """Ids of the service's processes whose command line matches the pattern."""
@@ -268,16 +298,22 @@ def _number(name: str) -> str:
     return f"6140000000{NAMES.index(name)}"
 
 
-def _breaking(broken: str | None) -> dict[str, str]:
+def _hooked(folder: Path, hooks: Sequence[str]) -> dict[str, str]:
     """Every Python process imports `sitecustomize` first, if its path has one."""
-    if broken is None:
+    if not hooks:
         return {}
-    return {"CHAOS_BROKEN": broken, "PYTHONPATH": f"{ROOT / 'tests' / 'chaos' / 'broken'}{os.pathsep}{ROOT}"}
+    path = f"{ROOT / 'tests' / 'chaos' / 'broken'}{os.pathsep}{ROOT}"
+    return {"CHAOS_HOOKS": ",".join(hooks), "CHAOS_CLOCK": str(folder / "clock"), "PYTHONPATH": path}
 
 
 @contextlib.contextmanager
 def stage(
-    postgres: PostgresProcess | None, *, seed: int, on_small_disk: bool, broken: str | None = None
+    postgres: PostgresProcess | None,
+    settings: Mapping[str, str],
+    seed: int,
+    *,
+    on_small_disk: bool,
+    hooks: Sequence[str] = (),
 ) -> Iterator[Stage]:
     """A stage that has not been started, on SQLite or a new database of the server."""
     with contextlib.ExitStack() as kept:
@@ -285,6 +321,6 @@ def stage(
         if on_small_disk:
             kept.enter_context(small_disk(folder / "data"))
         url = kept.enter_context(scratch_database(postgres.url)) if postgres else None
-        made = Stage(folder, postgres, url, seed=seed, broken=broken)
+        made = Stage(folder, postgres, url, {**settings, **_hooked(folder, hooks)}, seed)
         kept.callback(made.clear)
         yield made

@@ -77,6 +77,7 @@ class World:
             Whole("contacts", "acme", 503, ("x@people.example", "y@people.example")),
         ]
         self.never_answered: list[str] = []
+        self.forgotten: set[str] = set()
         self.runs: list[Run] = []
         self.entered: list[tuple[str, str]] = []
 
@@ -99,16 +100,17 @@ class World:
         """The violated guarantees that the checker detects."""
         accepted = {person.address: person.uuid for person in self.people if person.address not in (CAT, DAN)}
         seen = Seen(
-            self.requests,
-            accepted,
-            self.never_answered,
-            {"acme": self.chain},
-            self.tried_once,
-            self.attached,
-            self.mails,
-            self.texts,
-            self.deliveries,
-            self.entered,
+            requests=self.requests,
+            accepted=accepted,
+            never_answered=self.never_answered,
+            chains={"acme": self.chain},
+            tried_once=self.tried_once,
+            attached=self.attached,
+            mails=self.mails,
+            texts=self.texts,
+            deliveries=self.deliveries,
+            entered=self.entered,
+            forgotten=self.forgotten,
         )
         return check(
             seen,

@@ -1,4 +1,4 @@
-"""The names that the deliberately broken builds patch still exist; otherwise those builds would be sound
+"""The names that hooks and deliberately broken builds patch still exist; otherwise those builds would be sound
 (docs/reliability.md)."""
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ import inspect
 from collections.abc import Iterator
 from functools import reduce
 
-from tests.chaos.broken.breaks import BREAKS, Change
+from tests.chaos.broken.breaks import BREAKS
+from tests.chaos.hooks import HOOKS, Change, Hook
 from tests.support.cases import each
 
+ALL: dict[str, Hook] = {**BREAKS, **HOOKS}
 
-@each("name", BREAKS)
-def test_what_a_broken_build_replaces_exists(name: str) -> None:
-    module = importlib.import_module(BREAKS[name].module)
-    replaced = set(names_of(BREAKS[name].change))
+
+@each("name", ALL)
+def test_what_a_hook_replaces_exists(name: str) -> None:
+    module = importlib.import_module(ALL[name].module)
+    replaced = set(names_of(ALL[name].change))
     assert replaced
     for path in replaced:
         reduce(getattr, path.split("."), module)

@@ -1,7 +1,7 @@
 """Builds that are broken on purpose, each in one place, with the complaint by which the checker must detect it.
 
-`CHAOS_BROKEN` names one. Every process of the service then imports `sitecustomize` from this folder first, which
-patches the module right after it is loaded.
+Every process of the service imports `sitecustomize` from this folder first, which patches the module right after it is
+loaded.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-Change = Callable[[Any], None]
+from tests.chaos.hooks import Change, Hook
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
-    """One build: the module and the patch, the fault that exposes it, and a part of the complaint."""
+class Break(Hook):
+    """One build: besides the patch the fault that exposes it, and a part of the complaint."""
 
-    module: str
-    change: Change
     fault: str
     shows: str
 

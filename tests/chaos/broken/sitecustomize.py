@@ -1,4 +1,4 @@
-"""Applies the break that CHAOS_BROKEN names: Python imports this module first if its folder is on the path."""
+"""Applies the hooks that CHAOS_HOOKS names: Python imports this module first if its folder is on the path."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tests.chaos.broken.breaks import BREAKS, Break
+from tests.chaos.broken.breaks import BREAKS
+from tests.chaos.hooks import HOOKS, Hook
 
 
-class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Patching(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Patches one module right after it is loaded, so that every import from it gets the patched version."""
 
-    def __init__(self, one: Break) -> None:
-        self._break = one
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
         self._loader: importlib.abc.Loader | None = None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Replaces the loader of that module."""
-        if name != self._break.module:
+        if name != self._hook.module:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None:
@@ -34,7 +35,8 @@ class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Loads the module and patches it."""
         assert self._loader is not None
         self._loader.exec_module(module)
-        self._break.change(module)
+        self._hook.change(module)
 
 
-sys.meta_path.insert(0, Breaking(BREAKS[os.environ["CHAOS_BROKEN"]]))
+for name in os.environ["CHAOS_HOOKS"].split(","):
+    sys.meta_path.insert(0, Patching(BREAKS[name] if name in BREAKS else HOOKS[name]))

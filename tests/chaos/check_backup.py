@@ -1,0 +1,47 @@
+"""A backup that was made under load, restored into another folder and database: it shows one moment, after whatever had
+been accepted before it began."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from app.services import make_services
+from app.settings import from_environment
+from tests.chaos.check import broken_groups
+from tests.chaos.facts import Facts, facts
+from tests.chaos.record import Seen
+from tests.chaos.stage import Stage
+from tests.support.servers import scratch_database
+
+SETTLED = ("delivered", "sent", "bounced", "failed")
+
+
+def complaints(stage: Stage, seen: Seen) -> list[str]:
+    """Restores the second backup and checks it."""
+    began, file = stage.backups[1]
+    with contextlib.ExitStack() as kept:
+        settings = {"DATA_DIR": str(stage.folder / "restored")}
+        if stage.on_postgresql:
+            settings["DATABASE_URL"] = kept.enter_context(scratch_database(stage.postgresql.url))
+        stage.command("restore", str(file), **settings)
+        services = make_services(from_environment({**stage.service.environment, **settings, "DATABASE_POOL": "2"}))
+        kept.callback(services.redis.close)
+        kept.callback(services.database.close)
+        found = list(broken(began, seen, facts(stage.services), facts(services)))
+    return [f"in the backup {len(examples)} {what}: {', '.join(examples[:5])}" for what, examples in found if examples]
+
+
+def broken(began: float, seen: Seen, live: Facts, restored: Facts) -> Iterator[tuple[str, list[str]]]:
+    """What is wrong about a restored backup that began at that moment."""
+    uuids = {person.uuid for person in restored.people}
+    accepted = {to for to, moment in seen.answered.items() if moment < began}
+    yield "accepted messages are missing", sorted(to for to in accepted if seen.accepted[to] not in uuids)
+    known = {person.uuid for person in live.people}
+    yield "messages are of nobody", [one.address for one in restored.people if one.uuid not in known]
+    loose = [one for one in restored.people if one.state not in (*SETTLED, "held")]
+    yield "messages are neither settled nor held", [f"{one.address} is {one.state}" for one in loose]
+    taken = {one.to for one in (*seen.mails, *seen.texts) if one.step == "taken"}
+    early = [one for one in restored.people if one.state in ("delivered", "sent") and one.address not in taken]
+    yield "messages are sent that nobody has", [one.address for one in early]
+    yield from broken_groups(restored)

@@ -1,0 +1,48 @@
+"""Changes of a module in all processes of the service, for faults that nothing can cause from outside.
+
+Every process imports `sitecustomize` of broken/ first, which applies the hook right after the module is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+Change = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """The module and its patch."""
+
+    module: str
+    change: Change
+
+
+def stepped_clock(clock: Any) -> None:
+    """The clock is as many seconds ahead as the file says that CHAOS_CLOCK names. It is the one that the service reads,
+    by app/clock.py and time.time(); databases, Redis and the file system have clocks of their own."""
+    file, now, read, read_ns = Path(os.environ["CHAOS_CLOCK"]), clock.now, time.time, time.time_ns
+
+    def ahead() -> float:
+        return float(file.read_text()) if file.exists() else 0.0
+
+    clock.now = lambda: now() + timedelta(seconds=ahead())
+    time.time = lambda: read() + ahead()
+    time.time_ns = lambda: read_ns() + int(ahead() * 1e9)
+
+
+def seconds_for_hours(settings: Any) -> None:
+    """A retention of an hour lasts a second."""
+    settings.UNITS_OF_RETENTION = {**settings.UNITS_OF_RETENTION, "h": "seconds"}
+
+
+HOOKS = {
+    "stepped-clock": Hook("app.clock", stepped_clock),
+    "seconds-for-hours": Hook("app.settings", seconds_for_hours),
+}

@@ -1,0 +1,157 @@
+"""What operators do while the service runs: rotations, backups, purging and forgetting. Each must go unnoticed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import func, select
+
+from app.db.models import Recipient, Send
+from tests.chaos import check_backup
+from tests.chaos.limits import Limits
+from tests.chaos.record import Seen, read_mails, say_mode
+from tests.chaos.registry import PROCESSES, RESTART, fault, run_again
+from tests.chaos.stage import NAMES, Stage
+from tests.support.servers import wait_until
+
+LINKS = 20
+"""Links of mails that are tried, of the first and of the last ones each."""
+
+
+# ------------------------------------------------------------------------------------------ rotations
+
+
+def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
+    """Within the overlap each secret works, and after a rotation without one only the newest."""
+    troubles = []
+    for name in NAMES:
+        former = stage.former_tokens[name]
+        troubles += [f"a former secret of {name} does not work" for one in former if stage.status_with(one) != 200]
+        newest = stage.command("keys", "rotate", "backend", "--overlap", "0", "--account", name)["token"]
+        stale = [*former, stage.tokens[name]]
+        troubles += [f"a secret of {name} works for too long" for one in stale if stage.status_with(one) != 401]
+        troubles += [f"the newest secret of {name} does not work"] * (stage.status_with(newest) != 200)
+    return troubles
+
+
+@fault("key-rotated", afterwards=_after_key_rotations)
+def key_rotated(stage: Stage, chance: random.Random) -> None:
+    """The key of each account is rotated twice with an overlap. Its clients use the new secret a moment later."""
+    for _ in range(2):
+        for name in NAMES:
+            made = stage.command("keys", "rotate", "backend", "--overlap", "1d", "--account", name)
+            time.sleep(chance.uniform(0.2, 1))
+            stage.former_tokens[name].append(stage.tokens[name])
+            stage.tokens[name] = made["token"]
+
+
+def _after_secret_rotations(stage: Stage, _seen: Seen) -> list[str]:
+    """Links of mails that were sent before, between and after the rotations work, and all secrets are encrypted under
+    the newest key."""
+    links = list(dict.fromkeys(mail.link for mail in read_mails(stage.folder / "relay.log") if mail.link))
+    dead = [link for link in (*links[:LINKS], *links[-LINKS:]) if not stage.is_open(link)]
+    newest, *others = stage.command("secrets", "status")
+    stored = [key["key"] for key in others if _count(key)]
+    complaints = [] if links else ["there are no links in mails"]
+    complaints += [f"{len(dead)} links in mails are dead: {dead[0]}"] if dead else []
+    complaints += [f"secrets are encrypted under {stored}"] if stored or not _count(newest) else []
+    return complaints
+
+
+def _count(key: Mapping[str, Any]) -> int:
+    """The secrets in all tables that are encrypted under it."""
+    return sum(value for name, value in key.items() if isinstance(value, int) and name != "signing_processes")
+
+
+@fault(
+    "secrets-rotated",
+    Limits(cuts_requests=True, accepting=RESTART, sending=RESTART),
+    afterwards=_after_secret_rotations,
+)
+def secrets_rotated(stage: Stage, _chance: random.Random) -> float:
+    """SECRET_KEY is rotated, the service is restarted, since processes sign with the new key from then on, and it is
+    rotated again."""
+    stage.command("secrets", "rotate")
+    os.killpg(stage.service.process.pid, signal.SIGTERM)
+    stage.service.process.wait()
+    began = time.time()
+    stage.start_service()
+    stage.await_workers()
+    stage.command("secrets", "rotate")
+    return began
+
+
+# ------------------------------------------------------------------------------------------ backups
+
+
+@fault("backup-running", afterwards=check_backup.complaints)
+def backup_running(stage: Stage, _chance: random.Random) -> None:
+    """Three backups are made one after the other. Afterwards the second one is restored into another folder and
+    database, and compared with what had been accepted."""
+    for number in range(3):
+        file = stage.folder / f"backup-{number}.zip"
+        stage.backups.append((time.time(), file))
+        stage.command("backup", str(file))
+
+
+# ------------------------------------------------------------------------------------------ purging and forgetting
+
+
+def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
+    """In the end the content of all sends is purged."""
+
+    def kept() -> int:
+        with stage.services.database.read() as session:
+            return session.scalars(select(func.count()).where(Send.content_purged_time.is_(None))).one()
+
+    stage.kill(*stage.pids(PROCESSES["scheduler"]))
+    try:
+        wait_until(lambda: not kept(), "all content is purged", RESTART)
+    except AssertionError:
+        return [f"the content of {kept()} settled sends is not purged"]
+    return []
+
+
+@fault(
+    "purge-while-sending",
+    hook="seconds-for-hours",
+    settings={"RETAIN_CONTENT": "1h"},
+    afterwards=_after_purging,
+)
+def purge_while_sending(stage: Stage, _chance: random.Random) -> float:
+    """Content is purged a second after the last outcome of its send, over and over, since each start of the scheduler
+    purges. Half of the mails are deferred meanwhile, and half of the texts."""
+    say_mode(stage.folder / "relay.mode", "451")
+    say_mode(stage.folder / "gateway.mode", "throttle")
+    for _ in range(5):
+        stage.kill(*stage.pids(PROCESSES["scheduler"]))
+        run_again(stage)
+    for peer in ("relay", "gateway"):
+        say_mode(stage.folder / f"{peer}.mode", "take")
+    return run_again(stage)
+
+
+def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
+    seen.forgotten = set(stage.forgotten)
+    return []
+
+
+@fault("forget-while-sending", afterwards=_after_forgetting)
+def forget_while_sending(stage: Stage, chance: random.Random) -> None:
+    """People are forgotten whose messages wait, are being sent or have been sent, with a relay that is slow."""
+    say_mode(stage.folder / "relay.mode", "slow")
+    time.sleep(1)
+    for waits in (True, False) * 3:
+        condition = Recipient.state == "queued" if waits else Recipient.state != "queued"
+        with stage.services.database.read() as session:
+            newest = select(Recipient.email, Recipient.mobile).where(condition).order_by(Recipient.id.desc()).limit(20)
+            found = [email or mobile for email, mobile in session.execute(newest)]
+        address = chance.choice([one for one in found if one and one not in stage.forgotten])
+        stage.forgotten.append(address)
+        stage.command("contacts", "forget", address, "--yes", "--no-compact", "--all-accounts")
+    say_mode(stage.folder / "relay.mode", "take")
