@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.chaos import check_runs
 from tests.chaos.facts import Facts, Person
-from tests.chaos.record import Course, Delivery, Seen, is_text
+from tests.chaos.record import Course, Delivery, Seen
 
 OUTCOMES = {"delivered": ("sent",), "sent": ("sent",), "bounced": ("bounced",), "failed": ("failed",)}
 """State of a recipient -> its events."""
@@ -67,8 +67,8 @@ def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Fact
 
 
 def _events_of(person: Person) -> tuple[str, ...]:
-    has_receipt = is_text(person.address) and person.state == "delivered"
-    return (*OUTCOMES.get(person.state, (person.state,)), *(("acknowledged",) if has_receipt else ()))
+    receipts = [step for step in person.steps if step == "acknowledged"]
+    return (*OUTCOMES.get(person.state, (person.state,)), *receipts)
 
 
 def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:

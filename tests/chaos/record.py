@@ -133,7 +133,7 @@ class Log:
 
 def is_text(address: str) -> bool:
     """Whether the address is a mobile number, so that the message is a text."""
-    return "@" not in address
+    return address.isdigit()
 
 
 def words_for(address: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos import check_backup
 from tests.chaos.check import check
 from tests.chaos.facts import Facts, Person, Run
 from tests.chaos.limits import Limits
@@ -78,6 +79,8 @@ class World:
         ]
         self.never_answered: list[str] = []
         self.forgotten: set[str] = set()
+        self.accepted: dict[str, str] = {}
+        """Besides those that the database has."""
         self.runs: list[Run] = []
         self.entered: list[tuple[str, str]] = []
 
@@ -98,10 +101,10 @@ class World:
 
     def broken(self, limits: Limits | None = None) -> list[str]:
         """The violated guarantees that the checker detects."""
-        accepted = {person.address: person.uuid for person in self.people if person.address not in (CAT, DAN)}
+        accepted = {person.address: person.uuid for person in self.people if person.address not in (CAT, DAN, "")}
         seen = Seen(
             requests=self.requests,
-            accepted=accepted,
+            accepted=accepted | self.accepted,
             never_answered=self.never_answered,
             chains={"acme": self.chain},
             tried_once=self.tried_once,
@@ -112,12 +115,11 @@ class World:
             entered=self.entered,
             forgotten=self.forgotten,
         )
-        return check(
-            seen,
-            Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind, self.runs),
-            COURSE,
-            limits or Limits(),
-        ).broken
+        return check(seen, self.facts(), COURSE, limits or Limits()).broken
+
+    def facts(self) -> Facts:
+        """What the database has."""
+        return Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind, self.runs)
 
     def only(self, what: str, limits: Limits | None = None) -> None:
         """Exactly one guarantee is violated, with this message."""
@@ -546,3 +548,70 @@ def test_a_change_by_a_run_without_an_event_is_found(with_run: World) -> None:
 def test_counts_of_a_step_that_do_not_match_are_found(with_run: World) -> None:
     with_run.groups[11] = {**with_run.groups[11], "delivered": 2}
     with_run.only("groups that miscount: group 11")
+
+
+# ------------------------------------------------------------------------------------------ people who were forgotten
+
+
+@pytest.fixture
+def without_ann(world: World) -> World:
+    """A sound world in which ANN was forgotten after her mail had been sent."""
+    world.forgotten = {ANN}
+    world.accepted = {ANN: f"uuid of {ANN}"}
+    world.people[0] = replace(world.people[0], address="", steps=("sent", "forgotten"))
+    del world.contacts["acme"][ANN]
+    world.change_events(lambda events: [*events, *(_contact("deleted", 1) for one in events if one.get("id") == 1)])
+    return world
+
+
+def test_a_person_who_was_forgotten_breaks_no_guarantee(without_ann: World) -> None:
+    assert without_ann.broken() == []
+
+
+def test_a_person_who_was_forgotten_and_is_still_there_is_found(without_ann: World) -> None:
+    without_ann.people[0] = replace(without_ann.people[0], address=ANN)
+    without_ann.only("forgotten people that are still there: ann@people.example")
+
+
+def test_an_address_that_somebody_else_has_lost_is_found(without_ann: World) -> None:
+    without_ann.people[3] = replace(without_ann.people[3], address="")
+    without_ann.among("messages without an address whose recipient was not forgotten: uuid of 61411111111")
+
+
+def test_a_message_to_a_forgotten_person_ends(without_ann: World) -> None:
+    without_ann.people[0] = replace(without_ann.people[0], state="queued")
+    without_ann.among("messages to forgotten people that have not ended: uuid of ann@people.example is queued")
+
+
+# ------------------------------------------------------------------------------------------ restored backups
+
+
+def in_backup(world: World, restored: Facts) -> list[str]:
+    """What is wrong about a backup that was begun after all requests had been answered."""
+    seen = Seen(mails=world.mails, texts=world.texts, accepted={ANN: f"uuid of {ANN}"}, answered={ANN: 105.0})
+    found = check_backup.broken(106.0, seen, world.facts(), restored)
+    return [f"{what}: {', '.join(examples)}" for what, examples in found if examples]
+
+
+def test_a_sound_backup_holds_what_had_been_accepted(world: World) -> None:
+    people = [replace(world.people[0], state="held", steps=()), *world.people[1:]]
+    groups = {**world.groups, 1: {**world.groups[1], "delivered": 1}}
+    assert in_backup(world, replace(world.facts(), people=people, groups=groups, hours=groups)) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        (None, "accepted messages are missing: ann@people.example"),
+        ({"uuid": "another"}, "messages are of nobody: ann@people.example"),
+        ({"state": "queued"}, "messages are neither settled nor held: ann@people.example is queued"),
+        ({"address": "x@people.example"}, "messages are sent that nobody has: x@people.example"),
+        ({"state": "held"}, "groups that miscount: group 1"),
+    ],
+)
+def test_a_backup_of_more_than_one_moment_is_found(
+    world: World, changed: dict[str, Any] | None, complaint: str
+) -> None:
+    first = [] if changed is None else [replace(world.people[0], **changed)]
+    found = in_backup(world, replace(world.facts(), people=[*first, *world.people[1:]]))
+    assert any(one.startswith(complaint) for one in found), found
