@@ -1,6 +1,10 @@
 """The fault suite: `make chaos` breaks the real service on purpose, under load, and checks its guarantees.
 
-faults.py    what is broken, each fault by its name
+registry.py  what a fault is, and the table of all of them
+faults.py    faults of processes, databases and the other sides
+clock_faults.py, operator_faults.py
+             a clock that is set, and what operators do while the service runs
+hooks.py     what no fault can cause from outside: changes of a module in all processes
 stage.py     the environment of a round: a database, the service, a relay and webhook receivers
 load.py      clients of several accounts: sends, changes of contacts, retries with the same key
 relay.py     the mail server, a separate process that records every transaction

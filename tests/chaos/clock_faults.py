@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import timedelta
 
-from tests.chaos.limits import Limits
-from tests.chaos.record import say_mode
+from sqlalchemy import func, select
+
+from app.db.models import Send
+from tests.chaos.record import Seen, say_mode
 from tests.chaos.registry import fault
 from tests.chaos.stage import Stage
 
@@ -25,13 +28,21 @@ def _wrong_by(stage: Stage, seconds: int) -> None:
     say_mode(stage.folder / "clock", "0")
 
 
-@fault("clock-back", Limits(), hook="stepped-clock")
+def _was_wrong(stage: Stage, _seen: Seen) -> list[str]:
+    """The step has reached the service: sends have been accepted at such times."""
+    far = timedelta(seconds=STEP / 2)
+    with stage.services.database.read() as session:
+        first, last = session.execute(select(func.min(Send.creation_time), func.max(Send.creation_time))).one()
+    return [] if last - first > far else ["the clock of the service was never wrong"]
+
+
+@fault("clock-back", hook="stepped-clock", afterwards=_was_wrong)
 def clock_back(stage: Stage, _chance: random.Random) -> None:
     """The clock goes back three hours, and forward again: then all leases have expired."""
     _wrong_by(stage, -STEP)
 
 
-@fault("clock-forward", Limits(), hook="stepped-clock")
+@fault("clock-forward", hook="stepped-clock", afterwards=_was_wrong)
 def clock_forward(stage: Stage, _chance: random.Random) -> None:
     """The clock goes forward three hours, and back again."""
     _wrong_by(stage, STEP)

@@ -29,7 +29,7 @@ LINKS = 20
 def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
     """Within the overlap each secret works, and after a rotation without one only the newest."""
     troubles = []
-    for name in NAMES:
+    for name in NAMES[:2]:
         former = stage.former_tokens[name]
         troubles += [f"a former secret of {name} does not work" for one in former if stage.status_with(one) != 200]
         newest = stage.command("keys", "rotate", "backend", "--overlap", "0", "--account", name)["token"]
@@ -41,13 +41,13 @@ def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
 
 @fault("key-rotated", afterwards=_after_key_rotations)
 def key_rotated(stage: Stage, chance: random.Random) -> None:
-    """The key of each account is rotated twice with an overlap. Its clients use the new secret a moment later."""
-    for _ in range(2):
-        for name in NAMES:
-            made = stage.command("keys", "rotate", "backend", "--overlap", "1d", "--account", name)
-            time.sleep(chance.uniform(0.2, 1))
-            stage.former_tokens[name].append(stage.tokens[name])
-            stage.tokens[name] = made["token"]
+    """The key of each account is rotated with an overlap, that of the first one twice. Clients use the new secret a
+    moment later."""
+    for name in (*NAMES, NAMES[0]):
+        made = stage.command("keys", "rotate", "backend", "--overlap", "1d", "--account", name)
+        time.sleep(chance.uniform(0.2, 1))
+        stage.former_tokens[name].append(stage.tokens[name])
+        stage.tokens[name] = made["token"]
 
 
 def _after_secret_rotations(stage: Stage, _seen: Seen) -> list[str]:

@@ -12,6 +12,7 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.exc import OperationalError
@@ -216,3 +217,30 @@ def kept_claims(idempotency: Any) -> None:
 
     idempotency._store_response, idempotency._release_claim = failing, lambda *_: None
     idempotency._is_free = lambda _row: False
+
+
+@breaks("forgotten-receipts", "app.inbound.smpp", shows="receipts not written once")
+def forgotten_receipts(smpp: Any) -> None:
+    """One receipt in five is confirmed to the gateway and not written."""
+    take, numbers = smpp._take_receipt, itertools.count(1)
+    smpp._take_receipt = lambda *arguments: take(*arguments) if next(numbers) % 5 else True
+
+
+@breaks("dropped-attachments", "app.transports.email.mime", shows="mails without exactly their attachments")
+def dropped_attachments(mime: Any) -> None:
+    """A mail has only the first of its attachments."""
+    content = mime._content
+    mime._content = lambda html, text, attachments, boundary: content(html, text, attachments[:1], boundary)
+
+
+@breaks("hasty-purging", "app.retention.slices", fault="purge-while-sending", shows="accepted messages lost")
+def hasty_purging(slices: Any) -> None:
+    """Content of sends is purged although some of their recipients wait."""
+    slices._waiting = lambda *_: {}
+
+
+@breaks("no-overlap", "app.accounts.keys", fault="key-rotated", shows="other refusals")
+def no_overlap(keys: Any) -> None:
+    """The former secret of a key ends when it is rotated."""
+    rotate = keys.rotate_key
+    keys.rotate_key = lambda session, key, _overlap: rotate(session, key, timedelta(0))
