@@ -72,7 +72,7 @@ def tick(
 def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweeps.RunSweep) -> None:
     with services.database.read() as session:
         sends = queue.finds_work(session)
-        events = sweeps.events_waiting(session)
+        events = sweeps.events_waiting(session, services.settings)
         replies = sweeps.replies_waiting(session)
         has_runs = runs.finds_work(session)
         simulations = sweeps.simulations_waiting(session)

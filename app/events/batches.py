@@ -34,6 +34,8 @@ from app.settings import Settings
 
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
+CLOCKS_DIFFER = 60.0
+"""Seconds by which a due time may lie behind the longest delay, because another machine has written it."""
 LOOK_AGAIN = 0.5
 """Seconds until a webhook whose events cannot be passed yet is due again: the time between two looks of the
 scheduler."""
@@ -42,9 +44,9 @@ logger = logging.getLogger(__name__)
 _random = secrets.SystemRandom()
 
 
-def has_due(session: Session) -> bool:
+def has_due(session: Session, settings: Settings) -> bool:
     """Whether any webhook may be sent events now."""
-    return session.scalars(select(Webhook.id).where(_is_due(now())).limit(1)).first() is not None
+    return session.scalars(select(Webhook.id).where(_is_due(now(), settings)).limit(1)).first() is not None
 
 
 def claim(services: Services) -> Batch | None:
@@ -55,7 +57,7 @@ def claim(services: Services) -> Batch | None:
     """
     while True:
         with services.database.write() as transaction:
-            webhook_id = _lock_due(transaction)
+            webhook_id = _lock_due(transaction, services.settings)
             webhook = lock_webhook(transaction, webhook_id) if webhook_id is not None else None
             if webhook is None:
                 return None
@@ -139,16 +141,20 @@ def retry_delay(failures: int) -> float:
     return min(doubled * _random.uniform(1.0, 1.2), LONGEST_DELAY)
 
 
-def _is_due(moment: datetime) -> ColumnElement[bool]:
-    """Due, not held, not leased, and with events."""
+def _is_due(moment: datetime, settings: Settings) -> ColumnElement[bool]:
+    """Due, not held, not leased, and with events. A due time further ahead than any delay was written while the clock
+    was wrong: waiting for it would stop the webhook for as long as the clock was ahead."""
+    furthest = moment + timedelta(seconds=max(LONGEST_DELAY, settings.webhook_spacing) + CLOCKS_DIFFER)
+    due = or_(Webhook.due_time <= moment, Webhook.due_time > furthest)
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    return and_(Webhook.due_time <= moment, Webhook.held_to.is_(None), unleased, waiting.is_not(None))
+    return and_(due, Webhook.held_to.is_(None), unleased, waiting.is_not(None))
 
 
-def _lock_due(transaction: Transaction) -> int | None:
+def _lock_due(transaction: Transaction, settings: Settings) -> int | None:
     """Id of the first due webhook, under the row lock that `lock_webhook` takes. Rows locked by others are skipped."""
-    statement = select(Webhook.id).where(_is_due(now())).order_by(Webhook.due_time, Webhook.id).limit(1)
+    due = select(Webhook.id).where(_is_due(now(), settings))
+    statement = due.order_by(Webhook.due_time, Webhook.id).limit(1)
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 
 

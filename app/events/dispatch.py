@@ -126,7 +126,7 @@ class WebhookDispatcher:
         while len(self._in_flight) < MAX_IN_FLIGHT:
             # The query takes no write lock; most of the time there is nothing to claim.
             with services.database.read() as session:
-                due = has_due(session)
+                due = has_due(session, services.settings)
             batch = batches.claim(services) if due else None
             if batch is None:
                 break

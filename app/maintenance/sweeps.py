@@ -68,6 +68,7 @@ from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.uncertain import has_uncertain_due
 from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
+from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +119,9 @@ class SendQueueSweep:
         return QueueBegin(self._due.begin, self._leases.begin)
 
 
-def events_waiting(session: Session) -> bool:
+def events_waiting(session: Session, settings: Settings) -> bool:
     """Whether a webhook is due and has events."""
-    return batches.has_due(session)
+    return batches.has_due(session, settings)
 
 
 class RunSweep:

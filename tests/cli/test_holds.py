@@ -136,7 +136,7 @@ def test_events_since_the_restore_wait_behind_those_of_the_backup(tenant: Tenant
         found = session.get_one(Webhook, webhook)
         assert (found.position, found.held_to, found.batch_end, found.dropped_events) == (second, None, None, 2)
         assert third > second
-        assert has_due(session)
+        assert has_due(session, tenant.services.settings)
 
 
 def test_runs_are_held_until_they_are_released_or_dropped(tenant: Tenant, rows: Rows, bare: Cli) -> None:

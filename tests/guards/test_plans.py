@@ -425,7 +425,7 @@ def work(full: Full) -> None:
     with full.services.database.read() as session:
         for _ in range(2):  # the second time with what the first has found
             sweep.finds_work(session)
-        sweeps.events_waiting(session)
+        sweeps.events_waiting(session, full.services.settings)
         sweeps.replies_waiting(session)
         sweeps.simulations_waiting(session)
     simulate_due(full.services)

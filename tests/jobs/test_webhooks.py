@@ -50,7 +50,7 @@ def dispatcher(trust: ssl.SSLContext) -> Iterator[WebhookDispatcher]:
 
 def due(services: Services) -> bool:
     with services.database.read() as session:
-        return has_due(session)
+        return has_due(session, services.settings)
 
 
 def numbers(receiver: Receiver) -> list[list[int]]:
@@ -172,6 +172,21 @@ def test_the_spacing_counts_from_the_start_of_the_request(services: Services, ad
     row = hook.row
     assert row is not None
     assert row.due_time == began + timedelta(seconds=10)
+
+
+def test_a_due_time_of_a_clock_that_was_ahead_stops_no_webhook(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
+) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        hook.set(due_time=now() + timedelta(hours=1))
+        assert not due(services), "the longest delay"
+        hook.set(due_time=now() + timedelta(hours=3))
+        assert not due(changed(services, webhook_spacing=4 * 3600.0))
+        assert due(services)
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1]]
 
 
 def test_all_secrets_sign_until_they_are_removed(
@@ -670,6 +685,6 @@ def test_the_sweep_for_due_webhooks_does_not_read_the_backlog(
 
 def explained(verb: str, services: Services) -> TextClause:
     """The statement of `has_due` with EXPLAIN."""
-    statement = select(Webhook.id).where(batches._is_due(now())).limit(1)
+    statement = select(Webhook.id).where(batches._is_due(now(), services.settings)).limit(1)
     compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
     return text(f"{verb} {compiled}".replace(":", r"\:"))

@@ -39,7 +39,7 @@ def write_journal(settings: Settings, results: Sequence[AttemptResult]) -> None:
 def has_events(target: Installation) -> bool:
     """Whether any event would be sent now."""
     with target.services.database.read() as session:
-        return has_due(session)
+        return has_due(session, target.services.settings)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

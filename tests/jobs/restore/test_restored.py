@@ -73,7 +73,7 @@ def work(installation: Installation) -> None:
     drain(installation.services)
     advance_due(installation.services)
     with installation.services.database.read() as session:
-        assert not has_due(session)
+        assert not has_due(session, installation.services.settings)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -242,7 +242,7 @@ def check_rest(
     assert target.json("holds", "drop", "events", "--dry-run") == {"held": 2, "webhooks": 1}
     assert target.json("holds", "release", "events", "--yes") == {"released": 2, "webhooks": 1}
     with target.services.database.read() as session:
-        assert has_due(session)
+        assert has_due(session, target.services.settings)
         assert session.get_one(AutomationRun, run).state == "waiting"
         assert session.get_one(Webhook, webhook).held_to is None
         last = session.scalars(select(func.max(Recipient.id))).one()
