@@ -123,7 +123,8 @@ def longest_stall(deliveries: Sequence[Delivery], course: Course) -> float:
         for one in times:
             if one.time < course.up:
                 continue
-            if one.time > course.load_ended and min(map(_moment, one.events)) > course.load_ended:
+            # Later than its delivery is an event of a clock that was ahead.
+            if course.load_ended < min(map(_moment, one.events)) <= one.time:
                 break
             stalls.append(one.time - before)
             before = one.time

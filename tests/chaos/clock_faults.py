@@ -18,6 +18,8 @@ from tests.chaos.stage import Stage
 
 STEP = 3 * 3600
 """Seconds."""
+STALL = 15.0
+"""Seconds, longer than a webhook may stall."""
 WRONG = 8.0
 """Seconds for which the clock is wrong."""
 
@@ -42,7 +44,13 @@ def clock_back(stage: Stage, _chance: random.Random) -> None:
     _wrong_by(stage, -STEP)
 
 
-@fault("clock-forward", hook="stepped-clock", afterwards=_was_wrong)
+def _catch_up(stage: Stage) -> None:
+    """Lets the clock show the times that it had while it was ahead. Webhooks must not have waited for that."""
+    time.sleep(STALL)
+    say_mode(stage.folder / "clock", str(STEP))
+
+
+@fault("clock-forward", hook="stepped-clock", at_end=_catch_up, afterwards=_was_wrong)
 def clock_forward(stage: Stage, _chance: random.Random) -> None:
     """The clock goes forward three hours, and back again."""
     _wrong_by(stage, STEP)

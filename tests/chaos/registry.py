@@ -56,6 +56,8 @@ class Fault:
     """Of the service, besides the usual ones."""
     hook: str = ""
     """The name of a hook (hooks.py) in all processes of the service."""
+    at_end: Callable[[Stage], None] | None = None
+    """What happens when the load has ended, so that all work can be done."""
     afterwards: Afterwards | None = None
     """What is to be checked besides the guarantees, when all work is done."""
 

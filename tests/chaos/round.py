@@ -87,6 +87,8 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     troubles = _revive(on)
     load_ended = time.time()
     load.stop()
+    if fault.at_end:
+        fault.at_end(on)
     if not _wait(lambda: not _unfinished(on), fault.rest):
         troubles.append(f"not at rest after {fault.rest:g} s: {_unfinished(on)}")
     load.seen.mails = read_mails(on.folder / "relay.log")

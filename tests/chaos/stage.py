@@ -41,7 +41,7 @@ FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First 
 SENDERS, CONNECTIONS = 2, 2
 OTHERS = 3
 """Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
-START_WITHIN = 60.0
+START_WITHIN = 180.0
 """Seconds; long enough for a busy machine."""
 
 
