@@ -13,10 +13,11 @@ from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT
 from app.names import LONGEST_NAME
 from app.recipients.states import SHOWN
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.rules import Limits, Violation, attachment_errors, send_errors
+from app.sends.accept.rules import Limits, Violation, attachment_errors, secret_value_errors, send_errors
+from app.sends.limits import MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
-from schemas.fields import Boolean, Email, Integer, Name, String
+from schemas.fields import Array, Boolean, Email, Integer, Name, String
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
 from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
@@ -72,6 +73,7 @@ class SendSchema(CodeSchema):
     recipient_data_html_encoded = Boolean(allow_none=True)
     track_opens = Boolean(allow_none=True)
     track_clicks = Boolean(allow_none=True)
+    secret_values = Array(String(), most=MAX_SECRET_VALUES, least_one=False, allow_none=True)
     recipients = Recipients()
     attachments = attachments()
 
@@ -85,8 +87,11 @@ class SendSchema(CodeSchema):
         _raise_if_any(send_errors(original, self.final_type))
 
     @validates_schema
-    def check_attachments(self, data: Mapping[str, Any], **_: Any) -> None:
-        """Names and sizes of the attachments of each recipient, once every single attachment is valid."""
+    def check_together(self, data: Mapping[str, Any], **_: Any) -> None:
+        """Names and sizes of the attachments of each recipient, and the names of secret values, once every single
+        attribute is valid."""
+        if names := data.get("secret_values"):
+            _raise_if_any(secret_value_errors(names, data["recipients"], with_list=data.get("list_id") is not None))
         own = [recipient.attachments for recipient in data["recipients"]]
         _raise_if_any(attachment_errors(data.get("attachments") or (), own, self.limits))
 
@@ -130,7 +135,10 @@ def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: L
     loaded = load(_schema(final_type, limits), body)
     present = {name: value for name, value in loaded.items() if value is not None}
     arrays = {name: tuple(present.get(name, ())) for name in ("recipients", "attachments")}
-    return SendDraft(**{**DEFAULTS, **present, **arrays, "type": final_type or loaded["type"]})
+    secret_values = frozenset(name.lower() for name in present.get("secret_values", ()))
+    return SendDraft(
+        **{**DEFAULTS, **present, **arrays, "secret_values": secret_values, "type": final_type or loaded["type"]}
+    )
 
 
 class AcceptedRecipientSchema(ResponseSchema):

@@ -9,6 +9,7 @@ period ended is a soft bounce, any other failure a hard one, which blocks the mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -39,6 +40,9 @@ from app.services import Services
 DEFAULT_DETAILS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}
 """For a receipt without a text."""
 
+_MESSAGE = re.compile(r"\btext:.*", re.IGNORECASE | re.DOTALL)
+"""The end of a receipt repeats the first characters of the message, which may be a code that nobody else must read."""
+
 ReceiptStatus = Literal["delivered", "failed"]
 
 
@@ -68,7 +72,7 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
         return Effect.EARLY
     if text.mobile is None and is_forgotten(transaction, text.id):
         return Effect.KNOWN
-    detail = storable_text(receipt.detail) or DEFAULT_DETAILS[receipt.status]
+    detail = storable_text(_MESSAGE.sub("", receipt.detail).rstrip()) or DEFAULT_DETAILS[receipt.status]
     if text.state == RecipientState.HELD and receipt.status == "delivered":
         # A sign that it was sent since the backup was made, which counts when it is released.
         add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, now())])

@@ -71,7 +71,7 @@ def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, o
         yield "Send a message", _body(list_id, first, "First steps", person)
     if reset is not None:
         person = {"email": "you@example.com", "reset_link": "https://acme.example/reset?token=9f2c7be014d85a36"}
-        must_arrive = {"include_unsubscribed": True, "priority": "high"}
+        must_arrive = {"include_unsubscribed": True, "priority": "high", "secret_values": ["reset_link"]}
         body = {**_body(list_id, reset, "Password resets", person), **must_arrive}
         yield "Send a message that must arrive, also to people who have unsubscribed", body
 

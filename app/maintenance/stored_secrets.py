@@ -1,9 +1,9 @@
 """The stored secrets of the installation: under which SECRET_KEY each is encrypted, and encrypting them anew
 (docs/operations.md#rotating-secret_key).
 
-Every column that holds secrets says so itself (`Encrypted`), so that none is forgotten. They are read and written in
-slices, each in a transaction of its own that takes milliseconds. A secret is written only if it is still the one that
-was read, and one under the newest key is left as it is: an interrupted run is simply begun again.
+Every column that holds secrets says so itself (`Encrypted`), so that none is forgotten. They are read in slices and
+written one by one, in transactions that take milliseconds. A secret is written only if it is still the one that was
+read, and one under the newest key is left as it is: an interrupted run is simply begun again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def encrypt_anew(database: Database, keys: SecretKeys, advance: Advance) -> int:
 
 
 def _slices(database: Database, column: Column[str]) -> Iterator[list[Row[int, str]]]:
-    row_id, last = column.table.c.id, None
+    row_id, last = _key(column), None
     while True:
         statement = select(row_id, column).where(column.is_not(None)).order_by(row_id).limit(SLICE)
         with database.read() as session:
@@ -103,10 +103,18 @@ def _renewed(keys: SecretKeys, rows: list[Row[int, str]]) -> list[dict[str, obje
 
 
 def _write(database: Database, column: Column[str], renewed: list[dict[str, object]]) -> int:
-    """One that was changed since it was read is not overwritten."""
-    if not renewed:
-        return 0
-    is_same = column.table.c.id == bindparam("row"), column == bindparam("was")
+    """One that was changed since it was read is not overwritten. Each is written by itself: whoever holds several
+    entries of the send queue may wait for somebody who waits for them."""
+    is_same = _key(column) == bindparam("row"), column == bindparam("was")
     statement = update(column.table).where(*is_same).values({column.name: bindparam("new")})
-    with database.write() as transaction:
-        return sum(transaction.connection().execute(statement, one).rowcount for one in renewed)
+    written = 0
+    for one in renewed:
+        with database.write() as transaction:
+            written += transaction.connection().execute(statement, one).rowcount
+    return written
+
+
+def _key(column: Column[str]) -> Column[int]:
+    """The primary key of the column's table."""
+    (key,) = column.table.primary_key.columns
+    return key

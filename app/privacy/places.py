@@ -74,6 +74,7 @@ PLACES = (
         {
             "recipients": ("email", "mobile", "values", "reason", "gateway_id"),
             "recipient_steps": ("detail", "note"),
+            "send_queue": ("secret_values",),
             "attachments": ("name", "mime_type", "content_id", "content"),
             "sends": ("subject", "body_html", "body_text"),
             "send_links": ("url",),

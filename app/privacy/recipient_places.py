@@ -21,6 +21,7 @@ from app.privacy.place import Eraser, Pages, Shown, shown_rows
 from app.privacy.recipients import erase_recipients, lock_received
 from app.recipients.forgotten import has_been_forgotten
 from app.sends.outcomes.transitions import RetryRules
+from app.sends.secret_values import MASK
 from app.services import Services
 
 SCANNED = 5000
@@ -54,6 +55,7 @@ def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Any) -> l
     return [
         {
             **shown,
+            "values": {name: MASK if value is None else value for name, value in row._mapping["values"].items()},
             "timeline": steps[row.id],
             "attachments": [*attachments[row.send_id, None], *attachments[row.send_id, row.id]],
             "captured": captured[row.id],

@@ -22,6 +22,8 @@ class FailReason(enum.StrEnum):
     """The message would exceed a size limit."""
     CONTENT_MISSING = "content_missing"
     """The text message is empty after personalisation."""
+    UNREADABLE_VALUES = "secret_values_unreadable"
+    """Its secret values cannot be decrypted, or are gone (docs/sending.md#secret-values)."""
 
     REJECTED = "rejected"
     """The gateway refused the text message."""

@@ -88,7 +88,7 @@ END
 )
 echo "7 accepted $(echo "$greeting" | how_many uuid) emails"
 
-# 8. Send a text message.
+# 8. Send a text message. The code is stored encrypted, and only until the message has left.
 text=$(call POST /v1/transactional-sends -d @- <<END
 {
   "type": "sms",
@@ -96,6 +96,7 @@ text=$(call POST /v1/transactional-sends -d @- <<END
   "unsubscribe_type": "none",
   "from_address": "ACME",
   "body_text": "Your code is %%code%%.",
+  "secret_values": ["code"],
   "recipients": [{"mobile": "61491570006", "code": "482913"}]
 }
 END

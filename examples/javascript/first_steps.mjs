@@ -91,13 +91,14 @@ const greeting = await call("POST", "/v1/transactional-sends", {
 });
 console.log(`7 accepted ${greeting._embedded.recipients.length} emails`);
 
-// 8. Send a text message.
+// 8. Send a text message. The code is stored encrypted, and only until the message has left.
 const text = await call("POST", "/v1/transactional-sends", {
   type: "sms",
   group_name: `Codes ${run}`,
   unsubscribe_type: "none",
   from_address: "ACME",
   body_text: "Your code is %%code%%.",
+  secret_values: ["code"],
   recipients: [{ mobile: "61491570006", code: "482913" }],
 });
 console.log(`8 accepted ${text._embedded.recipients.length} text message`);

@@ -102,13 +102,14 @@ $greeting = call('POST', '/v1/transactional-sends', [
 ]);
 echo '7 accepted ', count($greeting['_embedded']['recipients']), " emails\n";
 
-// 8. Send a text message.
+// 8. Send a text message. The code is stored encrypted, and only until the message has left.
 $text = call('POST', '/v1/transactional-sends', [
     'type' => 'sms',
     'group_name' => "Codes $run",
     'unsubscribe_type' => 'none',
     'from_address' => 'ACME',
     'body_text' => 'Your code is %%code%%.',
+    'secret_values' => ['code'],
     'recipients' => [['mobile' => '61491570006', 'code' => '482913']],
 ]);
 echo '8 accepted ', count($text['_embedded']['recipients']), " text message\n";

@@ -64,13 +64,14 @@ greeting = client.sends.create(
 )
 print(f"7 accepted {len(greeting.uuids)} emails")
 
-# 8. Send a text message.
+# 8. Send a text message. The code is stored encrypted, and only until the message has left.
 text = client.sends.create(
     type="sms",
     group_name=f"Codes {run}",
     unsubscribe_type="none",
     from_address="ACME",
     body_text="Your code is %%code%%.",
+    secret_values=["code"],
     recipients=[{"mobile": "61491570006", "code": "482913"}],
 )
 print(f"8 accepted {len(text.uuids)} text message")

@@ -217,6 +217,27 @@ def test_a_text_message_has_encoding_and_segments(sends: SendsApi) -> None:
     assert (found[0]["subject"], found[0]["headers"], found[0]["size"]) == (None, [], None)
 
 
+def test_secret_values_are_masked_and_the_outcome_is_that_of_the_message(sends: SendsApi) -> None:
+    secret = "https://acme.example/reset?token=9f2c7be014d85a36" * 3
+    person = {"email": new_email(), "reset_link": secret, "name": "Ann"}
+    sent = sends.email(
+        subject="%%reset_link%%",
+        body_html="<p>%%name%% %%reset_link%%</p>",
+        recipients=[person],
+        secret_values=["Reset_Link"],
+        bcc_address=f"copy@{sends.tenant.domain}",
+    )
+    answer = sends.tenant.api.post(URL, sent, headers={"Idempotency-Key": unique("key")})
+    assert "reset?token" not in answer.text
+    (found,) = answer.get_json()["_embedded"]["recipients"]
+    assert (found["subject"], found["body_html"]) == ("••••", "<p>Ann ••••</p>")
+    (plain,) = recipients(sends, {**sent, "secret_values": []})
+    assert (found["outcome"], found["size"]) == ("send", plain["size"])
+    sms = sends.sms(body_text="STOP %%code%%", recipients=[{"mobile": new_mobile(), "code": "é" * 160}])
+    (found,) = recipients(sends, {**sms, "secret_values": ["code"]})
+    assert (found["body_text"], found["segments"]) == ("STOP ••••", 2)
+
+
 def test_a_text_message_shows_its_opt_out_link(sends: SendsApi) -> None:
     (found,) = recipients(sends, sends.sms(unsubscribe_type="link", body_text="Hello"))
     assert found["body_text"] == "Hello\nOpt out: http://127.0.0.1:8000/u/dry-run-00000000000"

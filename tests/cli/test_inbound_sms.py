@@ -99,11 +99,13 @@ def test_the_text_of_a_receipt_names_no_host_of_the_installation(bare: Cli, rows
 
 
 def test_an_undelivered_text_bounces(bare: Cli, rows: Rows, number: str) -> None:
-    """It is `bounced` and counts so in its group; a permanent bounce blocks (docs/contacts.md#blocked-addresses)."""
+    """It is `bounced` and counts so in its group; a permanent bounce blocks (docs/contacts.md#blocked-addresses). What
+    the receipt repeats of the message is not stored."""
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     uuid = rows.recipient(recipient_id).uuid
-    report = bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", "stat:UNDELIV err:001")
+    told = "stat:UNDELIV err:001 text:Your code is 482913"
+    report = bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", told)
     assert report["state"] == "bounced"
     assert counters(rows, recipient_id) == (0, 1, 0)
     assert rows.steps(recipient_id) == [("bounced", "stat:UNDELIV err:001")]

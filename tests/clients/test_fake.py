@@ -78,6 +78,7 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "nobody": lambda: client.sends.create(**mail, recipients=[]),
         "nowhere": lambda: client.sends.create(**mail, recipients=[{"first_name": "Ann"}, {"email": "no address"}]),
         "both": lambda: client.sends.create(**mail, recipients=[{"email": email, "contact_id": contact.id}]),
+        "secrets of nobody": lambda: client.sends.create(**mail, recipients=[{"email": email}], secret_values=["code"]),
         "no content": lambda: client.sends.create(**own, group_name=group, subject="Hi"),
         "no group": lambda: client.sends.create(**own, subject="Hi", body_text="Hello", from_name="A"),
         "no subject": lambda: client.sends.create(**own, group_name=group, body_text="Hello", from_name="A"),

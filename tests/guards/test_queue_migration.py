@@ -98,3 +98,18 @@ def test_a_downgrade_moves_it_back(database_url: str) -> None:
     migrate.upgrade(database_url)
     assert rows(database_url, "SELECT count(*) FROM send_queue") == [(4,)]
     assert rows(database_url, "SELECT count(*) FROM send_queue WHERE ready_time = due_time") == [(4,)]
+
+
+def test_a_downgrade_holds_messages_whose_secret_values_it_takes(database_url: str) -> None:
+    """Revision 0054: the release before would send them without the values."""
+    migrate.upgrade(database_url, "0054")
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE send_queue SET secret_values = 'x' WHERE recipient_id = 1"))
+    engine.dispose()
+    states = "SELECT recipient_id, state, held_state FROM send_queue WHERE recipient_id < 3 ORDER BY recipient_id"
+    migrate.downgrade(database_url, "0053")
+    assert rows(database_url, states) == [(1, "held", "queued"), (2, "queued", None)]
+    migrate.upgrade(database_url, "0054")
+    assert rows(database_url, states) == [(1, "held", "queued"), (2, "queued", None)]
+    assert rows(database_url, "SELECT secret_values FROM send_queue WHERE recipient_id = 1") == [(None,)]

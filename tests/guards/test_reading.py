@@ -36,9 +36,9 @@ FLASK_AND_HTTP = """
 LIBRARIES = frozenset(f"{PYTHON} {SQLALCHEMY} {FLASK_AND_HTTP}".split())
 
 VERBS = """
-    abort aborted add allow apply began changed collect confirmed decrypt defer delete describe end ended enqueue
-    expired find fire has have log look may must pause paused poll prepare raise reassigned renew renewed renewing
-    repeated require resolve run seen shrink skipped start stopping stored withdrawn written
+    abort aborted add allow apply began changed collect confirmed decrypt defer delete describe encrypted end ended
+    enqueue expired find fire has have log look may must pause paused poll prepare raise reassigned renew renewed
+    renewing repeated require resolve run seen shrink skipped start stopping stored withdrawn written
 """
 NOUNS = """
     answer builder changes clock database description failure grace half interval issuer job loop moment pairs

@@ -12,6 +12,7 @@ ENCRYPTING = {
     "app.events.webhooks": "webhook_secrets.secret",
     "app.infrastructure.digest_key": "digest_key.key",
     "app.routing.transports": "transports.url",
+    "app.sends.secret_values": "send_queue.secret_values",
 }
 """Module -> the column into which it writes what it encrypts, which has the type `Encrypted`."""
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base
+from app.db.models.base import AccountId, Base, Encrypted
 from app.db.types import BigId
 
 STORAGE = {
@@ -98,3 +98,5 @@ class QueueEntry(Base):
     """Size of subject and bodies after rendering, once there was an attempt."""
     held_state: Mapped[str | None]
     """Of one that is held: its state in the backup."""
+    secret_values: Mapped[Encrypted | None]
+    """The recipient's secret values, if it has any: null in its row stands for each."""

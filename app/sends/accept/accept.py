@@ -29,7 +29,7 @@ from app.sends.accept.copied_ids import stored_message_id, with_stored_ids
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.groups import SendGroup, find_group
 from app.sends.accept.opt_out import check_opt_out
-from app.sends.accept.recipients import recipient_rows
+from app.sends.accept.recipients import encrypted_values, recipient_rows
 from app.sends.accept.references import find_references
 from app.sends.accept.rules import Limits
 from app.sends.accept.senders import Sender, find_email_sender, find_sms_sender
@@ -104,7 +104,10 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
         check = check_references(transaction, request.account_id, request.draft, request.content)
         valid = check_rules(check, request.saved_message, find_group(check, services.settings.max_groups))
         rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
-        accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
+        secret_values = encrypted_values(services.settings.secret_key, valid.draft, rows)
+        accepted = write_send(
+            transaction, request.account_id, request.request_id, valid, rows, secret_values=secret_values
+        )
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 

@@ -82,6 +82,7 @@ def _draft(type_: MessageType, send: StepSend) -> SendDraft:
         recipient_data_html_encoded=True,
         track_opens=None,
         track_clicks=None,
+        secret_values=frozenset(),
         recipients=(),
         attachments=(),
     )

@@ -58,5 +58,7 @@ class SendDraft:
     track_opens: bool | None
     track_clicks: bool | None
     """None: as the account has set it."""
+    secret_values: frozenset[str]
+    """Names of wildcard values that are stored encrypted, in lower case and without `#`."""
     recipients: tuple[RecipientDraft, ...]
     attachments: tuple[AttachmentDraft, ...]

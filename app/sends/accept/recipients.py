@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.contacts.get_or_create import get_or_create_contacts
 from app.db.database import Transaction
-from app.db.json_insert import CompanionRows
-from app.db.models import QueueEntry
 from app.ids import new_uuid
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, Priority, RecipientDraft, SendDraft
 from app.sends.accept.named_contacts import NamedContacts, addresses_of
+from app.sends.secret_values import encrypt_values, without_secrets
 
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
@@ -41,7 +40,7 @@ def recipient_rows(
                 "contact_id": contact_id,
                 kind: _address(kind, recipient),
                 "reason": FailReason.INVALID_CONTACT_ID.value if is_invalid else None,
-                "values": recipient.values,
+                "values": without_secrets(recipient.values, draft.secret_values),
             }
         )
     return rows
@@ -86,9 +85,19 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: d
     }
 
 
-def queue_entries(type_: MessageType, priority: Priority, account_id: int, accepted: datetime) -> CompanionRows:
-    """The entries of all recipients, which are due at once."""
-    columns = {
+def encrypted_values(secret_key: str, draft: SendDraft, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The secret values of each recipient as its queue entry has them; empty for a send without any."""
+    if not draft.secret_values:
+        return []
+    return [
+        encrypt_values(secret_key, row["uuid"], recipient.values, draft.secret_values)
+        for row, recipient in zip(rows, draft.recipients, strict=True)
+    ]
+
+
+def entry_columns(type_: MessageType, priority: Priority, account_id: int, accepted: datetime) -> dict[str, Any]:
+    """The columns that the queue entries of all recipients share: they are due at once."""
+    return {
         "account_id": account_id,
         "type": type_,
         "priority": priority,
@@ -97,4 +106,3 @@ def queue_entries(type_: MessageType, priority: Priority, account_id: int, accep
         "ready_time": accepted,
         "attempts": 0,
     }
-    return CompanionRows(QueueEntry, "recipient_id", columns)

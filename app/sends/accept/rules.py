@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from app.content.limits import MAX_VALUE_LENGTH
-from app.sends.accept.draft import AttachmentDraft, MessageType
+from app.sends.accept.draft import AttachmentDraft, MessageType, RecipientDraft
 
 EMAIL_ONLY = (
     *("subject", "from_name", "reply_to", "bcc_address", "body_html"),
@@ -22,6 +22,8 @@ EMAIL_ONLY = (
 """Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
+NOT_VALUES = (*DESTINATIONS, "attachments")
+"""Attributes of a recipient that are no wildcard values."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 MAX_NAME_LENGTH = 255
 RESERVED_NAME = "id"
@@ -128,6 +130,27 @@ def _value_error(name: str, value: object) -> Violation | None:
     if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
         return Violation((name,), "invalid_wildcard_value_too_long")
     return None
+
+
+def secret_value_errors(
+    names: Sequence[str], recipients: Sequence[RecipientDraft], *, with_list: bool
+) -> Iterator[Violation]:
+    """Each of `secret_values` names a value of at least one recipient, once (docs/sending.md#secret-values)."""
+    known = (
+        {name.removeprefix("#").lower() for recipient in recipients for name in recipient.values} if names else set()
+    )
+    rules, seen = RecipientRules(None, with_list, allow_html_marker=False), set[str]()
+    for index, name in enumerate(names):
+        path, key = ("secret_values", index), name.lower()
+        if key in NOT_VALUES:
+            yield Violation(path, "invalid_wildcard_name_reserved", f"{name} is not the name of a wildcard value.")
+        elif violation := rules.wildcard_error(name, None):
+            yield violation._replace(path=path)
+        elif key in seen:
+            yield Violation(path, "invalid_string", f"{name} stands twice in secret_values.")
+        elif key not in known:
+            yield Violation(path, "invalid_string", f"No recipient has a value with the name {name}.")
+        seen.add(key)
 
 
 def attachment_errors(

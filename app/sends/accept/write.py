@@ -13,14 +13,14 @@ from app.content.attachments import new_content_id
 from app.db.bulk import draw_ids, insert_at_commit, insert_rows, insert_with_children
 from app.db.database import Transaction
 from app.db.engine import release_after
-from app.db.json_insert import ChildRows
-from app.db.models import Attachment, Recipient, Send, SendLink
+from app.db.json_insert import ChildRows, CompanionRows
+from app.db.models import Attachment, QueueEntry, Recipient, Send, SendLink
 from app.infrastructure import metrics
 from app.lists.fields import ListSpec
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, Priority, SendDraft
 from app.sends.accept.groups import SendGroup, count_send, create_group
-from app.sends.accept.recipients import queue_entries, shared_columns
+from app.sends.accept.recipients import entry_columns, shared_columns
 from app.sends.accept.senders import Sender
 from app.sends.accept.tracking import TrackingOptions
 
@@ -51,34 +51,37 @@ class AcceptedSend:
 
 
 def write_send(
-    transaction: Transaction, account_id: int, request_id: str, valid: ValidSend, rows: list[dict[str, Any]]
+    transaction: Transaction,
+    account_id: int,
+    request_id: str,
+    valid: ValidSend,
+    rows: list[dict[str, Any]],
+    *,
+    secret_values: Sequence[str | None] = (),
 ) -> AcceptedSend:
-    """Writes the send with its recipients, whose own columns are the `rows`."""
+    """Writes the send with its recipients, whose own columns are the `rows`; `secret_values` are those of their queue
+    entries, if the send has any."""
     draft, group, accepted = valid.draft, valid.group, now()
     creation_time, count = accepted.replace(microsecond=0), len(rows)
     group_id = group.id or create_group(
         transaction, account_id, draft.type, group.name, recipients=count, send_time=creation_time
     )
     has_own = any(recipient.attachments for recipient in draft.recipients)
-    if has_own:
+    if has_own or secret_values:
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
+    entries = entry_columns(draft.type, valid.priority, account_id, accepted)
+    companions = None if secret_values else CompanionRows(QueueEntry, "recipient_id", entries)
+    shared = shared_columns(draft, account_id, group_id, accepted)
     families = [
-        ChildRows(
-            Recipient,
-            "send_id",
-            rows,
-            shared_columns(draft, account_id, group_id, accepted),
-            queue_entries(draft.type, valid.priority, account_id, accepted),
-        ),
+        ChildRows(Recipient, "send_id", rows, shared, companions),
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
     send = send_columns(account_id, request_id, valid, group_id, creation_time)
-    if draft.attachments or has_own:
+    if draft.attachments or has_own or secret_values:
         send_id = insert_with_children(transaction, Send, send, families)
-        attachments = _attachment_rows(account_id, send_id, draft, rows)
-        insert_rows(transaction, Attachment, attachments)
-        release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
+        _insert_attachments(transaction, _attachment_rows(account_id, send_id, draft, rows))
+        insert_rows(transaction, QueueEntry, _entries_with_secrets(rows, secret_values), entries)
     else:
         insert_at_commit(transaction, Send, send, families)
     if group.id is not None:
@@ -120,6 +123,17 @@ def send_columns(
         "track_clicks": valid.tracking.clicks,
         "track_secrets": valid.tracking.secret_links,
     }
+
+
+def _entries_with_secrets(rows: Sequence[dict[str, Any]], secret_values: Sequence[str | None]) -> list[dict[str, Any]]:
+    """The own columns of queue entries; none for a send without secret values, whose entries are companions."""
+    pairs = zip(rows, secret_values, strict=True) if secret_values else ()
+    return [{"recipient_id": row["id"], "secret_values": stored} for row, stored in pairs]
+
+
+def _insert_attachments(transaction: Transaction, attachments: list[dict[str, Any]]) -> None:
+    insert_rows(transaction, Attachment, attachments)
+    release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
 
 
 def _attachment_rows(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from app.infrastructure import logs
 from app.infrastructure.tracing import span
 from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery.recipient_secrets import masked
 from app.sends.delivery.rendered_content import RenderedContent
 from app.sends.delivery.sign import signed
 from app.sends.delivery.size_limits import SizeLimits
@@ -81,7 +82,7 @@ class MessageBuilder:
         message = self._message(recipient, channels, rendered)
         size, copy = rendered.size, None
         if compiled.send.type == "email" and compiled.send.bcc_address:
-            of_copy = compiled.render(recipient, channels.of_copy(), self.limits.body)
+            of_copy = compiled.render(masked(recipient), channels.of_copy(), self.limits.body)
             copy = self._signed(recipient, compiled.build_copy(recipient, channels, of_copy, self.limits.mail))
             size += of_copy.size
         if recipient.quota:

@@ -64,15 +64,18 @@ def _row(
         "captured_time": this_second(),
         "simulates": magic,
         "simulate_time": seconds_from_now(SECONDS) if happens_later else None,
-        **_columns(message),
+        **_columns(recipient, message),
     }
 
 
-def _columns(message: OutboundEmail | OutboundSms) -> dict[str, Any]:
-    """The columns that mails and text messages fill from different attributes."""
+def _columns(recipient: PreparedRecipient, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
+    """The columns that mails and text messages fill from different attributes. The list of the inbox shows the subject,
+    so secret values are masked in it; the content is what has left."""
     if isinstance(message, OutboundSms):
         return {"sender": message.sender, "subject": None, "content": message.text.encode("utf-8", "replace")}
-    return {"sender": message.envelope_from, "subject": _subject(message.content), "content": message.content}
+    subject, secrets = _subject(message.content), recipient.claimed.secrets
+    subject = subject if secrets is None else secrets.mask(subject)
+    return {"sender": message.envelope_from, "subject": subject, "content": message.content}
 
 
 def _subject(mail: bytes) -> str:

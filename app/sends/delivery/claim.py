@@ -26,6 +26,7 @@ from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
 from app.sends.delivery.due_accounts import NEWCOMER_ENTRIES, DueAccounts
+from app.sends.secret_values import SecretValues
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
@@ -46,10 +47,12 @@ class ClaimedRecipient(NamedTuple):
     type: str
     email: str | None
     mobile: str | None
-    values: dict[str, Any]
+    values: Mapping[str, Any]
     reason: str | None
     attempts: int
     due_time: datetime | None = None
+    secrets: SecretValues | None = None
+    """The secret ones among the values, once they are decrypted (app/sends/delivery/recipient_secrets.py)."""
 
 
 def claim(
@@ -95,7 +98,7 @@ def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
         by_account.setdefault(row.recipient[1], []).append(row)
     turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
     ordered = (row for one_each in turns for row in one_each if row is not None)
-    return [ClaimedRecipient._make((*row.recipient, row.attempts, row.due_time)) for row in ordered]
+    return [ClaimedRecipient._make((*row.recipient, row.attempts, row.due_time, None)) for row in ordered]
 
 
 def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:

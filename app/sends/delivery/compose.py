@@ -30,6 +30,7 @@ from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, R
 from app.sends.delivery.unsendable import EmptyMessage
 from app.tracking.feedback_channels import FeedbackChannels
 from app.tracking.instrument import NO_LINKS, LinkIds
+from app.tracking.links import LinkType
 from app.tracking.secret_links import exempt_none, has_secret
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
@@ -142,7 +143,7 @@ class CompiledMessage:
         if self.send.track_clicks or self.send.track_opens:
             rendered = rendered._replace(
                 html=rendered.html and self._with_html_tracking(rendered.html, recipient, channels),
-                text=rendered.text and self._with_text_tracking(rendered.text, recipient, channels),
+                text=rendered.text and self._with_links(rendered.text, "text_email", recipient, channels),
             )
         content = self._encode(recipient, rendered, limit, self._list_unsubscribe(channels))
         return OutboundEmail(recipient.claimed.uuid, channels.return_path, recipient.address, content)
@@ -205,14 +206,16 @@ class CompiledMessage:
 
     def _with_html_tracking(self, html: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
         """The body with tracked links and the pixel, as far as the send has them."""
-        if self.send.track_clicks:
-            html = channels.instrumenter.with_links(html, "html_email", recipient.id, self._links, self._is_exempt)
+        html = self._with_links(html, "html_email", recipient, channels)
         return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
 
-    def _with_text_tracking(self, text: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
-        if self.send.track_clicks:
-            text = channels.instrumenter.with_links(text, "text_email", recipient.id, self._links, self._is_exempt)
-        return text
+    def _with_links(self, body: str, kind: LinkType, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
+        """The body with tracked links, if the send has them. A link with a secret value is never tracked."""
+        if not self.send.track_clicks:
+            return body
+        secrets = recipient.claimed.secrets
+        is_exempt = secrets.exempting(self._is_exempt) if secrets else self._is_exempt
+        return channels.instrumenter.with_links(body, kind, recipient.id, self._links, is_exempt)
 
     def build_sms(
         self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str

@@ -219,7 +219,7 @@ class Drain:
             with self._services.database.read() as session:
                 loaded = within_budget(session, claimed)
                 recipients, postponed = apply_render_quota(
-                    session, load(session, loaded), self._sender_worker.builder.limits
+                    session, load(session, loaded, self._services.settings), self._sender_worker.builder.limits
                 )
                 rates = load_rates(session, recipients)
                 self._sender_worker.router.update(session, recipients)

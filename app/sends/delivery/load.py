@@ -35,6 +35,7 @@ from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
 from app.sends.delivery.load_suppressions import load_suppressions
+from app.sends.delivery.recipient_secrets import with_secret_values
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import SendingDomain, StoredKey
 from app.sends.delivery.suppression import (
@@ -42,6 +43,7 @@ from app.sends.delivery.suppression import (
     delivery_address,
     skip_reason,
 )
+from app.settings import Settings
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.tracking.stored_links import find_links
 from app.transports.email import mime
@@ -110,10 +112,11 @@ DOMAINS = PreparedStatement(
 )
 
 
-def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[PreparedRecipient]:
+def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settings) -> list[PreparedRecipient]:
     """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
-    and no recipient is a contact."""
+    and no recipient is a contact, and one more if values are secret."""
     with span("load", tms__recipients=len(claimed)):
+        claimed = with_secret_values(session, settings, claimed)
         contacts = load_contacts(session, claimed)
         sends, with_attachments = _sends(session, claimed)
         suppressions = load_suppressions(session, claimed, contacts, sends)

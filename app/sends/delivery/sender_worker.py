@@ -96,14 +96,16 @@ class SenderWorker:
             with _span(recipient, slot) as open_span:
                 answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
                 open_span.add(tms__outcome=answer.outcome.value, tms__status=answer.status)
-            result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction)
+            result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction, recipient.claimed.secrets)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
             slot.close()  # it may have been left in the middle of a transaction
         if built.copy and result.outcome is Outcome.ACCEPTED:
             with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, built.copy))
-            result = redact_reply(sanitize_result(with_copy), slot.redaction or self._redaction)
+            result = redact_reply(
+                sanitize_result(with_copy), slot.redaction or self._redaction, recipient.claimed.secrets
+            )
         slot.seconds = time.monotonic() - transmission.started - sum(other)
         transmission.count(recipient, slot.transport or DEFAULT, result)
         if recipient.route is not None:

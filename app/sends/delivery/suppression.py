@@ -45,6 +45,8 @@ def skip_reason(
     test sends to a magic address again and again, whatever that has simulated."""
     if recipient.reason == FailReason.INVALID_CONTACT_ID:
         return FailReason.INVALID_CONTACT_ID
+    if recipient.reason == FailReason.UNREADABLE_VALUES:
+        return FailReason.UNREADABLE_VALUES
     if recipient.contact_id is not None and contact is None:
         return FailReason.CONTACT_DELETED
     if contact is not None and not contact.is_active:

@@ -64,7 +64,7 @@ def _invalid_markup(valid: ValidSend) -> Iterator[dict[str, Any]]:
 def _recipient(forecast: Forecast) -> dict[str, Any]:
     prepared = forecast.planned.prepared
     is_email = prepared.compiled.send.type == "email"
-    rendered = forecast.composed.rendered if forecast.composed else None
+    rendered = forecast.shown.rendered if forecast.shown else None
     return {
         "outcome": forecast.outcome,
         "reason": forecast.reason,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from app.content.wildcards import AttachmentReference
 from app.recipients.reasons import FailReason
 from app.sends.delivery.build import ComposedMessage, MessageBuilder
+from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery.recipient_secrets import masked
 from app.sends.delivery.rendered_content import Unfilled
 from app.sends.delivery.size_limits import RenderQuota
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.dry_run.prepare import PlannedRecipient
 from app.settings import Settings
+from app.tracking.feedback_channels import FeedbackChannels
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.sms.segments import count_segments, is_gsm
 
@@ -51,19 +55,21 @@ class UnfilledWildcard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would become of one recipient; `composed` is None unless it would be sent to."""
+    """What would become of one recipient; `composed` is None unless it would be sent to. `shown` is the same with
+    a mask in place of each secret value; None if it would not be sent like that."""
 
     planned: PlannedRecipient
     outcome: ForecastOutcome
     reason: FailReason | None = None
     detail: str | None = None
     composed: ComposedMessage | None = None
+    shown: ComposedMessage | None = None
     unfilled: tuple[UnfilledWildcard, ...] = ()
 
     @property
     def headers(self) -> list[dict[str, str]]:
         """The headers of the mail as it is sent, each on one line."""
-        message = self.composed and self.composed.message
+        message = self.shown and self.shown.message
         return _headers(message.content) if isinstance(message, OutboundEmail) else []
 
     @property
@@ -73,7 +79,9 @@ class Forecast:
         if not isinstance(message, OutboundSms):
             return {}
         encoding = "gsm" if is_gsm(message.text) else "ucs2"
-        return {"body_text": message.text, "encoding": encoding, "segments": count_segments(message.text)}
+        shown = self.shown and self.shown.message
+        text = shown.text if isinstance(shown, OutboundSms) else None
+        return {"body_text": text, "encoding": encoding, "segments": count_segments(message.text)}
 
     @property
     def size(self) -> int | None:
@@ -107,7 +115,25 @@ def _forecast(builder: MessageBuilder, planned: PlannedRecipient) -> Forecast:
     except Unsendable as refusal:
         return Forecast(planned, ForecastOutcome.FAIL, refusal.reason, str(refusal))
     unfilled = recipient.compiled.unfilled(recipient, channels, builder.limits.body)
-    return Forecast(planned, ForecastOutcome.SEND, composed=composed, unfilled=tuple(_named(unfilled)))
+    return Forecast(
+        planned,
+        ForecastOutcome.SEND,
+        composed=composed,
+        shown=_shown(builder, recipient, channels, composed),
+        unfilled=tuple(_named(unfilled)),
+    )
+
+
+def _shown(
+    builder: MessageBuilder, recipient: PreparedRecipient, channels: FeedbackChannels, composed: ComposedMessage
+) -> ComposedMessage | None:
+    shown = masked(recipient)
+    if shown is recipient:
+        return composed
+    shown.quota = None
+    with suppress(Unsendable):
+        return builder.compose(shown, channels)
+    return None
 
 
 def _named(unfilled: Unfilled) -> Iterator[UnfilledWildcard]:

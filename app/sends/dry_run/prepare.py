@@ -28,6 +28,7 @@ from app.sends.delivery.load import load_domains, prepare_recipient
 from app.sends.delivery.load_suppressions import load_suppressions
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.suppression import Suppressions, delivery_address
+from app.sends.secret_values import SecretValues, is_secret
 from app.tracking.instrument import LinkIds
 from app.transports.email import mime
 
@@ -87,6 +88,7 @@ def _claimed(position: int, check: SendCheck, recipient: RecipientDraft) -> Clai
     """The row of a recipient as a worker would claim it. Its id is its position, because there is none yet."""
     draft, named = check.draft, check.references.contacts
     contact_id, address = recipient.contact_id, recipient.email or recipient.mobile
+    secret = {name: value for name, value in recipient.values.items() if is_secret(name, draft.secret_values)}
     is_invalid = contact_id is not None and contact_id not in named.ids
     if address is not None:
         contact_id = named.by_key.get(normalize_address(ADDRESS_KIND_BY_TYPE[draft.type], address).key)
@@ -100,9 +102,10 @@ def _claimed(position: int, check: SendCheck, recipient: RecipientDraft) -> Clai
         type=draft.type,
         email=recipient.email,
         mobile=recipient.mobile,
-        values=dict(recipient.values),
+        values=recipient.values,
         reason=FailReason.INVALID_CONTACT_ID if is_invalid else None,
         attempts=1,
+        secrets=SecretValues(secret) if secret else None,
     )
 
 

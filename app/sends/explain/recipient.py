@@ -30,6 +30,7 @@ REASONS = {
     FailReason.UNSUBSCRIBED: "its address was unsubscribed",
     FailReason.TOO_LARGE: "it exceeded a size limit; the timeline names the limit",
     FailReason.CONTENT_MISSING: "its text was empty after personalisation",
+    FailReason.UNREADABLE_VALUES: "its secret values could not be decrypted; SECRET_KEY was another one",
     FailReason.REJECTED: "the gateway refused it",
     FailReason.EXPIRED: "it was deferred until the end of the retry period",
     FailReason.DROPPED: "it was held after a backup was restored, and an operator dropped it",

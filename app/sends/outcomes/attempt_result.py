@@ -12,6 +12,7 @@ import orjson
 from app.db.storable import storable_id, storable_text
 from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
+from app.sends.secret_values import SecretValues
 from app.transports.base import DeliveryResult, Outcome, Untaken
 
 MAX_SEGMENTS = 255
@@ -116,8 +117,11 @@ def sanitize_result(result: object) -> DeliveryResult:
     )
 
 
-def redact_reply(result: DeliveryResult, redaction: Redaction) -> DeliveryResult:
-    """The result with a reply that tenants may read; the whole reply becomes the note if it differs."""
+def redact_reply(result: DeliveryResult, redaction: Redaction, secrets: SecretValues | None = None) -> DeliveryResult:
+    """The result with a reply that tenants may read; the whole reply becomes the note if it differs. Neither quotes
+    secret values of the message."""
+    if secrets is not None:
+        result = result._replace(reply=secrets.mask(result.reply), note=result.note and secrets.mask(result.note))
     reply = redaction.redact(result.reply)
     if reply == result.reply:
         return result

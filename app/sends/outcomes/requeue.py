@@ -47,6 +47,9 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     if purged is not None:
         detail = f"its content was purged at {timestamp(purged)} (RETAIN_CONTENT); make a new send"
         raise ServiceError("conflict", field="uuid", detail=detail)
+    if entry is None and None in recipient.values.values():
+        detail = "its secret values were deleted with its outcome; make a new send"
+        raise ServiceError("conflict", field="uuid", detail=detail)
     moment = now()
     counter = COUNTERS[state]
     if counter is not None:

@@ -137,7 +137,7 @@ def test_the_limit_of_a_send_costs_a_select_only_where_it_can_be_reached(
         [f"{number}@a.example" for number in range(count)], body_text="%%v%%" * wildcards, body_html="%%v%%" * wildcards
     )
     with worker.database.write() as transaction:
-        recipients = load(transaction, claim(transaction, "worker", size=count, after=0))
+        recipients = load(transaction, claim(transaction, "worker", size=count, after=0), worker.settings)
         with StatementCounter(worker.database.engine) as counted:
             allowed, postponed = apply_render_quota(transaction, recipients, SizeLimits.of(worker.settings))
     assert (allowed, postponed) == (recipients, {})
@@ -150,7 +150,9 @@ def test_small_messages_overtake_large_ones(rows: Rows, make_worker: Changed, ma
     large = rows.add_send([f"{number}@a.example" for number in range(6)], body_text=f"{'%%v**x%%' * 100_000}")
     (small,) = rows.add_send(["small@a.example"])
     with worker.database.write() as transaction:
-        recipients = load(transaction, claim(transaction, sender_worker_of(worker).name, size=10, after=0))
+        recipients = load(
+            transaction, claim(transaction, sender_worker_of(worker).name, size=10, after=0), worker.settings
+        )
     recipients.sort(key=lambda recipient: recipient.id)
     assert [recipient.is_large for recipient in recipients] == [True] * 6 + [False]
     dispatcher = Dispatcher(sender_worker_of(worker))

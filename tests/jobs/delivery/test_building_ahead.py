@@ -31,7 +31,7 @@ def _pipelining(monkeypatch: pytest.MonkeyPatch) -> None:
 def prepared(rows: Rows, worker: Services, count: int) -> list[PreparedRecipient]:
     rows.add_send(addresses(count))
     with worker.database.read() as session:
-        return load(session, take(worker, count, worker=sender_worker_of(worker).name))
+        return load(session, take(worker, count, worker=sender_worker_of(worker).name), worker.settings)
 
 
 def outcomes(results: list[AttemptResult]) -> list[Outcome | None]:

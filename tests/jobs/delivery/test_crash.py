@@ -203,7 +203,7 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     ids = rows.add_send(addresses(6))
     sender_worker = sender_worker_of(worker)
     with worker.database.read() as session:
-        recipients = load(session, take(worker, 6, worker=sender_worker.name))
+        recipients = load(session, take(worker, 6, worker=sender_worker.name), worker.settings)
     sending = dispatcher.Dispatcher(sender_worker)
     settled, returned = set[int](), set[int]()
 

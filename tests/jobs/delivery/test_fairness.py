@@ -256,7 +256,14 @@ def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services
 
 @pytest.mark.parametrize(
     ("needs", "selects"),
-    [((), 3), (("contact",), 4), (("files",), 4), (("links",), 4), (("contact", "files", "links"), 6)],
+    [
+        ((), 3),
+        (("contact",), 4),
+        (("files",), 4),
+        (("links",), 4),
+        (("secret",), 4),
+        (("contact", "files", "links"), 6),
+    ],
 )
 def test_data_that_no_message_of_a_batch_needs_is_not_loaded(
     rows: Rows, worker: Services, needs: Collection[str], selects: int
@@ -265,11 +272,12 @@ def test_data_that_no_message_of_a_batch_needs_is_not_loaded(
     list_id = rows.add_list()
     contact_id = rows.add_contact(list_id, "a@example.com", None) if "contact" in needs else None
     files = [("a.txt", "text/plain", b"x")] if "files" in needs else []
-    person = {"email": "a@example.com", "contact_id": contact_id}
+    values = {"code": None if "secret" in needs else "1"}
+    person = {"email": "a@example.com", "contact_id": contact_id, "values": values}
     rows.add_send([person], list_id=list_id, attachments=files, track_clicks="links" in needs)
     claimed = take(worker, 1)
     with worker.database.read() as session, StatementCounter(worker.database.engine) as counter:
-        load(session, claimed)
+        load(session, claimed, worker.settings)
     assert sum("SELECT" in statement for statement in counter.statements) == selects
 
 
@@ -339,7 +347,7 @@ def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, cou
 
     claimed = counting(lambda: take(rows.services, 100))
     with database.read() as session:
-        recipients = counting(lambda: load(session, within_budget(session, claimed)))
+        recipients = counting(lambda: load(session, within_budget(session, claimed), rows.services.settings))
     skip = FailReason.BLOCKED if outcome == "skipped" else None
     results = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
     with database.write() as transaction:

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from app.clock import now
-from app.db.models import RunningProcess, Transport, WebhookSecret
+from app.db.models import QueueEntry, RunningProcess, Transport, WebhookSecret
 from app.inbound.kannel import reply_secret
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.secrets import decrypt
@@ -34,8 +34,9 @@ from tests.unit.transports.mailserver import MailServer, Received
 SIGNING = "the secret of the webhook that was registered before"
 URL = "https://hooks.example.com/in"
 RELAY = "smtp://user:password@relay.example.com"
-NONE = {"dkim_keys": 0, "transports": 0, "webhook_secrets": 0}
-ALL = {"dkim_keys": 2, "transports": 1, "webhook_secrets": 1}
+NONE = {"dkim_keys": 0, "send_queue": 0, "transports": 0, "webhook_secrets": 0}
+ALL = {"dkim_keys": 2, "send_queue": 1, "transports": 1, "webhook_secrets": 1}
+RESET = "https://acme.example/reset?token=4711"
 
 
 def filled(installation: Installation) -> Tenant:
@@ -45,7 +46,28 @@ def filled(installation: Installation) -> Tenant:
     installation.json("domains", "add", tenant.domain, "--trust", *of_account)
     installation.json("webhooks", "create", URL, "--secret-id", "k1", "--secret", SIGNING, *of_account)
     installation.json("transports", "create", "backup", "--type", "email", "--url", RELAY, "--disabled")
+    body = {
+        **{
+            "type": "email",
+            "list_id": tenant.add_list(),
+            "group_name": "Resets",
+            "subject": "x",
+            "body_text": "%%link%%",
+        },
+        **{"from_address": f"hello@{tenant.domain}", "secret_values": ["link"]},
+        "recipients": [{"email": "zoe@example.com", "link": RESET}],
+    }
+    answer = Client(installation.app, tenant.tokens["standard"]).post(SENDS, body)
+    assert answer.status_code == 202, answer.text
+    due_in(installation, timedelta(days=1))
     return tenant
+
+
+def due_in(installation: Installation, delay: timedelta) -> None:
+    """When the message with a secret value is due."""
+    moment = now() + delay
+    with installation.services.database.write() as transaction:
+        transaction.execute(update(QueueEntry).values(due_time=moment, ready_time=moment))
 
 
 def keys_of(installation: Installation) -> dict[str, dict[str, int]]:
@@ -102,7 +124,7 @@ def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
 
     rotated = before.json("secrets", "rotate")
     new = generated_keys(before.settings.data_dir)[0]
-    assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), True, 4)
+    assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), True, 5)
     assert keys_of(before) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
     # The processes that run go on, and sign with the old key; one that starts signs with the new one.
     assert decrypt(before.settings.secret_keys, stored_secret(before)) == SIGNING
@@ -119,6 +141,9 @@ def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
         assert answers(before, links(newest))["c"] == 302
         assert Client(after.app).get(kannel).status_code == 404
         check_retired(after, old, new, links(sent))
+        due_in(after, timedelta(0))
+        drain(after.services)
+        assert mail_server.mails[-1].content.endswith(f"{RESET}\r\n".encode()), "the value that waited is still there"
         assert Client(after.app).get(kannel).status_code == 403
 
 
@@ -198,7 +223,7 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
         beating.write()
         with second.services.database.write() as transaction:
             transaction.query(RunningProcess).filter_by(name="a-1").delete()
-        assert second.json("secrets", "rotate")["encrypted"] == 4
+        assert second.json("secrets", "rotate")["encrypted"] == 5
         assert keys_of(second) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
         assert decrypt(knowing.secret_keys, stored_secret(second)) == SIGNING
         still = f"still signs with {short_fingerprint(old)}: restart it first"
@@ -221,7 +246,7 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
     with running(later(one, one.settings)) as after:
         assert "run `secrets rotate` first" in after.refused("secrets", "retire", short_fingerprint(old), "--yes")
         rotated = after.json("secrets", "rotate")
-        assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), False, 3)
+        assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), False, 4)
         assert keys_of(after) == {
             short_fingerprint(new): {**ALL, "transports": 0},
             short_fingerprint(old): NONE,
@@ -257,7 +282,7 @@ def test_a_backup_from_before_a_rotation_is_restored_after_it(
     target = installed("sqlite", SECRET_KEY="n" * 40, SECRET_KEY_FALLBACKS=old)
     assert target.json("restore", file)["secret_key"] is False
     assert keys_of(target) == {short_fingerprint("n" * 40): NONE, short_fingerprint(old): ALL}
-    assert target.json("secrets", "rotate")["encrypted"] == 4
+    assert target.json("secrets", "rotate")["encrypted"] == 5
 
     source.json("secrets", "rotate")
     keys = generated_keys(source.settings.data_dir)

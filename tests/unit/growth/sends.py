@@ -15,6 +15,7 @@ from app.content.render import Template
 from app.content.values import WildcardValue, recipient_values
 from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
+from app.sends.secret_values import SecretValues
 from app.tracking.instrument import Instrumenter
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
 from app.tracking.secret_links import has_secret
@@ -79,6 +80,13 @@ WORDS_OF_A_BODY = ("a", " ", "\t", "\r\n", "\n", "\r", ".", "\n.", "From ", "\nF
 PROSE = ("a", " ", "=?", "é", "\n", ",", '"', "\\", "😀", "a ")
 
 
+def _masked(text: str) -> str:
+    """A value, and a reply and a link that quote it."""
+    secrets = SecretValues({"x": text})
+    secrets.may_be_in(text)
+    return secrets.mask(text)
+
+
 def _template(source: str) -> None:
     template = Template(source)
     template.html(VALUES, {"f.txt": "1"}, NO_BOUND)
@@ -121,6 +129,7 @@ IN_SENDS = (
     Reader("conditions", lambda text: parse_conditions(text, "a"), ("HAS", ":", ":OR:", "a", "EXACTLY:"), MIB),
     Reader("a value of a recipient", _filled, ("<", "&", "&lt;", "a", "\n", "%%", "é", "&#65;"), 10_000),
     *map(_compared, OPERATORS),
+    Reader("a secret value", _masked, ("a", " ", "<", "&lt;", "&", ".", "\n", "http://a"), 10_000),
     Reader("text as HTML", encode, ("<", "&", "a", "é", '"'), MIB),
     Reader("HTML as text", decode, ("&lt;", "&", "&#", ";", "a", "&#65;", "&#x41;", "&nosuch;"), MIB),
     Reader(

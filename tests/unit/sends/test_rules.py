@@ -157,7 +157,7 @@ NAMES = st.sampled_from(
         *("type", "list_id", "group_id", "group_name", "message_id", "unsubscribe_type", "subject", "from_name"),
         *("from_address", "reply_to", "bcc_address", "body_html", "body_text", "include_unsubscribed"),
         *("recipient_data_html_encoded", "recipients", "attachments", "email", "mobile", "contact_id", "name"),
-        *("content", "_schema", "#v", "v"),
+        *("content", "_schema", "#v", "v", "secret_values"),
     ]
 )
 LEAVES = st.one_of(

@@ -41,6 +41,7 @@ class SendBody(TypedDict, total=False):
     recipient_data_html_encoded: bool | None
     track_opens: bool | None
     track_clicks: bool | None
+    secret_values: Sequence[str] | None
     attachments: Sequence[AttachmentSource] | None
 
 

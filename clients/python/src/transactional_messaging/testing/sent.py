@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid as uuids
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,7 @@ def problems(body: Mapping[str, Any], type_: str, message: Mapping[str, Any]) ->
     if body.get("type") not in ("email", "sms"):
         yield invalid("invalid_string" if "type" in body else "required", "type")
     yield from _recipient_problems(body.get("recipients"), type_)
+    yield from _secret_value_problems(body.get("secret_values") or (), body.get("recipients"))
     if type_ == "email" and body.get("list_id") is None:
         yield invalid("required", "list_id")
     texts = {**message, **{name: value for name, value in body.items() if value is not None}}
@@ -89,6 +90,18 @@ def problems(body: Mapping[str, Any], type_: str, message: Mapping[str, Any]) ->
         yield invalid("group_missing", "group_name")
     if type_ == "email" and not texts.get("subject"):
         yield invalid("subject_empty", "subject")
+
+
+def _secret_value_problems(names: Sequence[str], recipients: Any) -> Iterator[Problem]:
+    """Names that no recipient has a value for."""
+    if isinstance(recipients, list):
+        known = {name.removeprefix("#").lower() for recipient in recipients for name in recipient} - {
+            *DESTINATIONS,
+            "attachments",
+        }
+        for index, name in enumerate(names):
+            if name.lower() not in known:
+                yield Problem("invalid_string", {"collection": "secret_values", "index": index})
 
 
 def _recipient_problems(recipients: Any, type_: str) -> Iterator[Problem]:

@@ -1,0 +1,62 @@
+"""What belongs to a secret value, and what is masked (docs/sending.md#secret-values)."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.infrastructure.secrets import SecretUnreadable
+from app.sends.secret_values import MAX_PIECES, SecretValues, encrypt_values, without_secrets
+from tests.support.cases import each
+
+KEY = "a secret key of at least 32 characters"
+LINK = "https://acme.example/reset?token=9f2c"
+
+
+@each(
+    ("value", "url", "expected"),
+    [
+        (LINK, LINK, True),
+        (LINK, f"{LINK}&x=1", True),
+        (LINK, "https://acme.example/", False),
+        ("9f2c", LINK, True),
+        ("https://acme.example/?a=1&amp;b=2", "https://acme.example/?a=1&b=2", True),
+        (f'<a href="{LINK}">Reset</a>', LINK, True),
+        (f"Use {LINK}.", LINK, True),
+        ("two words", "https://acme.example/?q=two", True),
+        ("", "https://acme.example/", False),
+        (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "https://other.example/", True),
+    ],
+)
+def test_a_link_is_not_tracked_if_a_part_of_a_value_is_in_it(value: str, url: str, expected: bool) -> None:
+    assert SecretValues({"x": value}).may_be_in(url) is expected
+
+
+@each(
+    ("value", "text", "expected"),
+    [
+        ("4711", "550 no code 4711, please", "550 no code ••••, please"),
+        ("two words", "550 two\r\n words", "550 ••••\r\n ••••"),
+        ("", "550 no", "550 no"),
+        (" ".join(f"word{number}" for number in range(MAX_PIECES + 1)), "550 word1", "••••"),
+    ],
+)
+def test_a_text_that_quotes_a_value_is_masked(value: str, text: str, expected: str) -> None:
+    assert SecretValues({"x": value}).mask(text) == expected
+
+
+def test_they_belong_to_one_recipient_and_to_the_names_in_its_row() -> None:
+    values, names = {"name": "Ann", "#Code": "4711"}, frozenset({"code", "other"})
+    assert without_secrets(values, names) == {"name": "Ann", "#Code": None}
+    stored = encrypt_values(KEY, "uuid-1", values, names)
+    assert stored is not None
+    assert "4711" not in stored
+    found = SecretValues.decrypted((KEY,), "uuid-1", stored, ["#Code"])
+    assert (found.values, "4711" in repr(found)) == ({"#Code": "4711"}, False)
+    for keys, uuid, of_row in (
+        ((KEY,), "uuid-2", ["#Code"]),
+        ((KEY,), "uuid-1", ["name"]),
+        ((KEY + "x",), "uuid-1", ["#Code"]),
+    ):
+        with pytest.raises(SecretUnreadable):
+            SecretValues.decrypted(keys, uuid, stored, of_row)
+    assert encrypt_values(KEY, "uuid-1", {"name": "Ann"}, names) is None
