@@ -7,12 +7,14 @@ import logging
 import os
 import sqlite3
 import ssl
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from flask import Flask
 from hypothesis import settings as hypothesis_settings
 from sqlalchemy import event
@@ -72,6 +74,7 @@ def pytest_collection(session: pytest.Session) -> None:
     """In a fresh checkout, the processes of a test run share the work of rewriting assertions."""
     of_xdist = getattr(session.config, "workerinput", None)
     if of_xdist is not None:
+        gc.disable()  # until all is collected
         number = int(of_xdist["workerid"].removeprefix("gw"))
         import_early(session.config, number, of_xdist["workercount"], collect_ignore)
 
@@ -90,6 +93,7 @@ def pytest_collection_finish() -> None:
     has it look more rarely: with its own thresholds it takes a twentieth of the time."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 LIMITS = (
@@ -109,6 +113,33 @@ def patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for limit in LIMITS:
             patch.setattr(limit, PATIENCE)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_pauses() -> Iterator[None]:
+    """Long jobs of writing need leave no time to others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.db.write_turns.PAUSE", 0.0)
+        patch.setattr("app.retention.purge.SHARE", 1.0)
+        yield
+
+
+RSA_KEYS = 8
+"""More than any test makes that compares them."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rsa_keys() -> Iterator[None]:
+    """The first keys of DKIM serve in turn as the later ones: making one takes 100 milliseconds."""
+    made: deque[RSAPrivateKey] = deque(maxlen=RSA_KEYS)
+
+    def next_key(exponent: int, bits: int) -> RSAPrivateKey:
+        made.append(generate_private_key(exponent, bits) if len(made) < RSA_KEYS else made[0])
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.transports.email.dkim.generate_private_key", next_key)
         yield
 
 

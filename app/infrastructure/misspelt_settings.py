@@ -52,7 +52,9 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: intended for name in sorted(candidates) if (intended := _intended(name))}
 
 
+@lru_cache(maxsize=1000)
 def _intended(name: str) -> str | None:
+    """Most variables are the same whenever a process asks."""
     words = _words(name)
     joined = "".join(words)
     likely = [known for known in KNOWN if joined == known.replace("_", "") or _reads_as(words, known.split("_"))]

@@ -307,7 +307,7 @@ def test_errors_match_the_description(estate: Estate) -> None:
 # ---------------------------------------------------------------------------------------------- generated input
 
 ROUNDS = hypothesis_settings(
-    max_examples=20,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     database=None,
@@ -340,6 +340,7 @@ def test_generated_requests_get_described_answers(
     settings: Settings, estate: Estate, on_sqlite: Estate, mode: GenerationMode
 ) -> None:
     """Both valid and invalid requests: never a failure, never an answer that the description does not contain.
+    `make fuzz` makes many more up.
 
     Making a request up costs far more than answering it, so each valid one goes to both databases. The invalid ones to
     PostgreSQL alone: what is refused never gets to a database, and what is not meets the stricter of the two.

@@ -217,18 +217,20 @@ def test_no_entry_holds_an_address_a_secret_or_content(cli: Cli, bare: Cli, tena
 
 
 def test_an_import_and_an_export_are_one_entry_each_with_their_number(
-    cli: Cli, tenant: Tenant, customers: int, tmp_path: Path
+    cli: Cli, tenant: Tenant, customers: int, tmp_path: Path, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whose rows are read and written in several batches."""
+    monkeypatch.setattr("app.cli.import_check.BATCH_SIZE", 50)
     file = tmp_path / "contacts.csv"
-    file.write_text("\n".join(["email", *(new_email() for _ in range(1500))]))
+    file.write_text("\n".join(["email", *(new_email() for _ in range(150))]))
     cli.text("contacts", "import", str(file), *IN_LIST)
     cli.text("contacts", "import", str(file), *IN_LIST, "--dry-run")
     cli.text("contacts", "export", str(tmp_path / "out.csv"), *IN_LIST)
     cli.text("suppressions", "export", str(tmp_path / "suppressions.csv"))
     cli.text("sends", "export", str(tmp_path / "sends.csv"))
     assert [(one["action"], one["object_id"], one["counts"]) for one in entries(cli)] == [
-        ("list.imported", str(customers), {"rows": 1500}),
-        ("list.exported", str(customers), {"contacts": 1500}),
+        ("list.imported", str(customers), {"rows": 150}),
+        ("list.exported", str(customers), {"contacts": 150}),
         ("suppression.exported", None, {"suppressions": 0}),
         ("recipient.exported", None, {}),
     ]

@@ -22,7 +22,7 @@ from tests.jobs.delivery.test_failover import away
 from tests.jobs.delivery.test_rate import add_sender, send
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
-from tests.support.scraped import Scraped, parsed, value
+from tests.support.scraped import parsed, value
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import DROP, MailServer
 
@@ -35,18 +35,18 @@ def routing(worker: Services, account_id: int) -> Iterator[Routing]:
         yield made
 
 
-def shown() -> Scraped:
+def amount(name: str, **labels: str) -> float:
     """What this process adds to a scrape."""
-    return parsed(metrics.exposition().decode())
+    return value(parsed(metrics.exposition().decode(), name), name, **labels)
 
 
 @pytest.fixture
 def increase() -> Increase:
     """`increase(name, **labels)`: by how much a sample has grown since the test began."""
-    before = shown()
+    before = metrics.exposition().decode()
 
     def of(name: str, **labels: str) -> float:
-        return value(shown(), name, **labels) - value(before, name, **labels)
+        return amount(name, **labels) - value(parsed(before, name), name, **labels)
 
     return of
 
@@ -105,7 +105,7 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
     routing.route(gone, spare)
     rows.add_send(["ann@a.example"])
     drain(worker)
-    assert [value(shown(), "tms_transport_set_aside", transport=name) for name in (gone, spare)] == [1, 0]
+    assert [amount("tms_transport_set_aside", transport=name) for name in (gone, spare)] == [1, 0]
     assert increase("tms_transport_backoffs_total", transport=gone) == 1
     assert increase("tms_transport_failovers_total", transport=gone) == 1
     to_gone = {"type": "email", "transport": gone}
@@ -115,8 +115,8 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
     routing.change(gone, mail_server.url())
     rows.add_send(["bob@a.example"])
     drain(worker)
-    assert value(shown(), "tms_transport_set_aside", transport=gone) == 0
-    assert value(shown(), "tms_transport_slots", transport=gone, state="all") == worker.settings.send_connections
+    assert amount("tms_transport_set_aside", transport=gone) == 0
+    assert amount("tms_transport_slots", transport=gone, state="all") == worker.settings.send_connections
 
 
 def deferrals(increase: Increase, type_: str = "email") -> dict[str, float]:

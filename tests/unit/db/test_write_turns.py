@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
+from app.db import write_turns
 from app.db.database import Transaction
 from app.db.write_turns import FIRST, LEAST, MOST, PAUSE, TARGET, WriteTurns
 from app.services import Services
@@ -22,6 +25,12 @@ class Watch:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.time += seconds
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the service: the suite has none elsewhere."""
+    monkeypatch.setattr(write_turns, "PAUSE", PAUSE)
 
 
 def turns(services: Services, watch: Watch) -> WriteTurns:
