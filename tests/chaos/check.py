@@ -18,6 +18,8 @@ from tests.chaos.record import SUBJECT, Course, Request, Seen, is_text
 
 CLOSING = {"sent", "bounced", "failed"}
 """The steps of which a timeline has exactly one."""
+TIME = " took "
+"""Part of each complaint that only a time was exceeded, and of no other one."""
 SHOWN = 5
 """Examples that are shown of each violated guarantee."""
 
@@ -165,7 +167,7 @@ def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> 
         ("the longest stall of a webhook", stall, limits.webhook),
     ):
         if seconds > most:
-            result.broken.append(f"{what} took {seconds:.1f} s, more than {most:g} s")
+            result.broken.append(f"{what}{TIME}{seconds:.1f} s, more than {most:g} s")
 
 
 def _seconds_until(times: Sequence[float], moment: float) -> float:

@@ -24,7 +24,7 @@ def complaints(stage: Stage, seen: Seen) -> list[str]:
         settings = {"DATA_DIR": str(stage.folder / "restored")}
         if stage.on_postgresql:
             settings["DATABASE_URL"] = kept.enter_context(scratch_database(stage.postgresql.url))
-        stage.command("restore", str(file), **settings)
+        stage.command("restore", str(file), settings=settings)
         services = make_services(from_environment({**stage.service.environment, **settings, "DATABASE_POOL": "2"}))
         kept.callback(services.redis.close)
         kept.callback(services.database.close)

@@ -136,6 +136,12 @@ def purge_while_sending(stage: Stage, _chance: random.Random) -> float:
     return run_again(stage)
 
 
+def _forget(stage: Stage, address: str) -> bool:
+    """Whether nothing is left."""
+    command = ("contacts", "forget", address, "--yes", "--no-compact", "--all-accounts", "--wait", "10")
+    return bool(stage.command(*command, statuses=(0, 1))["complete"])
+
+
 def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
     seen.forgotten = set(stage.forgotten)
     return []
@@ -143,9 +149,11 @@ def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
 
 @fault("forget-while-sending", afterwards=_after_forgetting)
 def forget_while_sending(stage: Stage, chance: random.Random) -> None:
-    """People are forgotten whose messages wait, are being sent or have been sent, with a relay that is slow."""
+    """People are forgotten whose messages wait, are being sent or have been sent, with a relay that is slow. The command
+    is repeated if a message was in flight for too long."""
     say_mode(stage.folder / "relay.mode", "slow")
     time.sleep(1)
+    incomplete = []
     for waits in (True, False) * 3:
         condition = Recipient.state == "queued" if waits else Recipient.state != "queued"
         with stage.services.database.read() as session:
@@ -153,5 +161,8 @@ def forget_while_sending(stage: Stage, chance: random.Random) -> None:
             found = [email or mobile for email, mobile in session.execute(newest)]
         address = chance.choice([one for one in found if one and one not in stage.forgotten])
         stage.forgotten.append(address)
-        stage.command("contacts", "forget", address, "--yes", "--no-compact", "--all-accounts")
+        if not _forget(stage, address):
+            incomplete.append(address)
     say_mode(stage.folder / "relay.mode", "take")
+    for address in incomplete:
+        wait_until(lambda address=address: _forget(stage, address), f"{address} is forgotten")

@@ -220,13 +220,15 @@ class Stage:
             }
         return Account(name, _number(name), lists["People"], lists[series.LIST])
 
-    def command(self, *arguments: str, **settings: str) -> Any:
+    def command(
+        self, *arguments: str, settings: Mapping[str, str] | None = None, statuses: Sequence[int] = (0,)
+    ) -> Any:
         """The output of a command of an operator, which is one of those with `--json`; `settings` replace some of the
         service."""
-        environment = {**self.service.environment, **settings}
+        environment = {**self.service.environment, **(settings or {})}
         command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
         ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, f"{arguments}: {ended.stderr[-1000:]}"
+        assert ended.returncode in statuses, f"{arguments}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
         return json.loads(ended.stdout)
 
     def start_service(self) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.check import Result
+from tests.chaos.check import TIME, Result
 
 HEAD = (
     "fault",
@@ -70,7 +70,7 @@ def keep(file: Path, fault: str, database: str, seed: int, result: Result) -> No
 
 def page(file: Path, order: Iterable[str]) -> list[str]:
     """The table as it stands in the documentation, SQLite before the slash and PostgreSQL after it, and the runs that
-    its rows are of. A violated guarantee is shown behind the run."""
+    its rows are of. A violated promise is shown behind the run."""
     kept = json.loads(file.read_text())
     runs: dict[tuple[str, int], str] = {}
     rows = []
@@ -86,7 +86,8 @@ def page(file: Path, order: Iterable[str]) -> list[str]:
 def _run_of(kept: dict[str, Any], runs: dict[tuple[str, int], str]) -> str:
     """The letter of the run, which is added if it is new."""
     letter = runs.setdefault((kept["date"], kept["seed"]), chr(ord("a") + len(runs)))
-    return f"{letter} VIOLATED" if kept["broken"] else letter
+    broken = kept["broken"]
+    return f"{letter} {'LATE' if all(TIME in one for one in broken) else 'VIOLATED'}" if broken else letter
 
 
 def _plain(rows: Sequence[Row]) -> list[str]:
