@@ -149,8 +149,8 @@ def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
 
 @fault("forget-while-sending", afterwards=_after_forgetting)
 def forget_while_sending(stage: Stage, chance: random.Random) -> None:
-    """People are forgotten whose messages wait, are being sent or have been sent, with a relay that is slow. The command
-    is repeated if a message was in flight for too long."""
+    """People are forgotten whose messages wait, are being sent or have been sent, with a slow relay. The command is
+    repeated if a message was in flight for too long."""
     say_mode(stage.folder / "relay.mode", "slow")
     time.sleep(1)
     incomplete = []
