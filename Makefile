@@ -209,6 +209,10 @@ migration: setup-dev ## write a migration for changed models: make migration m="
 	@$(VENV)/bin/ruff check --quiet --fix app/db/migrations || true
 	@$(VENV)/bin/ruff format --quiet app/db/migrations
 
+.PHONY: vendor
+vendor: setup-dev ## renew the styles and scripts of others that the console serves (needs npm)
+	@$(PYTHON) -m tools.vendor
+
 .PHONY: upgrade
 upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) -o requirements.lock

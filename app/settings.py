@@ -77,6 +77,14 @@ def parse_retention(text: str) -> timedelta | None:
     return timedelta(**{UNITS_OF_RETENTION[found[2]]: int(found[1])})
 
 
+def parse_period(text: str) -> timedelta:
+    """The same with an end."""
+    period = parse_retention(text)
+    if period is None:
+        raise ValueError("must be a number of hours, days or weeks such as 12h, 7d or 4w")
+    return period
+
+
 def parse_whole(least: int) -> Callable[[str], int]:
     """A parser of whole numbers of at least `least`."""
 
@@ -480,6 +488,14 @@ class Settings:
     )
     webhook_expiry: int = _setting(
         "WEBHOOK_EXPIRY", 86400, "seconds after its first failed attempt at which an event is dropped", parse_whole(1)
+    )
+    console: bool = _setting("CONSOLE", True, "serve the [console](console.md)", parse_switch)
+    console_session: timedelta = _setting(
+        "CONSOLE_SESSION",
+        timedelta(hours=12),
+        "how long a browser stays signed in to the console: a number of hours, days or weeks, such as `12h` or `7d`",
+        parse_period,
+        "`12h`",
     )
     rate_limit: Rate | None = _setting(
         "RATE_LIMIT",

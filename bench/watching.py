@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, insert, literal, select, text
 
-from app.cli.overview import read_overview
 from app.clock import now
 from app.db.models import QueueEntry, Recipient, table_of
 from app.db.wait_budget import COMMAND, limit_waits
 from app.maintenance.figures import read_figures
+from app.maintenance.overview import read_overview
 from app.maintenance.status import status
 from bench.contacts import Shop, open_shop
 from bench.large import AT_ONCE, OWN, fill_recipients

@@ -19,6 +19,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     ),
     "automation": ("created", "updated", "paused", "resumed", "deleted", "released", "dropped"),
     "run": ("cancelled",),
+    "session": ("offered", "started", "ended"),
     "transport": ("created", "updated", "deleted", "tested"),
     "route": ("created", "updated", "deleted"),
     "recipient": ("retried", "exported", "released", "dropped"),

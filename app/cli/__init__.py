@@ -28,6 +28,7 @@ NOUNS = (
     "transports",
     "test-account",
     "audit",
+    "console",
     "secrets",
     "db",
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from app.clock import timestamp
 from app.contacts.attributes import FLAGS, check_attributes
+from app.csv_files.cells import NUMBER
 from app.errors import FieldError
 from app.lists.fields import ListSpec, ValueType, field_key
 from app.settings import parse_switch
@@ -24,11 +22,6 @@ READ_ONLY = (
     "last_modified_time",
 )
 """Columns that an import ignores, so that an exported file can be imported again."""
-
-NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
-
-FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
-"""The start of a text that a spreadsheet takes for a formula; some accept the full-width forms of the signs, too."""
 
 Cells = Mapping[str, str]
 
@@ -88,22 +81,3 @@ def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
             {f"{name}.{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
         )
     return found
-
-
-def cell(value: Any) -> str:
-    """The cell of a value in a CSV file. A text that a spreadsheet would run as a formula is prefixed with `'`, and so
-    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers, and times are
-    written as the API writes them."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return timestamp(value)
-    text = str(value)
-    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
-
-
-def from_cell(text: str) -> str:
-    """The text of a cell, without the `'` that an export has added."""
-    return text[1:] if text.startswith("'") and FORMULA.match(text) else text

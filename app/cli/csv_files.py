@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Literal
 import click
 
 from app.cli.base import View, WrongValue, print_done
-from app.cli.cells import cell
 from app.cli.progress import progress
+from app.csv_files.cells import cell
 from app.csv_files.delimiters import DELIMITERS
 from app.csv_files.encodings import ENCODINGS, UTF_8
 from app.csv_files.reader import FileFormat

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.cli.cells import contact_from_cells, from_cell
+from app.cli.cells import contact_from_cells
 from app.cli.import_columns import NAMELESS
 from app.cli.import_faults import Fault, FaultReport
 from app.cli.import_rejects import NoRejects, Rejects
@@ -14,6 +14,7 @@ from app.cli.import_spool import CheckedRow, CheckedRows
 from app.contacts.imports import resets_double_opt_in
 from app.contacts.rules import address_errors
 from app.contacts.upsert import identifier_of, key_of, unidentified
+from app.csv_files.cells import from_cell
 from app.csv_files.reader import CsvReader, FileRow
 from app.db.database import Database
 from app.db.key_counts import KeyCounts

@@ -8,12 +8,13 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
-from app.cli.overview import print_overview, read_overview
+from app.cli.overview import print_overview
 from app.clock import now
 from app.db.schema import FITS, misfit, schema_of
 from app.http.context import services
 from app.infrastructure.metrics import BACKUP_TIME, noted_time
 from app.maintenance.findings import are_complete
+from app.maintenance.overview import read_overview
 from app.maintenance.status import status
 from app.sends.queue_begin import known_begin
 

@@ -10,12 +10,13 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, echo, print_rows
-from app.cli.overview import print_overview, read_overview
+from app.cli.overview import print_overview
 from app.clock import now, timestamp
 from app.http.context import services
 from app.infrastructure.shared_counts import Counts, SharedCounts, add
 from app.maintenance.figures import Figures
 from app.maintenance.findings import are_complete
+from app.maintenance.overview import read_overview
 
 RATES: dict[str, tuple[str, set[tuple[str, str]]]] = {
     "accepted": ("tms_accepted_recipients_total", set()),

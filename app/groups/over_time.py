@@ -22,9 +22,10 @@ NOTHING: Counts = dict.fromkeys(COUNTERS, 0)
 
 
 def counts_by_hour(
-    session: Session, account_id: int, moment: datetime, last: int, *, group_id: int | None = None
+    session: Session, account_id: int | None, moment: datetime, last: int, *, group_id: int | None = None
 ) -> dict[datetime, Counts]:
-    """The counts of each of the `last` hours up to that of the moment, of one group or of all of the account."""
+    """The counts of each of the `last` hours up to that of the moment, of one group or of all of the account; for
+    None of all accounts, which only operators may see."""
     first = hour_of(moment) - timedelta(hours=last - 1)
     found = dict(_hours(session, account_id, first, group_id))
     return {hour: found.get(hour, NOTHING) for hour in (first + timedelta(hours=number) for number in range(last))}
@@ -46,11 +47,13 @@ def counts_by_day(
 
 
 def _hours(
-    session: Session, account_id: int, first: datetime, group_id: int | None
+    session: Session, account_id: int | None, first: datetime, group_id: int | None
 ) -> Iterable[tuple[datetime, Counts]]:
     """The hours since the first one in which anything was counted."""
     sums = [cast(func.sum(getattr(HourlyCount, name)), BigInteger) for name in COUNTERS]
-    statement = select(HourlyCount.hour, *sums).where(HourlyCount.account_id == account_id, HourlyCount.hour >= first)
+    statement = select(HourlyCount.hour, *sums).where(HourlyCount.hour >= first)
+    if account_id is not None:
+        statement = statement.where(HourlyCount.account_id == account_id)
     if group_id is not None:
         statement = statement.where(HourlyCount.group_id == group_id)
     for hour, *counts in session.execute(statement.group_by(HourlyCount.hour)):

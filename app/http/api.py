@@ -16,6 +16,7 @@ from flask import Flask
 from marshmallow import Schema
 
 from app.accounts.auth import STANDARD
+from app.console.scopes import OPERATOR
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -122,6 +123,6 @@ def check_declarations(app: Flask) -> None:
     `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:
-            unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, *STANDARD}
+            unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, OPERATOR, *STANDARD}
             if unknown:
                 raise UndeclaredRoute(f"{method} of {rule.endpoint} declares unknown scopes: {', '.join(unknown)}")

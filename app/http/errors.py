@@ -12,6 +12,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from app.clock import this_second, timestamp
 from app.db.outage import OutcomeUnknown, log_failure
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
+from app.http.console.pages import error_page as console_error_page
+from app.http.console.pages import is_console
 from app.http.context import method_label, request_id
 from app.http.html_pages import error_page, expects_html
 from app.http.paths import loggable_path, request_path
@@ -39,6 +41,8 @@ def error_page_path(code: Code) -> str:
 def render(error: ServiceError) -> Response:
     """The response for a `ServiceError` (docs/requests.md#errors)."""
     code = CATALOGUE[error.code]
+    if is_console():
+        return console_error_page(error, code, _headers(error, code))
     if expects_html(error):
         return error_page(code, _headers(error, code))
     body = error_body(error, request_id(), request.environ["REQUEST_METHOD"], request_path())

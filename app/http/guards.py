@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
 import time
@@ -15,12 +14,16 @@ from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal, bearer_token, refuse_published
 from app.accounts.key_uses import KeyUses
-from app.audit.actor import Actor, act_as, service_actor
+from app.audit.actor import Actor, ActorKind, act_as, service_actor
+from app.console.sessions import SignedIn
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
+from app.http.console.guard import guard_console
+from app.http.console.pages import add_headers, is_console
 from app.http.context import FAULT, client_address, extension, method_label, services
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
+from app.http.networks import check_network
 from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id, route_label
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
@@ -68,6 +71,8 @@ def _guard() -> None:
     segment = first_segment()
     if VERSION.fullmatch(segment):
         _guard_api(segment)
+    elif is_console():
+        guard_console()
     elif request.routing_exception is not None:
         raise request.routing_exception
 
@@ -78,18 +83,17 @@ def _logged_client() -> dict[str, Any]:
 
 
 def _actor() -> Actor:
-    """The key of the request; the service itself for those without one, such as a click in a mail."""
+    """The key of the request, or who is signed in to the console; the service itself for requests without either, such
+    as a click in a mail."""
     principal: Principal | None = g.get("principal")
-    if principal is None:
-        return service_actor()
-    return Actor(
-        "key",
-        principal.key_name,
-        source=str(client_address() or "") or None,
-        via=_span_name(),
-        request_id=g.request_id,
-        key_id=principal.key_id,
-    )
+    signed_in: SignedIn | None = g.get("signed_in")
+    from_where = {"source": str(client_address() or "") or None, "via": _span_name(), "request_id": g.request_id}
+    if principal is not None:
+        return Actor("key", principal.key_name, **from_where, key_id=principal.key_id)
+    if signed_in is not None:
+        kind: ActorKind = "command" if signed_in.key_id is None else "key"
+        return Actor(kind, signed_in.name, **from_where, key_id=signed_in.key_id)
+    return service_actor()
 
 
 def _span_name() -> str:
@@ -118,7 +122,7 @@ def _authenticate() -> None:
     list_id, contact_id = _id_in_path("list_id"), _id_in_path("contact_id")
     with services().database.read() as session:
         principal, g.list, g.contact = find_of_path(session, token, list_id, contact_id)
-    _check_network(principal)
+    check_network(principal.allowed_networks)
     g.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
@@ -135,16 +139,6 @@ def _id_in_path(name: str) -> int | None:
         return path_id(request.view_args[name]) if name in request.view_args else None
     except ServiceError:
         return None  # reported later: after key, network, rate limit and permission
-
-
-def _check_network(principal: Principal) -> None:
-    """Checks the account's allow-list of networks; an empty one allows all."""
-    if not principal.allowed_networks:
-        return
-    address = client_address()
-    networks = (ipaddress.ip_network(text, strict=False) for text in principal.allowed_networks)
-    if address is None or not any(address in network for network in networks):
-        raise ServiceError("ip_restricted")
 
 
 def _check_scope(principal: Principal) -> None:
@@ -167,6 +161,8 @@ def _finish(response: Response) -> Response:
         response.headers["RateLimit-Reset"] = str(allowance.reset)
     seconds = time.perf_counter() - g.started
     if not VERSION.fullmatch(first_segment()):
+        if is_console():
+            add_headers(response)
         add_security_headers(response)
     _count(response.status_code, seconds)
     _log_access(response, seconds)
@@ -195,5 +191,6 @@ def _log_access(response: Response, seconds: float) -> None:
 
 
 def _account_id() -> int | None:
-    """The account whose key was accepted."""
-    return g.principal.account_id if "principal" in g else None
+    """The account whose key was accepted, or that is signed in."""
+    known = g.get("principal") or g.get("signed_in")
+    return known.account_id if known is not None else None

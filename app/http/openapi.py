@@ -18,6 +18,7 @@ from marshmallow import Schema
 
 from app.distribution import VERSION
 from app.http.api import PUBLIC, reference, scopes_of
+from app.http.console.pages import HOME
 from app.http.context import EXTENSION
 from app.http.openapi_components import COMMON_HEADERS, COMPONENTS, ID, UUID
 from app.http.openapi_names import name_bodies, name_nullable_choices
@@ -95,8 +96,8 @@ def _collected(app: Flask, events: Sequence[type[Schema]]) -> dict[str, Any]:
 
 
 def _complete_operation(paths: dict[str, Any], path: str, method: str, scopes: tuple[str, ...]) -> None:
-    if PUBLIC in scopes:
-        paths.pop(path, None)
+    if PUBLIC in scopes or path.startswith(HOME):
+        paths.pop(path, None)  # a page, not an operation for programs
         return
     operation = paths[path][method]
     operation["security"] = [{"apiKey": []}]

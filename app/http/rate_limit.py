@@ -40,7 +40,7 @@ def count_request(services: Services, principal: Principal) -> Allowance | None:
     window = int(now // rate.seconds)
     key = f"tms:rate:{principal.key_id}:{rate.seconds}:{window}"
     try:
-        used = _increment(services.redis, key, rate.seconds)
+        used = increment(services.redis, key, rate.seconds)
     except RedisError as error:
         services.redis_breaker.open()
         logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
@@ -49,7 +49,7 @@ def count_request(services: Services, principal: Principal) -> Allowance | None:
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
 
 
-def _increment(redis: Redis, key: str, seconds: int) -> int:
+def increment(redis: Redis, key: str, seconds: int) -> int:
     """Counts a request in the window: one command, and for the first a second one that expires the key with its
     window."""
     used = int(redis.incr(key))

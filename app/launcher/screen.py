@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import select
 
 from app.accounts.auth import hash_token
+from app.console.sessions import link_url, make_link
 from app.db.models import ApiKey, List, ListField, Message
 from app.distribution import COMMAND_LINE, INSTALLED
 from app.first_setup.first_send import curl
@@ -39,6 +40,15 @@ def screen(services: Services, demo: Demo | None) -> str:
         rows.insert(4, ("Events go to", f"{receiver} (the demo's receiver, {within})"))
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
+    if demo and settings.console and not settings.exposed:
+        lines += [
+            "",
+            "  Look around (this link signs in once, within five minutes):",
+            "",
+            f"  {_console_link(services)}",
+        ]
+    elif settings.console:
+        lines += ["", f"  Look around, with the link from: {COMMANDS} console login --operator"]
     for title, body in _examples(services, demo) if demo else ():
         lines += ["", f"  {title}:", "", curl(settings.public_url, demo.token if demo else "", body)]
     if settings.require_https and settings.public_url.startswith("http://"):
@@ -51,6 +61,13 @@ def screen(services: Services, demo: Demo | None) -> str:
         ]
         lines += [f"  random for this installation; {kept_keys(settings)} keeps it."]
     return "\n".join([*lines, ""])
+
+
+def _console_link(services: Services) -> str:
+    """Signs in an operator, who sees all that there is."""
+    with services.database.write() as transaction:
+        token = make_link(transaction, None)
+    return link_url(services.settings, token)
 
 
 def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, object]]]:

@@ -37,6 +37,8 @@ from app.db.models import (
     AutomationRun,
     Base,
     CapturedMessage,
+    ConsoleLink,
+    ConsoleSession,
     ContactImport,
     DkimKey,
     DomainBackoff,
@@ -76,6 +78,8 @@ BACKOFFS_KEPT = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer."""
 PART_OF_A_DAY = timedelta(days=1)
 """Counts by hour are kept for one more day, so that those of the first day are complete."""
+ENDED = timedelta()
+"""Links and sessions of the console are of no use after their end."""
 OVERDUE = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
 HOLDS_NO_PLACE = (
@@ -150,8 +154,9 @@ def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
     all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
     reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour, ended runs
-    and audit entries past their retention, captured messages beyond their maximum, expired back-offs, and queue entries
-    whose recipient was deleted by hand; rotates the tables of events; updates the planner's statistics."""
+    and audit entries past their retention, ended sessions of the console, captured messages beyond their maximum,
+    expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of events; updates the
+    planner's statistics."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -174,6 +179,8 @@ def _clean(services: Services) -> None:
     _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
     _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
+    _delete_older(services, ConsoleLink, ConsoleLink.end_time, ENDED)
+    _delete_older(services, ConsoleSession, ConsoleSession.end_time, ENDED)
     _delete_older(services, AuditEntry, AuditEntry.time, settings.retain_audit)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):

@@ -24,6 +24,8 @@ IMPERSONAL: Mapping[str, str] = {
     "automation_versions": "definition",
     "automations": "action kind name release state",
     "blocked_addresses": "kind",
+    "console_links": "made_by token_hash",
+    "console_sessions": "name token_hash",
     "contact_imports": "digest options",
     "delayed_purges": "stage",
     "digest_key": "key",

@@ -14,7 +14,6 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, text, update
 
-from app.cli.overview import notes_on_schema
 from app.clock import now, this_second
 from app.db.migrate import upgrade
 from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
@@ -22,6 +21,7 @@ from app.events.payloads import contact_event
 from app.http.context import EXTENSION
 from app.maintenance import put_off
 from app.maintenance.figures import Figures
+from app.maintenance.overview import notes_on_schema
 from app.maintenance.put_off import PutOff, read_put_off
 from app.maintenance.status import figures, status
 from app.services import Services

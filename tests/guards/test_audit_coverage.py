@@ -52,6 +52,7 @@ NOT_AUDITED_TABLES = {
         "the service's own",
     ),
     "audit_entries": "the log itself",
+    **dict.fromkeys(("console_links", "console_sessions"), "recorded by their acts"),
 }
 
 CORE_WRITES = {
@@ -95,6 +96,7 @@ AUDITED_COMMANDS = {
         *("routes create", "routes update", "routes delete"),
     ),
     "test-account": ("refresh", "delete"),
+    "console": ("login", "sign-out"),
     "secrets": ("rotate", "retire"),
     "db": ("upgrade", "downgrade"),
     "": ("init", "seed", "backup", "restore"),
@@ -116,11 +118,15 @@ NOT_AUDITED_COMMANDS = {
     ),
     "inbound kannel-url": "shows",
     "audit export": "reads the log",
+    "console sessions": "shows",
     "db generate": "writes a file for developers",
     "reload": "runs other code; the log of the processes says so",
 }
 
 AUDITED_ROUTES = {
+    "POST /console/sign-in",
+    "POST /console/login/<token>",
+    "POST /console/sign-out",
     "DELETE /v1/lists/<list_id>/contacts",
     "DELETE /v1/lists/<list_id>/contacts/<contact_id>",
     "POST /v1/automations/<automation_id>/pause",

@@ -13,7 +13,7 @@ from tests.support.sources import LIBRARY, PACKAGES, ROOT, Source, is_module, li
 
 MAY_IMPORT = {
     "app": {"app"},
-    "blueprints": {"app", "schemas"},
+    "blueprints": {"app", "blueprints", "schemas"},
     "schemas": {"app", "schemas"},
     "jobs": {"app", "jobs"},
 }
@@ -77,9 +77,22 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "transports",
     ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
+    "console": (
+        "accounts",
+        "audit",
+        "db",
+        "groups",
+        "infrastructure",
+        "maintenance",
+        "recipients",
+        "routing",
+        "transports",
+    ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
-    "http": ("accounts", "audit", "db", "infrastructure", "query", "services"),
+    "http": (
+        *("accounts", "audit", "console", "csv_files", "db", "infrastructure", "maintenance", "query", "services"),
+    ),
     "seed": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),
         *("routing", "runs", "services"),
@@ -90,6 +103,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "audit",
             "automations",
             "backup",
+            "console",
             "contacts",
             "csv_files",
             "db",
@@ -102,7 +116,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
         *("runs", "seed", "sends", "services", "tracking", "transports"),
     ),
-    "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
+    "launcher": ("accounts", "console", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
     "application": (
@@ -179,6 +193,18 @@ def test_packages_import_only_those_below_them() -> None:
         for one in sources()
         for imported, line in one.imports()
         if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(one.name)]
+    ]
+    assert wrong == []
+
+
+def test_a_blueprint_imports_only_modules_of_its_own_package() -> None:
+    """A plugin stands alone, however many modules it has."""
+    wrong = [
+        described(one, line, imported)
+        for one in sources()
+        for imported, line in one.imports()
+        if is_in(one.name, "blueprints") and is_in(imported, "blueprints")
+        if imported.split(".")[1] != one.name.split(".")[1]
     ]
     assert wrong == []
 

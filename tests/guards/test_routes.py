@@ -53,6 +53,12 @@ ENDPOINTS = {
     ("POST", "/v1/automations/validate"): ("contact.update",),
 }
 """Every endpoint with its scopes (docs/requests.md#keys-and-scopes)."""
+CONSOLE = {
+    ("GET", "/console"): ("report.view",),
+    ("GET", "/console/day.csv"): ("report.view",),
+    ("POST", "/console/sign-out"): ("report.view", "operator"),
+}
+"""Every page of the console for which one signs in, with its scopes (docs/console.md#signing-in)."""
 
 
 def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -70,7 +76,12 @@ def test_the_api_has_these_endpoints_with_these_scopes(app: Flask) -> None:
 
 def test_exactly_the_paths_outside_the_api_need_no_key(app: Flask) -> None:
     public = {route for route, scopes in routes(app).items() if PUBLIC in scopes}
-    assert public == {route for route in routes(app) if not route[1].startswith("/v1")}
+    assert public == {route for route in routes(app) if not route[1].startswith("/v1")} - CONSOLE.keys()
+
+
+def test_the_console_has_these_pages_with_these_scopes(app: Flask) -> None:
+    found = {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/console")}
+    assert {route: scopes for route, scopes in found.items() if PUBLIC not in scopes} == CONSOLE
 
 
 def test_no_rule_ends_with_a_slash_without_which_the_router_would_not_know_its_other_methods(app: Flask) -> None:
@@ -110,7 +121,8 @@ NEITHER = "blp = 5\n"
 
 def test_every_module_of_the_folder_is_a_plugin(app: Flask) -> None:
     folder = Path(blueprints.__file__).parent
-    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    files = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+    modules = sorted([*files, *(path.parent.name for path in folder.glob("*/__init__.py"))])
     assert [blueprint.import_name for blueprint in discover()] == [f"blueprints.{module}" for module in modules]
     assert set(app.blueprints) == {blueprint.name for blueprint in discover()}
 

@@ -12,6 +12,7 @@ from app.db.models.automations import (
 )
 from app.db.models.base import Base, table_of
 from app.db.models.captured import CapturedMessage
+from app.db.models.console import ConsoleLink, ConsoleSession
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
 from app.db.models.counts import AutomationStepCount, ContactCount, GroupCount, HourlyCount
 from app.db.models.digest_key import DigestKey
@@ -43,6 +44,8 @@ __all__ = [
     "Base",
     "BlockedAddress",
     "CapturedMessage",
+    "ConsoleLink",
+    "ConsoleSession",
     "Contact",
     "ContactCount",
     "ContactImport",

@@ -1,0 +1,134 @@
+"""What the first page shows: what needs attention, the last day in numbers, and the work in progress
+of an account
+(docs/console.md#overview).
+
+It is read with a fixed number of statements, which indexes answer. Nothing counts the history.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Row, select, union_all
+from sqlalchemy.orm import Session
+
+from app.audit.values import host_of
+from app.console.charts import Chart, chart
+from app.db.models import Account, Domain, QueueEntry, Webhook
+from app.groups.over_time import counts_by_hour
+from app.maintenance.findings import LIMITS, lasting
+from app.recipients.states import RecipientState
+from app.routing.routes import PRIORITIES
+
+HOURS = 24
+MOST = 50
+"""Accounts, domains or webhooks that a page shows."""
+CHARTS = {"sent": "accepted", "delivered": "delivered", "bounced": "bounced", "opened": "opened", "clicked": "clicked"}
+"""Counter -> its name on the page."""
+WebhookRow = Row[int, str, int, datetime | None, int | None]
+"""Id, URL, failures, since when it fails, and whether it is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that is wrong, in words, with a command that shows more or mends it, and the section of the runbook."""
+
+    words: str
+    command: str | None = None
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The last hours: when each begins, and a chart for each counter."""
+
+    hours: Sequence[datetime]
+    charts: Sequence[Chart]
+
+
+@dataclass(frozen=True, slots=True)
+class OfAccount:
+    """The overview of one account. `waiting_seconds` is for how long its oldest message has been due."""
+
+    attention: Sequence[Attention]
+    day: Day
+    waiting_seconds: float | None
+    webhooks: Sequence[WebhookRow]
+
+
+def day(session: Session, account_id: int | None, moment: datetime) -> Day:
+    """The last hours of the account, or of all."""
+    counts = counts_by_hour(session, account_id, moment, HOURS)
+    return Day(
+        list(counts), [chart(name, [one[counter] for one in counts.values()]) for counter, name in CHARTS.items()]
+    )
+
+
+def of_account(session: Session, account: Account, moment: datetime) -> OfAccount:
+    """The overview of an account: four statements."""
+    since = _due_since(session, account.id, moment)
+    waiting = None if since is None else (moment - since).total_seconds()
+    webhooks = _webhooks(session, account.id)
+    domains = session.scalars(
+        select(Domain.name)
+        .where(Domain.account_id == account.id, Domain.verified_time.is_(None))
+        .order_by(Domain.name)
+        .limit(MOST)
+    ).all()
+    found = [
+        *_of_owner(account),
+        *(_of_domain(account, one) for one in domains),
+        *_of_webhooks(webhooks),
+        *_of_queue(waiting),
+    ]
+    return OfAccount(found, day(session, account.id, moment), waiting, webhooks)
+
+
+def _due_since(session: Session, account_id: int, moment: datetime) -> datetime | None:
+    """Since when the oldest message of the account has been due: the first entry of each priority, by the index."""
+    queued = QueueEntry.account_id == account_id, QueueEntry.state == RecipientState.QUEUED.value
+    first = [
+        select(
+            select(QueueEntry.due_time)
+            .where(*queued, QueueEntry.priority == priority, QueueEntry.due_time <= moment)
+            .order_by(QueueEntry.due_time)
+            .limit(1)
+            .scalar_subquery()
+            .label("due_time")
+        )
+        for priority in PRIORITIES
+    ]
+    return min((time for time in session.scalars(union_all(*first)) if time is not None), default=None)
+
+
+def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:
+    columns = select(Webhook.id, Webhook.url, Webhook.failures, Webhook.failing_since, Webhook.held_to)
+    return session.execute(columns.where(Webhook.account_id == account_id).order_by(Webhook.id).limit(MOST)).all()
+
+
+def _of_owner(account: Account) -> Iterator[Attention]:
+    if not account.owner_confirmed:
+        words = "Every send is refused (account_owner_unverified): the owner has not confirmed the address."
+        yield Attention(words, shlex.join(["accounts", "update", account.name, "--owner-confirmed"]))
+
+
+def _of_domain(account: Account, name: str) -> Attention:
+    words = f"Sends from {name} are refused: its DNS records have not been found."
+    return Attention(words, shlex.join(["domains", "verify", name, "--account", account.name]))
+
+
+def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
+    for one in webhooks:
+        if one.failures:
+            words = f"The webhook at {host_of(one.url)} accepts nothing: {one.failures} attempts have failed."
+            yield Attention(words, f"webhooks deliveries {one.id}")
+        if one.held_to is not None:
+            yield Attention(f"The webhook at {host_of(one.url)} is held after a restore.", "holds list")
+
+
+def _of_queue(waiting: float | None) -> Iterator[Attention]:
+    if waiting is not None and timedelta(seconds=waiting) > timedelta(seconds=LIMITS["TmsMessagesWait"]):
+        yield Attention(f"Messages wait, the oldest for {lasting(waiting)}.", "status")

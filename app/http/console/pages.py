@@ -1,0 +1,107 @@
+"""Rendering the console's pages, and its errors as pages (docs/console.md#security)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, g, make_response, render_template, request
+
+from app.console.sessions import SignedIn
+from app.distribution import COMMAND_LINE
+from app.errors import Code, ServiceError
+from app.http.collections import query_bytes
+from app.http.console import filters
+from app.http.console.assets import asset_url
+from app.http.console.cookies import forget_session_token
+from app.http.console.origin import comes_from_elsewhere
+from app.http.paths import first_segment, request_path
+
+CONSOLE = "console"
+"""The first path segment."""
+HOME = "/console"
+SIGN_IN = "/console/sign-in"
+PAGES = ((HOME, "o", "Overview"),)
+"""Path, key behind `g`, and name of the pages in the navigation."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Robots-Tag": "noindex",
+}
+
+
+def is_console() -> bool:
+    """Whether the request is for a page of the console."""
+    return first_segment() == CONSOLE
+
+
+def add_headers(response: Response) -> None:
+    """The headers of every response of the console."""
+    for name, value in HEADERS.items():
+        response.headers[name] = value
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def page(template: str, status: int = 200, **values: Any) -> Response:
+    """An HTML page."""
+    signed_in: SignedIn | None = g.get("signed_in")
+    known = {
+        "signed_in": signed_in,
+        "pages": PAGES,
+        "path": request_path(),
+        "here": here(),
+        "command_line": COMMAND_LINE,
+        "asset_url": asset_url,
+        **filters.FUNCTIONS,
+    }
+    return make_response(render_template(f"console/{template}", **known, **values), status)
+
+
+def here() -> str:
+    """The path with its query, for this page again."""
+    query = query_bytes().decode("ascii", "replace")
+    return request_path() + (f"?{query}" if query else "")
+
+
+def goes_to(path: str) -> Response:
+    """Sends the browser to another page of the console, by GET."""
+    return Response(status=303, headers={"Location": path})
+
+
+def wanted_path(text: str | None) -> str:
+    """Where to go after signing in: a path of the console, never another site."""
+    text = text or ""
+    is_ours = text == HOME or text.startswith((f"{HOME}/", f"{HOME}?"))
+    return text if is_ours and text.isprintable() and "\\" not in text and not text.startswith(SIGN_IN) else HOME
+
+
+def error_page(error: ServiceError, code: Code, headers: Mapping[str, str]) -> Response:
+    """The error as a page. Who is not signed in comes to the page to do so, and back."""
+    if code.status == 401:
+        return _sign_in_first()
+    first = error.errors[0]
+    response = page("error.html", code.status, code=code, detail=first.developer_message)
+    response.headers.extend({name: value for name, value in headers.items() if name != "WWW-Authenticate"})
+    return response
+
+
+def _sign_in_first() -> Response:
+    if request.headers.get("HX-Request"):
+        return make_response("", 401, {"HX-Refresh": "true"})
+    if request.method != "GET":
+        return forgetting(goes_to(SIGN_IN))
+    if comes_from_elsewhere():
+        # A browser sends its cookie once the page itself, not the other site, asks for the next one.
+        return page("again.html")
+    return forgetting(page("sign_in.html", 401, wanted=wanted_path(here()), reason=None))
+
+
+def forgetting(response: Response) -> Response:
+    """The response, with which the browser forgets a session that has ended."""
+    forget_session_token(response)
+    return response

@@ -1,0 +1,64 @@
+// What the pages do beyond their HTML, all of which works without it: times in the reader's zone, and keys.
+"use strict";
+
+(() => {
+  const short = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+  function showLocalTimes(root) {
+    for (const element of root.querySelectorAll("time[datetime]")) {
+      const moment = new Date(element.dateTime);
+      if (!Number.isNaN(moment.getTime())) {
+        element.textContent = short.format(moment);
+      }
+    }
+  }
+
+  showLocalTimes(document);
+  document.addEventListener("htmx:after:swap", () => showLocalTimes(document));
+
+  // Details that were open stay open when a live part is replaced.
+  const open = new Set();
+  document.addEventListener("toggle", (event) => {
+    const title = event.target.querySelector?.("summary")?.textContent;
+    if (title) {
+      event.target.open ? open.add(title) : open.delete(title);
+    }
+  }, true);
+  document.addEventListener("htmx:after:swap", () => {
+    for (const details of document.querySelectorAll("details")) {
+      details.open ||= open.has(details.querySelector("summary").textContent);
+    }
+  });
+
+  let goes = false;
+
+  function isTyping(target) {
+    return target.closest("input, textarea, select, [contenteditable]") !== null;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) {
+      return;
+    }
+    const wentBefore = goes;
+    goes = false;
+    if (wentBefore) {
+      const link = [...document.querySelectorAll("nav [data-key]")].find((one) => one.dataset.key === event.key);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+    } else if (event.key === "g") {
+      goes = true;
+    } else if (event.key === "?") {
+      document.getElementById("keys")?.showModal();
+    } else if (event.key === "/") {
+      const search = document.querySelector("input[type=search]");
+      if (search) {
+        event.preventDefault();
+        search.focus();
+        search.select();
+      }
+    }
+  });
+})();

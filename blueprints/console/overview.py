@@ -1,0 +1,67 @@
+"""The first page (docs/console.md#overview)."""
+
+from __future__ import annotations
+
+from flask import Response
+from flask.views import MethodView
+
+from app.clock import now
+from app.console.installation import installation
+from app.console.overview import day, of_account
+from app.db.models import Account
+from app.http.console.guard import chosen_account_id
+from app.http.console.pages import page
+from app.http.console.tables import csv_file
+from app.http.context import extension, services
+from app.ids import existing
+from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.findings import are_complete
+from app.maintenance.overview import Overview, overview_of
+from blueprints.console.blueprint import blp
+
+
+@blp.route("")
+class OverviewPage(MethodView):
+    """How things are."""
+
+    @blp.scope("report.view")
+    def get(self) -> Response:
+        """Of the account; for operators of the installation, or of the account that `account` names."""
+        account_id = chosen_account_id()
+        return _of_installation() if account_id is None else _of_account(account_id)
+
+
+@blp.route("/day.csv")
+class Day(MethodView):
+    """The last hours in numbers."""
+
+    @blp.scope("report.view")
+    def get(self) -> Response:
+        """A row for each hour, the newest first."""
+        with services().database.read() as session:
+            shown = day(session, chosen_account_id(), now())
+        rows = zip(shown.hours, *(one.values for one in shown.charts), strict=True)
+        return csv_file("day.csv", ["hour", *(one.name for one in shown.charts)], reversed([*rows]))
+
+
+def _of_account(account_id: int) -> Response:
+    with services().database.read() as session:
+        account = existing(session.get(Account, account_id), "account", account_id)
+        found = of_account(session, account, now())
+    return page("overview_account.html", account=account, found=found, csv=f"/console/day.csv?account={account.id}")
+
+
+def _of_installation() -> Response:
+    """The figures are those of the last reading: how often this page is loaded costs the database next to nothing."""
+    reading = extension(FiguresReader).latest()
+    parts, shown = services(), Overview({}, [], [])
+    with parts.database.read() as session:
+        if reading is not None:
+            shown = overview_of(parts, session, reading.figures, redis_up=reading.redis_up)
+        return page(
+            "overview_installation.html",
+            found=installation(session, parts.settings, shown),
+            is_known=are_complete(shown.figures),
+            day=day(session, None, now()),
+            csv="/console/day.csv",
+        )

@@ -1,0 +1,118 @@
+"""Signing in and out, and the files that the pages load (docs/console.md#signing-in)."""
+
+from __future__ import annotations
+
+from flask import Response, g, request
+from flask.views import MethodView
+
+from app.accounts.auth import Principal, find_principal, refuse_published
+from app.console.sessions import end_session, find_session, start_with_key, start_with_link
+from app.db.database import Transaction
+from app.errors import CATALOGUE, ServiceError
+from app.http.api import PUBLIC
+from app.http.console.assets import asset
+from app.http.console.attempts import count_attempt
+from app.http.console.cookies import set_session_token
+from app.http.console.guard import signed_in
+from app.http.console.pages import HOME, SIGN_IN, forgetting, goes_to, page, wanted_path
+from app.http.context import services
+from app.http.networks import check_network
+from blueprints.console.blueprint import blp
+
+LONGEST_KEY = 500
+PUBLISHED = "The demo's published keys do not work where others can reach the service."
+
+
+@blp.route("/sign-in")
+class SignIn(MethodView):
+    """Signing in with a key."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """The form."""
+        return page("sign_in.html", wanted=wanted_path(request.args.get("wanted")), reason=None)
+
+    @blp.scope(PUBLIC)
+    def post(self) -> Response:
+        """Starts a session with the key of the form; a wrong key shows the form again."""
+        wanted = wanted_path(request.form.get("wanted"))
+        count_attempt()
+        try:
+            key = _key(request.form.get("key", "").strip())
+        except ServiceError as error:
+            code = CATALOGUE[error.code]
+            return page("sign_in.html", code.status, wanted=wanted, reason=error.errors[0].developer_message)
+        with services().database.write() as transaction:
+            token = start_with_key(transaction, key, services().settings.console_session)
+            _acts_now(transaction, token)
+        return _with_session(token, wanted)
+
+
+@blp.route("/login/<token>")
+class Link(MethodView):
+    """Signing in with a link that works once."""
+
+    @blp.scope(PUBLIC)
+    def get(self, token: str) -> Response:
+        """A button: programs that look at links must not use them up."""
+        return page("link.html", token=token)
+
+    @blp.scope(PUBLIC)
+    def post(self, token: str) -> Response:
+        """Uses the link up, and starts its session."""
+        count_attempt()
+        with services().database.write() as transaction:
+            session_token = start_with_link(transaction, token, services().settings.console_session)
+            _acts_now(transaction, session_token)
+        return _with_session(session_token, HOME)
+
+
+@blp.route("/sign-out")
+class SignOut(MethodView):
+    """Signing out."""
+
+    @blp.scope("report.view", "operator")
+    def post(self) -> Response:
+        """Ends the session."""
+        with services().database.write() as transaction:
+            end_session(transaction, signed_in().session_id)
+        return forgetting(goes_to(SIGN_IN))
+
+
+@blp.route("/assets/<hash_>/<name>")
+class Asset(MethodView):
+    """Styles and scripts."""
+
+    @blp.scope(PUBLIC)
+    def get(self, hash_: str, name: str) -> Response:
+        """The file."""
+        return asset(hash_, name)
+
+
+def _key(token: str) -> Principal:
+    """The key. Raises `api_key_missing`, `api_key_invalid` or `ip_restricted`."""
+    if not token:
+        raise ServiceError("api_key_missing", detail="Paste an API key.")
+    try:
+        refuse_published(token, services().settings)
+    except ServiceError:
+        raise ServiceError("api_key_invalid", detail=PUBLISHED) from None
+    with services().database.read() as session:
+        try:
+            found = find_principal(session, token[:LONGEST_KEY])
+        except ServiceError:
+            raise ServiceError("api_key_invalid", detail="There is no such key, or it was revoked.") from None
+    check_network(found.allowed_networks)
+    return found
+
+
+def _acts_now(transaction: Transaction, token: str) -> None:
+    """The audit log names who has just signed in."""
+    transaction.flush()
+    g.signed_in = find_session(transaction, token)
+
+
+def _with_session(token: str, path: str) -> Response:
+    response = goes_to(path)
+    set_session_token(response, token, services().settings.console_session)
+    return response

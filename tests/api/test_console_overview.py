@@ -1,0 +1,158 @@
+"""The first page of the console (docs/console.md#overview)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import update
+
+from app.clock import now, this_second
+from app.db.counters import hour_of
+from app.db.models import Account, Domain, HourlyCount, QueueEntry, Webhook
+from tests.support.browser import HOME, operator, signed_in, words
+from tests.support.cases import each
+from tests.support.client import Client
+from tests.support.tenants import Tenant, unique
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def count(tenant: Tenant, hours_ago: int, **counts: int) -> None:
+    """What happened in an hour."""
+    with tenant.services.database.write() as transaction:
+        hour = hour_of(now()) - timedelta(hours=hours_ago)
+        zero = dict.fromkeys(
+            ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed"), 0
+        )
+        row = {**zero, **counts, "group_id": tenant.id, "hour": hour, "slot": 0, "account_id": tenant.id}
+        transaction.add(HourlyCount(**row))
+
+
+def add_webhook(tenant: Tenant, url: str, **values: Any) -> int:
+    moment = this_second()
+    return tenant.add(Webhook, url=url, creation_time=moment, due_time=moment + timedelta(days=1), **values)
+
+
+def test_it_is_silent_when_all_is_well(tenant: Tenant) -> None:
+    page = words(signed_in(tenant).get(HOME))
+    assert "All is well. No message waits." in page
+    assert "Needs attention" not in page
+
+
+def test_it_says_what_is_wrong(tenant: Tenant) -> None:
+    tenant.add(Domain, name="unverified.example", creation_time=this_second(), trusted=False)
+    webhook_id = add_webhook(tenant, "https://hooks.example/secret-path", failures=3, failing_since=this_second())
+    due = {"due_time": now() - timedelta(minutes=5), "ready_time": now() + timedelta(days=1)}
+    with tenant.services.database.write() as transaction:
+        entry = QueueEntry(recipient_id=-tenant.id, account_id=tenant.id, priority="normal", state="queued", **due)
+        transaction.add(entry)
+    page = words(signed_in(tenant, "report").get(HOME))
+    assert "3 things need attention. The oldest message has been due for 5 min" in page
+    assert "Sends from unverified.example are refused: its DNS records have not been found." in page
+    assert "The webhook at hooks.example accepts nothing: 3 attempts have failed." in page
+    assert "Messages wait, the oldest for 5 min" in page
+    assert "secret-path" not in page
+    assert "domains verify" not in page, "a tenant has no command line"
+    of_operator = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
+    assert f"domains verify unverified.example --account {tenant.name}" in of_operator
+    assert f"webhooks deliveries {webhook_id}" in of_operator
+
+
+def test_it_shows_the_last_day_as_bars_a_table_and_a_file(tenant: Tenant) -> None:
+    count(tenant, 0, sent=1200, delivered=1100, bounced=7)
+    count(tenant, 23, sent=30, delivered=40, clicked=-1)
+    count(tenant, 24, sent=5000)
+    browser = signed_in(tenant, "report")
+    page = words(browser.get(HOME))
+    assert "accepted 1 230" in page
+    assert "delivered 1 140" in page
+    assert "bounced 7" in page
+    head, *rows = csv.reader(io.StringIO(browser.get("/console/day.csv").text))
+    assert head == ["hour", "accepted", "delivered", "bounced", "opened", "clicked"]
+    assert len(rows) == 24
+    assert rows[0][1:] == ["1200", "1100", "7", "0", "0"]
+    assert rows[-1][1:] == ["30", "40", "0", "0", "-1"]
+
+
+def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
+    count(other_tenant, 0, sent=987_654)
+    other_tenant.add(Domain, name="other.example", creation_time=this_second(), trusted=False)
+    add_webhook(other_tenant, "https://other-hooks.example/", failures=1)
+    browser = signed_in(tenant)
+    for path in (HOME, f"{HOME}?account={other_tenant.id}", f"/console/day.csv?account={other_tenant.id}"):
+        text = browser.get(path).text
+        assert not [one for one in ("987", "other.example", "other-hooks", other_tenant.name) if one in text], path
+
+
+def test_an_account_is_known_by_its_id_and_not_by_a_name_that_is_one(tenant: Tenant, other_tenant: Tenant) -> None:
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == other_tenant.id).values(name=str(tenant.id)))
+    assert f"<h1>{tenant.name}</h1>" in signed_in(tenant).get(HOME).text
+
+
+def test_an_operator_sees_the_installation_and_every_account(app: Flask, tenant: Tenant, other_tenant: Tenant) -> None:
+    browser = operator(app)
+    page = words(browser.get(HOME))
+    assert "Overview" in page
+    assert "Relays and gateways" in page
+    for one in (tenant, other_tenant):
+        assert f"<h1>{one.name}</h1>" in browser.get(f"{HOME}?account={one.id}").text
+    assert browser.get(f"{HOME}?account=0").status_code == 404
+    assert browser.get(f"{HOME}?account=x").status_code == 404
+
+
+def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant) -> None:
+    browser = operator(app)
+    pages = [words(browser.get(HOME)) for _ in range(3)]
+    assert "Processes Role Alive Silent api" in pages[-1]
+    assert "no process with the role sends shows a sign of life: no message leaves" in pages[-1]
+    assert "docs/monitoring/alerts.md#tmsprocessmissing" in pages[-1]
+
+
+def test_no_text_becomes_markup(tenant: Tenant) -> None:
+    name = f"{SCRIPT}{unique()}"
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(name=name))
+    tenant.add(Domain, name=f"{SCRIPT}.example", creation_time=this_second(), trusted=False)
+    add_webhook(tenant, f"https://{SCRIPT}/", failures=1)
+    own, all_ = signed_in(tenant), operator(tenant.app)
+    for answer in (own.get(HOME), all_.get(HOME), all_.get(f"{HOME}?account={tenant.id}"), own.get(f"{HOME}?{SCRIPT}")):
+        assert "&lt;script&gt;" in answer.text
+        assert "<script>" not in answer.text
+
+
+@each("who", ["standard", "operator"])
+def test_it_takes_as_many_statements_however_much_there_is(
+    tenant: Tenant, count_statements: Callable[[], Any], who: str
+) -> None:
+    browser = operator(tenant.app) if who == "operator" else signed_in(tenant)
+    browser.get(HOME)
+    with count_statements() as few:
+        browser.get(f"/console/day.csv?account={tenant.id}")
+        browser.get(f"{HOME}?account={tenant.id}")
+    for number in range(3):
+        tenant.add(Domain, name=f"{unique()}.example", creation_time=this_second(), trusted=False)
+        add_webhook(tenant, f"https://{unique()}.example/", failures=number)
+    with count_statements() as many:
+        browser.get(f"/console/day.csv?account={tenant.id}")
+        browser.get(f"{HOME}?account={tenant.id}")
+    assert many.count == few.count
+    assert len([one for one in few.statements if one.startswith("SELECT")]) == 8
+    assert not [one for one in many.statements if "count(" in one.lower()]
+
+
+def test_the_files_of_a_page_are_there_for_ever(anon: Client, tenant: Tenant) -> None:
+    page = signed_in(tenant).get(HOME).text
+    paths = [part.split('"')[0] for part in page.split('="') if part.startswith("/console/assets/")]
+    assert len(set(paths)) == 5
+    for path in set(paths):
+        answer = anon.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert anon.get(path.replace("/assets/", "/assets/0")).status_code == 404
+    assert anon.get("/console/assets/x/lock.json").status_code == 404

@@ -1,0 +1,61 @@
+"""`flask console` (docs/console.md#signing-in)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from app.http.context import EXTENSION
+from app.settings import Settings
+from tests.cli.conftest import Cli
+from tests.support.apps import app_with
+from tests.support.browser import HOME, Browser, signed_in, words
+from tests.support.tenants import Tenant
+
+LINK = re.compile(r"http://\S+?/console/login/(?P<token>[\w-]{43})\n")
+
+
+def token_of(output: str) -> str:
+    found = LINK.fullmatch(output)
+    assert found, output
+    return found["token"]
+
+
+def test_login_prints_a_link_for_the_account(cli: Cli, tenant: Tenant) -> None:
+    browser = Browser(tenant.app)
+    browser.follow_link(token_of(cli.text("console", "login")))
+    assert f"<h1>{tenant.name}</h1>" in browser.get(HOME).text
+
+
+def test_login_prints_a_link_for_an_operator(bare: Cli) -> None:
+    browser = Browser(bare.app)
+    browser.follow_link(token_of(bare.text("console", "login", "--operator")))
+    assert "Relays and gateways" in words(browser.get(HOME))
+
+
+def test_login_as_json_says_how_long_the_link_works(cli: Cli) -> None:
+    found = cli.json("console", "login")
+    assert set(found) == {"url", "seconds"}
+    assert found["seconds"] == 300
+
+
+def test_a_link_is_for_an_account_or_an_operator(cli: Cli, bare: Cli) -> None:
+    assert cli.refused("console", "login", "--operator") == (
+        "an operator sees all accounts: give --account or --operator"
+    )
+    assert bare.refused("console", "login", "--account", "nobody") == "there is no account 'nobody'"
+
+
+def test_no_link_is_made_where_the_console_is_off(cli: Cli, settings: Settings) -> None:
+    with app_with(settings, console=False) as without:
+        assert without.extensions[EXTENSION].settings.console is False
+        assert replace(cli, app=without).refused("console", "login") == "the console is switched off: CONSOLE=off"
+
+
+def test_an_operator_sees_and_ends_a_session(bare: Cli, tenant: Tenant) -> None:
+    browser = signed_in(tenant, "report")
+    (found,) = [one for one in bare.json("console", "sessions") if one["account"] == tenant.name]
+    assert found["signed_in_by"] == "key"
+    assert bare.text("console", "sign-out", str(found["id"])) == f"session {found['id']} has ended\n"
+    assert browser.get(HOME).status_code == 401
+    assert bare.refused("console", "sign-out", str(found["id"])) == f"id: there is no session {found['id']}"
