@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.addresses import normalize_address
 from app.audit.record import Act, record
-from app.audit.values import Change
 from app.cli import suppression_export
 from app.cli.acts import digest_of
 from app.cli.addresses import address_kind
@@ -27,6 +26,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.contacts.acts import suppression_act
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.address_digests import PREFIX, find_digests
 from app.db.lookup import find_by_name_or_id
@@ -52,10 +52,7 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
 
 
 def _act(action: str, account_id: int, address: str, state: str, list_id: int | None = None) -> Act:
-    changes: list[Change] = [{"field": "state", "new": state}]
-    if list_id is not None:
-        changes.append({"field": "list_id", "new": shown_id(list_id)})
-    return Act(action, account_id, address_digest=digest_of(address), changes=changes)
+    return suppression_act(action, account_id, digest_of(address), state, list_id)
 
 
 def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:

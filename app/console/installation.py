@@ -82,7 +82,7 @@ def installation(session: Session, settings: Settings, overview: Overview) -> In
         webhooks=list(_webhooks(shown)) if is_complete else (),
         processes=_processes(shown) if is_complete else {},
         transports=list(_transports(session, settings, overview.on_host.set_aside)),
-        accounts=_accounts(session),
+        accounts=live_accounts(session),
     )
 
 
@@ -129,6 +129,7 @@ def _transports(session: Session, settings: Settings, set_aside: Mapping[str, fl
         yield TransportState(one.name, one.type, url, one.enabled, int(set_aside.get(one.name, 0)))
 
 
-def _accounts(session: Session) -> Sequence[Row[int, str]]:
+def live_accounts(session: Session) -> Sequence[Row[int, str]]:
+    """Accounts that are no test accounts, by name, up to `MOST`."""
     live = select(Account.id, Account.name).where(Account.test_of.is_(None))
     return session.execute(live.order_by(Account.name).limit(MOST)).all()

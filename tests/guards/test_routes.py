@@ -56,6 +56,12 @@ ENDPOINTS = {
 CONSOLE = {
     ("GET", "/console"): ("report.view",),
     ("GET", "/console/day.csv"): ("report.view",),
+    ("GET", "/console/messages"): ("report.view",),
+    ("GET", "/console/messages.csv"): ("report.view",),
+    ("GET", "/console/messages/<>"): ("report.view",),
+    ("POST", "/console/messages/<>/resubscribe"): ("contact.update",),
+    ("POST", "/console/messages/<>/retry"): ("send.email", "send.sms"),
+    ("POST", "/console/messages/<>/unblock"): ("contact.update",),
     ("POST", "/console/sign-out"): ("report.view", "operator"),
 }
 """Every page of the console for which one signs in, with its scopes (docs/console.md#signing-in)."""

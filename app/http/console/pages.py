@@ -21,7 +21,7 @@ CONSOLE = "console"
 """The first path segment."""
 HOME = "/console"
 SIGN_IN = "/console/sign-in"
-PAGES = ((HOME, "o", "Overview"),)
+PAGES = ((HOME, "o", "Overview"), ("/console/messages", "m", "Messages"))
 """Path, key behind `g`, and name of the pages in the navigation."""
 
 HEADERS = {

@@ -1,0 +1,170 @@
+"""Searching messages, and one message with what mends it (docs/console.md#messages)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
+from app.audit.record import Act, record
+from app.console.installation import live_accounts
+from app.contacts.acts import suppression_act
+from app.contacts.suppress import resubscribe, unblock
+from app.db.database import Transaction
+from app.db.models import Account, Recipient, RecipientStep
+from app.errors import ServiceError
+from app.ids import UUID
+from app.infrastructure.address_digest import address_digest
+from app.infrastructure.queueing import SENDS
+from app.query.copies import with_copies
+from app.query.cursors import CURSOR, CursorScope
+from app.query.grammar import parse_collection
+from app.query.reader import Page
+from app.recipients.collection import RECIPIENTS, check_filters, page_recipients
+from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
+from app.recipients.states import UNSETTLED
+from app.secret_keys import SecretKeys
+from app.sends.explain.finding import Finding
+from app.sends.explain.recipient import Explained, explain_recipient
+from app.sends.outcomes.requeue import requeue
+from app.services import Services
+
+PATH = "/console/messages"
+ON_A_PAGE = 50
+IN_A_FILE = 1000
+MOST_STEPS = 200
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+DAYS = re.compile(rf"({DAY.pattern})\.\.({DAY.pattern})")
+"""The range of days that the form of the search makes."""
+FIRST_DAY, LAST_DAY = "2000-01-01", "2100-01-01"
+SHAPING = ("limit", "offset", "fields", "expand", "_tz", "account")
+"""Parameters of the API that say how a page looks, which is for the console to say."""
+MENDING = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
+"""Command -> what the console does in its place, beside `sends retry`."""
+
+BESIDE_DIGITS = {ord(character): None for character in "+ -./()"}
+"""What people write before and between the digits of a number, which is stored without it."""
+
+Pairs = list[tuple[str, str]]
+
+
+def canonical(pairs: Pairs) -> Pairs:
+    """The query of a form in the query language: without empty fields, with the text to find as a filter, and with its
+    days as a range."""
+    given = {name: value.strip() for name, value in pairs}
+    kept = [(name, value) for name, value in pairs if value and name not in ("find", "from", "to", *SHAPING)]
+    if text := given.get("find"):
+        kept.append(_found(text))
+    first, last = given.get("from", ""), given.get("to", "")
+    if first or last:
+        kept.append(("creation_time:in", f"{first or FIRST_DAY}..{last or LAST_DAY}"))
+    return kept
+
+
+def _found(text: str) -> tuple[str, str]:
+    if UUID.fullmatch(text):
+        return "uuid", text
+    if "@" in text:
+        return "email", text
+    return "mobile", normalize_address("mobile", text.translate(BESIDE_DIGITS)).key
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of messages, and the query of the page with older ones, if there are any."""
+
+    page: Page
+    older: Pairs | None
+
+
+def search(
+    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, *, viewer: Viewer, limit: int
+) -> Found:
+    """The account's messages that match, the newest first. Raises the errors of the query."""
+    check_filters(pairs, viewer)
+    cursors = CursorScope(secret_keys, account.id, PATH)
+    query = replace(parse_collection(pairs, RECIPIENTS, cursors), limit=limit)
+    if account.test_of is not None:
+        query = with_copies(query, ("list_id", "message_id"))
+    page = page_recipients(session, account.id, query, viewer)
+    if not page.ends.has_next:
+        return Found(page, None)
+    filters = [one for one in query.pairs if one[0] != "offset"]
+    position = page.ends.next
+    return Found(page, None if position is None else [*filters, (CURSOR, cursors.make(position, filters))])
+
+
+def only_account(session: Session) -> int | None:
+    """The id of the only account that is no test account; None if there are several."""
+    found = live_accounts(session)
+    return found[0].id if len(found) == 1 else None
+
+
+def is_live(page: Page) -> bool:
+    """Whether something on the page will change soon."""
+    return any(item["state"] in UNSETTLED for item in page.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message with its steps, what there is to say about it, and what the reader may do about it here."""
+
+    recipient: Recipient
+    explained: Explained
+    steps: Sequence[RecipientStep]
+    actions: Sequence[str]
+
+
+def message_of(session: Session, account_id: int | None, uuid: str) -> Recipient:
+    """The account's message, or that of any account for None. Raises `not_found`."""
+    if account_id is not None:
+        return session.get_one(Recipient, require_recipient(session, account_id, uuid))
+    try:
+        return find_recipient(session, uuid)
+    except ServiceError:
+        raise ServiceError("not_found") from None
+
+
+def read_message(session: Session, services: Services, recipient: Recipient) -> Message:
+    """What became of the message. Commands name its account."""
+    account = session.get_one(Account, recipient.account_id)
+    period = services.settings.retry_period
+    explained = explain_recipient(session, recipient, period, ("--account", account.name))
+    steps = latest_steps(session, recipient, MOST_STEPS)
+    return Message(recipient, explained, steps, actions_for(explained.findings))
+
+
+def actions_for(findings: Sequence[Finding]) -> list[str]:
+    """What can be done in place: what hinders the message comes before the retry."""
+    commands = [command for one in findings for command in one.commands]
+    mending = [action for words, action in MENDING.items() if any(command[:2] == words for command in commands)]
+    retry = [] if mending or not any(command[:2] == ("sends", "retry") for command in commands) else ["retry"]
+    return [*mending, *retry]
+
+
+def retry(transaction: Transaction, services: Services, recipient: Recipient) -> None:
+    """Sends the message again. Raises `ServiceError` (`conflict`) if it cannot be."""
+    requeue(transaction, recipient.uuid)
+    record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
+    transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
+
+
+def remove_suppression(transaction: Transaction, services: Services, recipient: Recipient, action: str) -> None:
+    """Unblocks the address of the message, or resubscribes it to the list of the message. Raises `ServiceError`
+    (`conflict`) without an address."""
+    message = read_message(transaction, services, recipient)
+    address, kind = message.explained.address, ADDRESS_KIND_BY_TYPE[recipient.type]
+    if address is None:
+        raise ServiceError("conflict", detail="The message has no address.")
+    digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
+    account_id, list_id = recipient.account_id, recipient.list_id
+    if action == "unblock":
+        unblock(transaction, account_id, kind, address)
+        act = suppression_act("suppression.removed", account_id, digest, "blocked")
+    else:
+        resubscribe(transaction, account_id, kind, address, list_id)
+        act = suppression_act("suppression.removed", account_id, digest, "unsubscribed", list_id)
+    record(transaction, act)

@@ -1,0 +1,215 @@
+"""Searching messages in the console, and one message with what mends it (docs/console.md#messages)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from sqlalchemy import select, update
+from werkzeug.test import TestResponse
+
+from app.clock import now
+from app.contacts.suppress import block, unsubscribe
+from app.db.models import Account, AuditEntry, BlockedAddress, QueueEntry, Recipient, RecipientStep, Unsubscriber
+from tests.support.browser import Browser, operator, signed_in, words
+from tests.support.cases import each
+from tests.support.sends import SendsApi
+from tests.support.tenants import Tenant, new_email
+
+PATH = "/console/messages"
+SCRIPT = "<script>alert(1)</script>"
+
+
+def send(sends: SendsApi, address: str) -> str:
+    """Sends to an address; returns the uuid."""
+    answer = sends.tenant.api.post("/v1/transactional-sends", sends.email(recipients=[{"email": address}]))
+    assert answer.status_code == 202, answer.text
+    return str(answer.get_json()["_embedded"]["recipients"][0]["uuid"])
+
+
+def settle(tenant: Tenant, uuid: str, state: str, reason: str | None = None, detail: str | None = None) -> None:
+    """The outcome of a message, as if a sender had written it."""
+    with tenant.services.database.write() as transaction:
+        recipient = transaction.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
+        transaction.delete(transaction.get_one(QueueEntry, recipient.id))
+        recipient.state, recipient.reason, recipient.sent_time = state, reason, now()
+        owner = {"account_id": tenant.id, "recipient_id": recipient.id}
+        transaction.add(RecipientStep(**owner, time=now(), step=state, detail=detail))
+
+
+def query_of(answer: TestResponse) -> list[tuple[str, str]]:
+    """Where a form leads to."""
+    assert answer.status_code == 303, answer.text
+    found = urlsplit(answer.headers["Location"])
+    assert found.path == PATH
+    return parse_qsl(found.query)
+
+
+def acts(tenant: Tenant) -> list[str]:
+    with tenant.services.database.read() as session:
+        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("recipient", "suppression"))
+        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+
+
+@each(
+    ("form", "query"),
+    [
+        ("find=ann@example.com&state=&from=&to=", [("email", "ann@example.com")]),
+        ("find=%2B61 400 000 001", [("mobile", "61400000001")]),
+        ("find=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", [("uuid", "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10")]),
+        (
+            "state=failed&from=2026-01-01&to=2026-01-31",
+            [("state", "failed"), ("creation_time:in", "2026-01-01..2026-01-31")],
+        ),
+        ("group_id=5&limit=0&offset=9&fields=id", [("group_id", "5")]),
+    ],
+)
+def test_a_form_leads_to_its_query(tenant: Tenant, form: str, query: list[tuple[str, str]]) -> None:
+    assert query_of(signed_in(tenant).get(f"{PATH}?{form}")) == query
+
+
+def test_a_search_finds_by_address_state_and_uuid(tenant: Tenant, sends: SendsApi) -> None:
+    ann, bob = new_email("ann"), new_email("bob")
+    of_ann, of_bob = send(sends, ann), send(sends, bob)
+    settle(tenant, of_bob, "failed", "blocked")
+    browser = signed_in(tenant)
+    for query, shown, other in ((f"email={ann}", ann, bob), ("state=failed", bob, ann), (f"uuid={of_ann}", ann, bob)):
+        page = browser.get(f"{PATH}?{query}").text
+        assert shown in page
+        assert other not in page.replace(query, "")
+    assert 'hx-trigger="every 3s"' in browser.get(PATH).text, "it is live while something is sent"
+    assert 'hx-trigger="every' not in browser.get(f"{PATH}?state=failed").text
+    assert "No message matches." in words(browser.get(f"{PATH}?email=nobody@example.com"))
+
+
+def test_a_query_that_is_wrong_says_so_in_the_page(tenant: Tenant) -> None:
+    answer = signed_in(tenant).get(f"{PATH}?colour=red&group_id=x")
+    assert answer.status_code == 400
+    assert "colour is not a query parameter" in words(answer)
+
+
+def test_pages_follow_each_other_by_cursors(tenant: Tenant, sends: SendsApi) -> None:
+    people = [{"email": new_email()} for _ in range(60)]
+    assert tenant.api.post("/v1/transactional-sends", sends.email(recipients=people)).status_code == 202
+    browser, path, found = signed_in(tenant), PATH, []
+    while path:
+        page = browser.get(path).text
+        found += [one["email"] for one in people if f">{one['email']}<" in page]
+        older = [part for part in page.split('<a href="') if 'rel="next"' in part[:400]]
+        path = older[0].split('"')[0].replace("&amp;", "&") if older else ""
+        assert "offset" not in path
+    assert sorted(found) == sorted(one["email"] for one in people)
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
+    assert len(rows) == 60
+    assert {row[head.index("email")] for row in rows} == {one["email"] for one in people}
+    assert acts(tenant) == ["recipient.exported"]
+
+
+@each("level", ["report", "limited"])
+def test_who_may_not_see_contacts_sees_no_address(tenant: Tenant, sends: SendsApi, level: str) -> None:
+    address = new_email("hidden")
+    uuid = send(sends, address)
+    settle(tenant, uuid, "bounced", f"550 no {address}", f"550 no {address}")
+    browser = signed_in(tenant, level)
+    for path in (PATH, f"{PATH}/{uuid}", f"{PATH}.csv"):
+        text = browser.get(path).text
+        assert uuid in text
+        assert address not in text
+        assert "550" not in text
+    assert browser.get(f"{PATH}?email={address}").status_code == 403
+    for action in ("retry", "unblock", "resubscribe"):
+        assert browser.post(f"{PATH}/{uuid}/{action}").status_code == 403
+
+
+def test_an_account_finds_and_mends_no_message_of_another(
+    tenant: Tenant, other_tenant: Tenant, sends: SendsApi
+) -> None:
+    address = new_email()
+    uuid = send(sends, address)
+    settle(tenant, uuid, "failed", "expired")
+    browser = signed_in(other_tenant)
+    assert address not in browser.get(f"{PATH}?account={tenant.id}", follow_redirects=True).text
+    assert browser.get(f"{PATH}/{uuid}").status_code == 404
+    assert [browser.post(f"{PATH}/{uuid}/{one}").status_code for one in ("retry", "unblock", "resubscribe")] == [
+        404
+    ] * 3
+    all_ = operator(tenant.app)
+    assert address in all_.get(f"{PATH}?account={tenant.id}").text
+    assert all_.get(f"{PATH}/{uuid}").status_code == 200
+    assert acts(tenant) == []
+
+
+def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sends: SendsApi) -> None:
+    address = new_email()
+    uuid = send(sends, address)
+    with tenant.services.database.write() as transaction:
+        block(transaction, tenant.id, "email", address, "blocked by hand")
+        unsubscribe(transaction, tenant.id, "email", address, sends.list_id)
+    settle(tenant, uuid, "failed", "blocked", "blocked")
+    browser = signed_in(tenant)
+    page = words(browser.get(f"{PATH}/{uuid}"))
+    assert "because its address was blocked" in page
+    assert "Unblock the address Resubscribe the address" in page
+    assert "Send again" not in page
+    assert "suppressions unblock" not in page, "a tenant has no command line"
+    assert f"suppressions unblock {address}" in words(operator(tenant.app).get(f"{PATH}/{uuid}"))
+    refused = browser.post(f"{PATH}/{uuid}/retry")
+    assert refused.status_code == 409
+    assert "is blocked; unblock it first" in words(refused)
+    for action in ("unblock", "resubscribe"):
+        assert browser.post(f"{PATH}/{uuid}/{action}").headers["Location"] == f"{PATH}/{uuid}"
+    with tenant.services.database.read() as session:
+        for model in (BlockedAddress, Unsubscriber):
+            assert session.scalars(select(model).where(model.account_id == tenant.id)).all() == []
+    assert "Nothing stands in its way now. Send it again: Send again" in words(browser.get(f"{PATH}/{uuid}"))
+    assert browser.post(f"{PATH}/{uuid}/retry").status_code == 303
+    page = words(browser.get(f"{PATH}/{uuid}"))
+    assert "queued" in page
+    assert "requeued" in page
+    assert acts(tenant) == ["suppression.removed", "suppression.removed", "recipient.retried"]
+
+
+def test_replies_of_servers_and_names_never_become_markup(tenant: Tenant, sends: SendsApi) -> None:
+    uuid = send(sends, new_email())
+    settle(tenant, uuid, "bounced", f"550 {SCRIPT}", f"550 {SCRIPT}")
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(name=SCRIPT + tenant.name))
+    for browser in (signed_in(tenant), operator(tenant.app)):
+        for path in (f"{PATH}?account={tenant.id}", f"{PATH}/{uuid}", f"{PATH}?uuid={SCRIPT}&account={tenant.id}"):
+            text = browser.get(path, follow_redirects=True).text
+            assert "&lt;script&gt;" in text
+            assert "<script>" not in text
+
+
+def test_names_of_the_installation_are_hidden_from_tenants(tenant: Tenant, sends: SendsApi) -> None:
+    uuid = send(sends, new_email())
+    settle(tenant, uuid, "bounced", "550 by mx.internal", "550 by mx.internal")
+    assert "mx.internal" not in signed_in(tenant).get(f"{PATH}/{uuid}").text
+    assert "mx.internal" in operator(tenant.app).get(f"{PATH}/{uuid}").text
+
+
+def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
+    tenant: Tenant, sends: SendsApi, count_statements: Callable[[], Any]
+) -> None:
+    browser = signed_in(tenant)
+
+    def statements() -> list[str]:
+        with count_statements() as counter:
+            assert browser.get(PATH).status_code == 200
+        return [one for one in counter.statements if one.startswith("SELECT")]
+
+    send(sends, new_email())
+    few = statements()
+    tenant.api.post("/v1/transactional-sends", sends.email(recipients=[{"email": new_email()} for _ in range(30)]))
+    many = statements()
+    assert len(few) == len(many) == 3
+    assert not [one for one in many if "count(" in one.lower()]
+
+
+def test_an_operator_of_several_accounts_chooses_one(tenant: Tenant, other_tenant: Tenant) -> None:
+    page = words(operator(tenant.app).get(PATH))
+    assert "Of which account?" in page
+    assert Browser(tenant.app).get(PATH).status_code == 401
