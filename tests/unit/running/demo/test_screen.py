@@ -77,9 +77,9 @@ def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> Non
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("smtp://me:secret@mail.example:587", "smtp://mail.example:587"),
+        ("smtp://me:hunter2@mail.example:587", "smtp://mail.example:587"),
         (
-            "smtp://me:secret@one.example:25, smtps://me:secret@[::1]:465?timeout=5,smtp://two.example",
+            "smtp://me:hunter2@one.example:25, smtps://me:hunter2@[::1]:465?timeout=5,smtp://two.example",
             "smtp://one.example:25, else to smtps://[::1]:465, else to smtp://two.example",
         ),
     ],
@@ -90,7 +90,7 @@ def test_a_password_of_the_relay_is_not_shown(
     relay = replace(services, settings=replace(settings, email_transport_url=url))
     text = screen(relay, demo)
     assert f"Mail goes to  {shown}\n" in text
-    assert "secret" not in text
+    assert "hunter2" not in text
 
 
 def test_the_port_of_the_receiver_is_kept_in_the_data_folder(settings: Settings) -> None:
