@@ -70,8 +70,10 @@ def pending(revision: str, at: str | None) -> tuple[Migration, ...]:
 def exclude_others(connection: Connection) -> None:
     """Waits, in a transaction, until no other process migrates, and removes the limits of time."""
     connection.execute(text("SET LOCAL statement_timeout = 0"))
-    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
+    # The last statement must be one without a snapshot, which PostgreSQL keeps until the next one: an index that is
+    # built while others write waits for everybody who has one, and this transaction waits for the index.
+    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
 
 
 def upgrade(engine: Engine, revision: str, part: Part) -> tuple[str, ...]:

@@ -72,10 +72,12 @@ def test_a_migration_whose_tables_stay_in_use_is_given_up(
 
 @contextlib.contextmanager
 def as_a_migration(engine: Engine) -> Iterator[Connection]:
-    """What a migration with `online = True` runs in."""
-    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    with connection, Operations.context(MigrationContext.configure(connection)):
-        yield connection
+    """What a migration with `online = True` runs in, beside the transaction that keeps other migrations out."""
+    with engine.begin() as guard:
+        migration_steps.exclude_others(guard)
+        connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with connection, Operations.context(MigrationContext.configure(connection)):
+            yield connection
 
 
 @pytest.mark.parametrize("table", ["domains", "recipients"])
