@@ -172,6 +172,10 @@ fuzz: setup-dev ## try very many inputs on the API and on what reads the texts o
 	$(call install,requirements-fuzz.lock)
 	@$(PYTHON) -m tests.fuzz $(ARGS)
 
+.PHONY: attack
+attack: setup-dev ## attack the running service from outside: isolation, SSRF, injection, floods (ARGS="--only ssrf", --short, --broken, --list)
+	@$(PYTHON) -m tests.attack $(ARGS)
+
 .PHONY: rolling
 rolling: setup-dev ## upgrade the running service under load, from the last release and of itself (ARGS="--short", --sqlite)
 	@$(PYTHON) -m tests.rolling $(ARGS)

@@ -25,6 +25,7 @@ shorter than a second."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
     "tests/api/test_key_uses.py": "it passes the clock on",
+    "tests/attack/__main__.py": "it prints how long a family has taken",
     "tests/fuzz/api.py": "it prints how long a level has taken",
     "tests/fuzz/engine.py": "it prints how long a target has taken",
     "tests/installed/test_first_mail.py": "it prints how long the first mail has taken",

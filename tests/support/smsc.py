@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
 from tests.support.servers import PATIENCE
 from tests.support.smpp import (
@@ -55,7 +56,7 @@ class Smsc:
         self._bound: list[socket.socket] = []
         self._numbers = itertools.count(1)
 
-    def __enter__(self) -> Smsc:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 

@@ -1,0 +1,111 @@
+"""`make attack`: attacks the running service on each database, a table at the end, and exit status 1 after an attack
+that got through."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from app.clock import now
+from tests.attack.families import FAMILIES
+from tests.attack.inside.breaks import BREAKS
+from tests.attack.stage import Stage, stage
+from tests.attack.tally import Tally, table
+from tests.support.postgres_process import PostgresProcess
+from tests.support.servers import short_folder
+
+MOST_SHOWN = 20
+"""Faults of a family that are printed."""
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make attack", description=__doc__)
+    parser.add_argument("--only", metavar="FAMILY,…", help="only these families, or broken builds; see --list")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
+    parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
+    parser.add_argument("--short", action="store_true", help="a few cases of each kind, on SQLite: what CI runs")
+    parser.add_argument("--broken", action="store_true", help="attack builds without a guard; each must be found")
+    parser.add_argument("--list", action="store_true", help="name the families, or the broken builds")
+    options = parser.parse_args(arguments)
+    known = BREAKS if options.broken else FAMILIES
+    options.names = options.only.split(",") if options.only else list(known)
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    alone = "sqlite" if options.short or options.broken else ""
+    options.databases = [name for name in ("sqlite", "postgresql") if getattr(options, name)] or (
+        [alone] if alone else ["sqlite", "postgresql"]
+    )
+    return options
+
+
+def main() -> int:
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that its children are terminated, too
+    if options.list:
+        print("\n".join(options.names))
+        return 0
+    return (_find if options.broken else _hold)(options)
+
+
+@contextlib.contextmanager
+def _server(database: str) -> Iterator[PostgresProcess | None]:
+    if database == "sqlite":
+        yield None
+        return
+    with short_folder() as folder:
+        process = PostgresProcess(folder / "pg")
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+def _hold(options: argparse.Namespace) -> int:
+    """Nothing gets through."""
+    tally = Tally()
+    for database in options.databases:
+        with _server(database) as postgres:
+            for strict in (False, True):
+                names = [name for name in options.names if strict in FAMILIES[name].stages]
+                if names:
+                    with stage(postgres, strict=strict, short=options.short) as on:
+                        for name in names:
+                            _run(on, name, database, tally)
+    print(f"\n{now():%Y-%m-%d}\n", *tally.lines(), sep="\n")
+    print(f"\n{len(tally.faults)} attacks got THROUGH" if tally.faults else "\nno attack got through")
+    return 1 if tally.faults else 0
+
+
+def _run(on: Stage, name: str, database: str, tally: Tally) -> None:
+    began, before = time.monotonic(), set(tally.faults)
+    for one in FAMILIES[name].attack(on):
+        tally.add(name, database, one)
+    found = [fault for fault in tally.faults if fault not in before]
+    print(f"{name} on {database}: {time.monotonic() - began:.0f} s, {len(found)} got through", flush=True)
+    print(*(f"  {fault[:600]}" for fault in found[:MOST_SHOWN]), sep="\n", end="\n" if found else "", flush=True)
+
+
+def _find(options: argparse.Namespace) -> int:
+    """In a build without a guard, the attack that the guard is for gets through."""
+    rows = []
+    for database in options.databases:
+        with _server(database) as postgres:
+            for name in options.names:
+                one, tally = BREAKS[name], Tally()
+                for strict in FAMILIES[one.family].stages:
+                    with stage(postgres, strict=strict, short=True, broken=name) as on:
+                        _run(on, one.family, database, tally)
+                found = any(row.faults for row in tally.rows.values() if row.attack == one.shows)
+                rows.append((name, one.family, database, one.shows if found else "NOT FOUND"))
+    print("", *table(("build", "family", "database", "found"), rows), sep="\n")
+    found_all = all(row[-1] != "NOT FOUND" for row in rows)
+    print("each broken build was found" if found_all else "a broken build was NOT FOUND")
+    return 0 if found_all else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

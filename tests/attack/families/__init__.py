@@ -1,0 +1,43 @@
+"""The families of attacks, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tests.attack.families import (
+    floods,
+    forwarded,
+    http,
+    injection,
+    isolation,
+    permissions,
+    secrets,
+    slow,
+    ssrf,
+    tokens,
+)
+from tests.attack.stage import Stage
+from tests.attack.tally import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The attacks, and the installations that they need: False is the ordinary one, True the strict one."""
+
+    attack: Callable[[Stage], Iterator[Case]]
+    stages: tuple[bool, ...] = (False,)
+
+
+FAMILIES = {
+    "isolation": Family(isolation.attack),
+    "ssrf": Family(ssrf.attack, (False, True)),
+    "forwarded": Family(forwarded.attack, (False, True)),
+    "http": Family(http.attack),
+    "injection": Family(injection.attack),
+    "tokens": Family(tokens.attack),
+    "floods": Family(floods.attack),
+    "slow": Family(slow.attack),
+    "secrets": Family(secrets.attack),
+    "permissions": Family(permissions.attack),
+}

@@ -1,0 +1,191 @@
+"""The accounts of the suite: who they are, and one of everything that a path can name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.support.servers import wait_until
+
+if TYPE_CHECKING:
+    from tests.attack.stage import Stage
+
+NAMES = ("v1ct1m", "att4ck3r")
+LEVELS = ("report", "limited", "standard")
+FLOODING, WALLED = "flooding", "walled"
+"""Further accounts: with a small rate limit, and with a list of allowed networks."""
+ALLOWED = "192.0.2.7"
+RATE = 60
+MOBILES = {"v1ct1m": "61400000001", "att4ck3r": "61400000002"}
+LIST, MESSAGE, AUTOMATION = "{} people", "{} welcome", "{} series"
+REBOUND = {
+    f"hook{number}.attack.example": addresses
+    for number, addresses in enumerate(
+        [
+            ["127.0.0.1"],
+            ["0.0.0.0"],
+            ["127.255.255.254"],
+            ["10.0.0.1"],
+            ["172.16.0.1"],
+            ["192.168.1.1"],
+            ["169.254.169.254"],
+            ["100.64.0.1"],
+            ["::1"],
+            ["::"],
+            ["::ffff:127.0.0.1"],
+            ["64:ff9b::7f00:1"],
+            ["fe80::1"],
+            ["fd00::1"],
+            ["93.184.216.34", "127.0.0.1"],
+        ]
+    )
+}
+"""Names whose addresses are public when their webhooks are registered, and what they are at the delivery."""
+FIELDS = [
+    {"name": "Email", "type": "Email"},
+    {"name": "Mobile", "type": "Mobile Phone"},
+    {"name": "First Name", "type": "First Name"},
+    {"name": "Note", "type": "Text Field"},
+]
+
+
+def token_of(name: str, level: str) -> str:
+    """The key of an account."""
+    return f"tms_key-{level}-of-{name}-".ljust(50, "0")
+
+
+def secret_of(name: str) -> str:
+    """The secret of its webhook."""
+    return f"secret-of-the-webhook-of-{name}-0123456789"
+
+
+def seed_of(receiver: int, kannel: int, trap: int, password: str) -> dict[str, Any]:
+    """The seed file with all of them. Without a receiver there are webhooks of the attacker with names whose addresses
+    the attacker will change."""
+    if receiver:
+        hooks = {name: [f"http://127.0.0.1:{receiver}/{name}"] for name in NAMES}
+    else:
+        hooks = {NAMES[1]: [f"https://{name}:{trap}/" for name in REBOUND]}
+    gateway = f"kannel+http://kannel-user:{password}@127.0.0.1:{kannel}/cgi-bin/sendsms"
+    return {
+        "accounts": [
+            *(_account(name, hooks.get(name, [])) for name in NAMES),
+            {**_small(FLOODING), "rate_limit": f"{RATE}/minute"},
+            {**_small(WALLED), "allowed_networks": [ALLOWED]},
+        ],
+        "transports": [{"name": "kannel", "type": "sms", "url": gateway, "any_account": True}],
+    }
+
+
+def _small(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "owner_email": f"owner@{name}.example",
+        "owner_confirmed": True,
+        "keys": [
+            *({"name": level, "access_level": level, "token": token_of(name, level)} for level in LEVELS),
+            {"name": "test", "access_level": "standard", "token": token_of(name, "test"), "test": True},
+        ],
+        "domains": [f"{name}.example"],
+    }
+
+
+def _account(name: str, hooks: list[str]) -> dict[str, Any]:
+    return {
+        **_small(name),
+        "lists": [{"name": LIST.format(name), "fields": FIELDS}],
+        "sms_senders": [{"address": MOBILES[name], "kind": "virtual_number", "list": LIST.format(name)}],
+        "messages": [
+            {
+                "name": MESSAGE.format(name),
+                "type": "email",
+                "subject": f"Subject of {name}",
+                "from_name": name,
+                "from_address": f"hello@{name}.example",
+                "body_text": f"Text of {name}, see https://{name}.example/ and %%unsubscribe_link%%",
+                "body_html": f'<p>HTML of {name}, <a href="https://{name}.example/">here</a> %%unsubscribe_link%%</p>',
+            }
+        ],
+        "automations": [
+            {
+                "name": AUTOMATION.format(name),
+                "kind": "standard",
+                "list": LIST.format(name),
+                "trigger": "When a Contact is created from the REST API",
+                "message": MESSAGE.format(name),
+            }
+        ],
+        "webhooks": [{"url": hook, "secrets": [{"id": "k1", "secret": secret_of(name)}]} for hook in hooks],
+    }
+
+
+class Party:
+    """A client with an account. `ids` has a value for each parameter of a path."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.domain = f"{name}.example"
+        self.tokens = {level: token_of(name, level) for level in (*LEVELS, "test")}
+        self.token = self.tokens["standard"]
+        self.ids: dict[str, Any] = {}
+
+    @property
+    def person(self) -> str:
+        """The address of its contact."""
+        return f"ann@{self.name}-people.example"
+
+    def send(self, **changes: Any) -> dict[str, Any]:
+        """The body of a mail to its contact."""
+        return {
+            "type": "email",
+            "list_id": self.ids["list_id"],
+            "group_name": f"{self.name} group",
+            "subject": f"Subject of {self.name}",
+            "from_name": self.name,
+            "from_address": f"hello@{self.domain}",
+            "body_text": f"Text of {self.name}, see https://{self.domain}/",
+            "recipients": [{"email": self.person}],
+            **changes,
+        }
+
+    def text(self, **changes: Any) -> dict[str, Any]:
+        """The body of a text message."""
+        return {
+            "type": "sms",
+            "list_id": self.ids["list_id"],
+            "group_name": f"{self.name} texts",
+            "from_address": MOBILES[self.name],
+            "unsubscribe_type": "word",
+            "body_text": f"Text of {self.name}. Reply STOP",
+            "recipients": [{"mobile": "61411111111"}],
+            **changes,
+        }
+
+    def furnish(self, on: Stage) -> None:
+        """Makes one of everything that only using the service makes: a contact and its run, sends, a captured mail."""
+        self.ids["list_id"] = self._first(on, "/v1/lists")["id"]
+        self.ids["message_id"] = self._first(on, "/v1/messages")["id"]
+        self.ids["automation_id"] = self._first(on, "/v1/automations")["id"]
+        contacts = f"/v1/lists/{self.ids['list_id']}/contacts"
+        contact = {"email": self.person, "mobile": "61411111111", "first_name": f"Ann {self.name}", "note": self.name}
+        made = on.ask("POST", contacts, self.token, body=contact)
+        assert made.status_code == 201, made.text
+        self.ids["contact_id"] = made.json()["id"]
+        for body in (self.send(message_id=self.ids["message_id"]), self.text(), self.text(transport="kannel")):
+            sent = on.ask("POST", "/v1/transactional-sends", self.token, body=body)
+            assert sent.status_code == 202, sent.text
+            self.ids.setdefault("uuid", sent.json()["_embedded"]["recipients"][0]["uuid"])
+        self.ids["group_id"] = self._first(on, "/v1/transactional-groups")["id"]
+        runs = f"/v1/automations/{self.ids['automation_id']}/runs"
+        wait_until(lambda: self._items(on, runs), "there is a run")
+        self.ids["run_id"] = self._first(on, runs)["id"]
+        test = on.ask("POST", "/v1/transactional-sends", self.tokens["test"], body=self.send(group_name=self.name))
+        assert test.status_code == 202, test.text
+        wait_until(lambda: self._items(on, "/v1/inbox", "test"), "a mail is captured")
+        self.ids["captured_id"] = self._first(on, "/v1/inbox", "test")["id"]
+
+    def _items(self, on: Stage, path: str, level: str = "standard") -> list[Any]:
+        (items,) = on.ask("GET", path, self.tokens[level]).json()["_embedded"].values()
+        return list(items)
+
+    def _first(self, on: Stage, path: str, level: str = "standard") -> dict[str, Any]:
+        return dict(self._items(on, path, level)[0])
