@@ -24,6 +24,14 @@ from app.privacy.places import tables_of_places
 SMALL = 256 * 1024 * 1024
 """Bytes up to which a SQLite file is compacted unasked: that takes a moment."""
 
+ONE = {
+    **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
+    **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
+    **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
+    "named in sends": "named in sends",
+}
+"""What is counted -> what one of it is called, where that is more than the letter at the end."""
+
 all_accounts_option = click.option("--all-accounts", is_flag=True, help="In every account of the installation.")
 
 
@@ -129,4 +137,8 @@ def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    return ", ".join(_with_noun(count, name.replace("_", " ")) for name, count in counts.items())
+
+
+def _with_noun(count: int, noun: str) -> str:
+    return f"{count} {ONE.get(noun, noun.removesuffix('s')) if count == 1 else noun}"

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from app.cli.base import accounts_option, echo, json_option
+from app.maintenance.findings import counted
 from app.sends.holds.held import WAS
 
 
@@ -65,6 +66,6 @@ def goes_on(what: str, held: int, noun: str, *, dry_run: bool, yes: bool) -> boo
     if dry_run:
         return False
     if held and not yes:
-        echo(f"{held} {noun} are held that meet this.", err=True)
+        echo(f"{counted(held, noun)} that {'is' if held == 1 else 'are'} held.", err=True)
         click.confirm(f"{what} them?", abort=True, err=True)
     return True

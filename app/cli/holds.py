@@ -22,6 +22,7 @@ from app.db.models import Group as TransactionalGroup
 from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
 from app.http.context import services
 from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
+from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
 from app.sends.holds.held import HeldMessages, count_held, held_messages
 from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
@@ -129,16 +130,16 @@ def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any
     with services().database.read() as session:
         wanted = _messages(session, **options)
         held = sum(one.messages for one in count_held(session, wanted))
-    if goes_on("Send", held, "messages", dry_run=dry_run, yes=yes):
+    if goes_on("Send", held, "message", dry_run=dry_run, yes=yes):
         record_act(Act("recipient.released", wanted.account_id, counts={"recipients": held}))
         with progress("releasing", held) as advance:
             done = release_messages(services(), wanted, advance)
         services().wake_ups.wake(SENDS)
         facts = {"released": done.released, "arrived": done.arrived}
-        shown = f", and {done.arrived} that show a sign of arrival count as sent" if done.arrived else ""
-        print_done(f"released {done.released} messages{shown}", facts, as_json)
+        shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
+        print_done(f"released {counted(done.released, 'message')}{shown}", facts, as_json)
     else:
-        print_done(f"{held} messages would be released", {"held": held}, as_json)
+        print_done(f"{counted(held, 'message')} would be released", {"held": held}, as_json)
 
 
 @drop.command("messages")
@@ -155,13 +156,14 @@ def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: boo
     with services().database.read() as session:
         wanted = _messages(session, **options)
         held = sum(one.messages for one in count_held(session, wanted))
-    if goes_on(f"Do not send, and end as {outcome},", held, "messages", dry_run=dry_run, yes=yes):
+    if goes_on(f"Do not send, and end as {outcome},", held, "message", dry_run=dry_run, yes=yes):
         record_act(Act("recipient.dropped", wanted.account_id, counts={"recipients": held}))
         with progress("dropping", held) as advance:
             dropped = drop_messages(services(), wanted, outcome, advance)
-        print_done(f"ended {dropped} messages as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
+        facts = {"dropped": dropped, "outcome": outcome}
+        print_done(f"ended {counted(dropped, 'message')} as {outcome}", facts, as_json)
     else:
-        print_done(f"{held} messages would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
+        print_done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
 
 
 @release.command("runs")
@@ -171,14 +173,14 @@ def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) ->
     with services().database.read() as session:
         wanted = _runs(session, **options)
         held = sum(one.runs for one in count_held_runs(session, wanted))
-    if goes_on("Go on with", held, "runs", dry_run=dry_run, yes=yes):
+    if goes_on("Go on with", held, "run", dry_run=dry_run, yes=yes):
         record_act(_on_runs("automation.released", wanted, held))
         with progress("releasing", held) as advance:
             released = release_runs(services(), wanted, advance)
         services().wake_ups.wake(AUTOMATIONS)
-        print_done(f"released {released} runs", {"released": released}, as_json)
+        print_done(f"released {counted(released, 'run')}", {"released": released}, as_json)
     else:
-        print_done(f"{held} runs would be released", {"held": held}, as_json)
+        print_done(f"{counted(held, 'run')} would be released", {"held": held}, as_json)
 
 
 @drop.command("runs")
@@ -188,13 +190,13 @@ def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> No
     with services().database.read() as session:
         wanted = _runs(session, **options)
         held = sum(one.runs for one in count_held_runs(session, wanted))
-    if goes_on("End", held, "runs", dry_run=dry_run, yes=yes):
+    if goes_on("End", held, "run", dry_run=dry_run, yes=yes):
         record_act(_on_runs("automation.dropped", wanted, held))
         with progress("dropping", held) as advance:
             dropped = drop_runs(services(), wanted, advance)
-        print_done(f"ended {dropped} runs", {"dropped": dropped}, as_json)
+        print_done(f"ended {counted(dropped, 'run')}", {"dropped": dropped}, as_json)
     else:
-        print_done(f"{held} runs would end", {"held": held}, as_json)
+        print_done(f"{counted(held, 'run')} would end", {"held": held}, as_json)
 
 
 @release.command("events")
@@ -203,15 +205,16 @@ def release_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: b
     """Send the events that webhooks had waiting, and those behind them."""
     webhooks = _webhooks(account)
     events = sum(one.events for one in webhooks)
-    if goes_on("Send", events, "events", dry_run=dry_run, yes=yes):
+    if goes_on("Send", events, "event", dry_run=dry_run, yes=yes):
         for webhook in webhooks:
             with services().database.write() as transaction:
                 release_webhook(transaction, webhook)
                 record(transaction, _on_events("webhook.released", webhook))
         services().wake_ups.wake(WEBHOOKS)
-        print_done(f"released {events} events", {"released": events, "webhooks": len(webhooks)}, as_json)
+        print_done(f"released {counted(events, 'event')}", {"released": events, "webhooks": len(webhooks)}, as_json)
     else:
-        print_done(f"{events} events would be released", {"held": events, "webhooks": len(webhooks)}, as_json)
+        facts = {"held": events, "webhooks": len(webhooks)}
+        print_done(f"{counted(events, 'event')} would be released", facts, as_json)
 
 
 @drop.command("events")
@@ -220,15 +223,15 @@ def drop_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool
     """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
     webhooks = _webhooks(account)
     events = sum(one.events for one in webhooks)
-    if goes_on("Drop", events, "events", dry_run=dry_run, yes=yes):
+    if goes_on("Drop", events, "event", dry_run=dry_run, yes=yes):
         for webhook in webhooks:
             with services().database.write() as transaction:
                 drop_events(transaction, webhook)
                 record(transaction, _on_events("webhook.dropped", webhook))
         services().wake_ups.wake(WEBHOOKS)
-        print_done(f"dropped {events} events", {"dropped": events, "webhooks": len(webhooks)}, as_json)
+        print_done(f"dropped {counted(events, 'event')}", {"dropped": events, "webhooks": len(webhooks)}, as_json)
     else:
-        print_done(f"{events} events would be dropped", {"held": events, "webhooks": len(webhooks)}, as_json)
+        print_done(f"{counted(events, 'event')} would be dropped", {"held": events, "webhooks": len(webhooks)}, as_json)
 
 
 def _webhooks(account: str | None) -> list[HeldWebhook]:

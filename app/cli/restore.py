@@ -25,6 +25,7 @@ from app.db.outage import reason
 from app.db.url import without_credentials
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.maintenance.findings import counted
 
 
 class RestoreCommand(Command):
@@ -66,13 +67,14 @@ def _facts(restored: Restored) -> dict[str, object]:
 
 def _print(restored: Restored) -> None:
     database = without_credentials(services().settings.database_url)
-    echo(f"restored {restored.manifest.rows} rows of {timestamp(restored.manifest.taken)} into {database}")
+    echo(f"restored {counted(restored.manifest.rows, 'row')} of {timestamp(restored.manifest.taken)} into {database}")
     if restored.secret_key:
         echo("took SECRET_KEY from the backup; the one that was here is beside it in DATA_DIR")
     if restored.settled:
-        echo(f"wrote {restored.settled} outcomes that journals of the backup or of this machine knew")
+        echo(f"wrote {counted(restored.settled, 'outcome')} that journals of the backup or of this machine knew")
     held = restored.messages - restored.settled
-    echo(f"held: {held} messages, {restored.runs} runs of automations, {restored.webhooks} webhooks")
+    runs, webhooks = counted(restored.runs, "run"), counted(restored.webhooks, "webhook")
+    echo(f"held: {counted(held, 'message')}, {runs} of automations, {webhooks}")
     if held or restored.runs or restored.webhooks:
         echo(f"They are not sent until you release them: see `{COMMAND_LINE} holds list`.")
 

@@ -9,6 +9,7 @@ from app.cli.acts import record_act
 from app.cli.base import Group, Row, Unavailable, WrongValue, echo, json_option, print_done, print_rows
 from app.cli.progress import progress
 from app.http.context import services
+from app.maintenance.findings import counted
 from app.maintenance.secret_rotation import NotPossible, Progress, check_retirable, processes_by_key, retire, rotate
 from app.maintenance.stored_secrets import StoredSecrets, count_secrets, encrypted_columns
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
@@ -81,11 +82,11 @@ def rotate_(as_json: bool) -> None:
     rows = _rows(_keys(), done.stored)
     facts = {"key": short_fingerprint(done.key), "new": done.is_new, "encrypted": done.written, "keys": rows}
     what = "a new key" if done.is_new else "SECRET_KEY"
-    print_done(f"encrypted {done.written} stored secrets under {what}, {short_fingerprint(done.key)}", facts, as_json)
+    written = counted(done.written, "stored secret")
+    print_done(f"encrypted {written} under {what}, {short_fingerprint(done.key)}", facts, as_json)
     if unreadable := done.stored.unreadable.total():
-        echo(
-            f"{unreadable} stored secrets are encrypted under a key that is not listed, and stay as they are", err=True
-        )
+        left = counted(unreadable, "stored secret")
+        echo(f"left as they are, encrypted under a key that is not listed: {left}", err=True)
     if not as_json:
         echo("the keys before stay valid for what was made under them; processes sign with the new one once restarted")
 

@@ -97,6 +97,10 @@ def delete(account: str | None, as_json: bool) -> None:
     record_act(Act("test_account.deleted", found.test_of, found.id, found.name, counts={"rows": total}))
     with progress("deleting", total) as advance:
         deleted = delete_test_account(database, found, advance)
-    counts = ", ".join(f"{count} {noun.replace('_', ' ')}" for noun, count in deleted.items() if count)
+    counts = ", ".join(_counted(count, noun.replace("_", " ")) for noun, count in deleted.items() if count)
     facts = {"id": found.id, "name": found.name, "deleted": True, "rows": dict(deleted)}
     print_done(f"deleted {found.name}{': ' if counts else ''}{counts}", facts, as_json)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun.removesuffix('s') if count == 1 else noun}"

@@ -28,6 +28,7 @@ from app.events.redeliver import events_of, find_delivery, redeliver, send_test
 from app.events.replay import replay, replay_since
 from app.events.webhooks import deliveries, find_webhook
 from app.http.context import services
+from app.maintenance.findings import counted
 from app.query.times import instant_span
 
 LISTED = ("id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
@@ -97,7 +98,11 @@ def redeliver_command(delivery: str, account: str | None, as_json: bool) -> None
         events = redeliver(transaction, found)
         record(transaction, Act("webhook.redelivered", found.account_id, found.webhook_id, counts={"events": events}))
         facts = {"id": found.id, "webhook_id": found.webhook_id, "redelivered": events}
-    print_done(f"{events} events wait again", facts, as_json)
+    print_done(_wait_again(events), facts, as_json)
+
+
+def _wait_again(events: int) -> str:
+    return f"{counted(events, 'event')} wait{'s' if events == 1 else ''} again"
 
 
 def _moment(_context: object, _parameter: object, text: str | None) -> datetime | None:
@@ -125,7 +130,7 @@ def replay_command(webhook: str, last: int | None, since: datetime | None, accou
         replayed = replay_since(transaction, found, since) if since else replay(transaction, found, last or 0)
         counts = {"events": replayed}
         record(transaction, Act("webhook.replayed", found.account_id, found.id, host_of(found.url), counts=counts))
-    print_done(f"{replayed} events wait again", {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
+    print_done(_wait_again(replayed), {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
 
 
 commands = (

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, literal, tuple_
+from sqlalchemy import ColumnElement, Row, Select, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 PAGE_SIZE = 1000
+WINDOW = 10_000
+"""Rows that one statement looks through."""
 
 
 def pages_of(
@@ -25,3 +27,22 @@ def pages_of(
         yield found
         last = [literal(value, column.type) for value, column in zip(found[-1][-len(columns) :], columns, strict=True)]
         found = session.execute(first.where(tuple_(*columns) > tuple_(*last))).all()
+
+
+def matching_pages(
+    session: Session, statement: Select[Any], scope: ColumnElement[bool], order: Sequence[Any], matches: Any
+) -> Iterator[Sequence[Row[Any]]]:
+    """The rows of the scope that match a condition which no index answers: the database looks through so many rows in
+    one statement, and returns only those that match. `order` are the columns of an index, of which the last is unique
+    in the scope."""
+    place: ColumnElement[Any] = order[-1]
+    window = select(place.label("place")).where(scope).order_by(*order).limit(WINDOW)
+    after: tuple[ColumnElement[bool], ...] = ()
+    while True:
+        end = session.scalar(select(func.max(window.where(*after).subquery().c.place)))
+        if end is None:
+            return
+        rows = session.execute(statement.where(scope, *after, place <= end, matches).order_by(*order)).all()
+        for first in range(0, len(rows), PAGE_SIZE):
+            yield rows[first : first + PAGE_SIZE]
+        after = (place > end,)

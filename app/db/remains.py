@@ -27,8 +27,11 @@ def file_size(database: Database) -> int | None:
 
 
 def renew_statistics(database: Database, tables: Collection[str]) -> None:
-    """Takes the samples of these tables anew, which may contain what was deleted."""
+    """Takes the samples of these tables anew, which may contain what was deleted: of so many rows, however many there
+    are."""
     with database.engine.connect() as connection:
+        if not database.is_postgresql:
+            connection.exec_driver_sql("PRAGMA analysis_limit=400")
         for table in tables:
             connection.exec_driver_sql(f'ANALYZE "{table}"')
         connection.commit()

@@ -80,7 +80,7 @@ def lasting(seconds: float) -> str:
 
 def counted(number: float, noun: str, plural: str | None = None) -> str:
     """The number with its noun."""
-    return f"{number:g} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:.15g} {noun if number == 1 else plural or noun + 's'}"
 
 
 def messages(number: float, type_: str) -> str:

@@ -123,7 +123,7 @@ def check_retirable(services: Services, key: str) -> None:
     if key in (keys[0], *generated[:1]):
         raise NotPossible(f"{name} is the key that signs and encrypts; rotate first")
     if remaining := count_secrets(services.database, keys).under(key):
-        raise NotPossible(f"{remaining} stored secrets are encrypted under {name}: run `secrets rotate` first")
+        raise NotPossible(f"encrypted under {name}: {remaining} of the stored secrets; run `secrets rotate` first")
     for process, known in processes_by_key(services.database):
         if known[:1] == (name,):
             raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")

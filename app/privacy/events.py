@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, table_of
+from app.db.pages import matching_pages
+from app.db.text_search import contains_any
 from app.privacy.person import Person
 
-PAGE = 1000
 KEPT = frozenset(
     {
         *("object", "event", "id", "timestamp", "automation_id", "step_id", "uuid", "group_id", "group_name"),
@@ -57,13 +58,18 @@ class Request(NamedTuple):
 
 
 def events_of(session: Session, person: Person) -> Iterator[list[EventOfPerson]]:
-    """The events that name the person, page by page: they have no index but that of their webhook, so all of the
-    account are read."""
+    """The events that name the person or one of the contacts, page by page. They have no index but that of their
+    webhook: the database looks through all of the account."""
+    of_contacts = [f'"contact_id":{one}{end}' for one in person.contact_ids for end in ",}"]
+    matches = or_(
+        contains_any(session, Event.payload, of_contacts, fold=False),
+        contains_any(session, Event.payload, person.words),
+    )
     for webhook_id in _webhooks(session, person):
-        last = 0
-        while rows := _page(session, Event.payload, webhook_id, last):
-            last = rows[-1].id
-            found = [_parsed(row.id, webhook_id, row.payload) for row in rows if _may_name(person, row.payload)]
+        columns: tuple[Any, ...] = (Event.id, Event.payload)
+        order = Event.webhook_id, Event.id
+        for rows in matching_pages(session, select(*columns), Event.webhook_id == webhook_id, order, matches):
+            found = [_parsed(row.id, webhook_id, row.payload) for row in rows]
             if mine := [one for one in found if _is_about(person, one.payload) and not one.is_blank]:
                 yield mine
 
@@ -85,12 +91,13 @@ def blank_events(transaction: Transaction, events: Sequence[EventOfPerson]) -> N
 
 
 def requests_of(session: Session, person: Person) -> Iterator[list[Request]]:
-    """The requests whose answer or error names the person, page by page."""
-    texts = WebhookAttempt.time, WebhookAttempt.detail, WebhookAttempt.answer
+    """The requests whose answer or error names the person, page by page; they are looked through likewise."""
+    attempt = WebhookAttempt
+    columns: tuple[Any, ...] = (attempt.id, attempt.time, attempt.detail, attempt.answer)
+    matches = or_(*(contains_any(session, text, person.words[:1]) for text in (attempt.detail, attempt.answer)))
     for webhook_id in _webhooks(session, person):
-        last = 0
-        while rows := _page(session, texts, webhook_id, last):
-            last = rows[-1].id
+        order = attempt.webhook_id, attempt.id
+        for rows in matching_pages(session, select(*columns), attempt.webhook_id == webhook_id, order, matches):
             named = (row for row in rows if person.is_named_in(row.detail) or person.is_named_in(row.answer))
             if found := [Request(row.id, webhook_id, row.time, row.detail, row.answer) for row in named]:
                 yield found
@@ -105,18 +112,6 @@ def blank_requests(transaction: Transaction, requests: Sequence[Request]) -> Non
 
 def _webhooks(session: Session, person: Person) -> Sequence[int]:
     return session.scalars(select(Webhook.id).where(Webhook.account_id == person.account_id).order_by(Webhook.id)).all()
-
-
-def _page(session: Session, columns: Any, webhook_id: int, last: int) -> Sequence[Any]:
-    model = Event if columns is Event.payload else WebhookAttempt
-    selected = (columns,) if columns is Event.payload else columns
-    statement = select(model.id, *selected).where(model.webhook_id == webhook_id, model.id > last)
-    return session.execute(statement.order_by(model.webhook_id, model.id).limit(PAGE)).all()
-
-
-def _may_name(person: Person, payload: str) -> bool:
-    lower = payload.lower()
-    return any(needle in lower for needle in person.needles)
 
 
 def _parsed(event_id: int, webhook_id: int, payload: str) -> EventOfPerson:

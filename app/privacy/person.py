@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.in_json import in_json
 from app.db.models import Account, Contact, Recipient
 from app.recipients.filters import sent_to
+
+PLAIN = re.compile(r"[a-z0-9@._+-]+")
+"""A part of an address that stands the same in every text: nothing in it is escaped in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class Person:
     def needles(self) -> tuple[str, ...]:
         """The addresses as they stand in JSON, in lower case."""
         return tuple(json.dumps(key, ensure_ascii=False)[1:-1] for key in (self.key, *self.other_addresses))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The longest plain part of each of the addresses, the person's own first: no text without one of them has an
+        address."""
+        return tuple(max(PLAIN.findall(key), key=len) for key in (self.key, *self.other_addresses))
 
     def is_named_in(self, text: str | None) -> bool:
         """Whether the text has the address itself, also escaped as in JSON."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, func, select, update
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
@@ -24,8 +24,6 @@ from app.sends.outcomes.transitions import RetryRules
 from app.sends.secret_values import MASK
 from app.services import Services
 
-SCANNED = 5000
-"""Sends that are looked at in one statement: no index has the addresses for replies."""
 READ = 100
 """Messages that are read at once, with their attachments."""
 _OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text")
@@ -129,20 +127,14 @@ def erase_replied(eraser: Eraser, person: Person) -> Mapping[str, int]:
 
 
 def _named_in_sends(session: Session, person: Person) -> Iterable[Sequence[Row[Any]]]:
-    """In the order of ids, so many at a time."""
-    last = 0
-    of_account = Send.account_id == person.account_id
-    named = or_(*(func.lower(column) == person.key for column in (Send.reply_to, Send.bcc_address)))
-    while person.kind == "email":
-        window = select(Send.id).where(of_account, Send.id > last).order_by(Send.id).limit(SCANNED).subquery()
-        end = session.scalar(select(func.max(window.c.id)))
-        if end is None:
-            return
-        columns: tuple[Any, ...] = (Send.id, Send.creation_time, Send.reply_to, Send.bcc_address)
-        statement = select(*columns).where(of_account, Send.id > last, Send.id <= end, named)
-        if rows := session.execute(statement.order_by(Send.id)).all():
-            yield rows
-        last = end
+    """Page by page, each of the two columns by its index; a send may come twice."""
+    if person.kind != "email":
+        return
+    columns: tuple[Any, ...] = (Send.id, Send.creation_time, Send.reply_to, Send.bcc_address)
+    for column in (Send.reply_to, Send.bcc_address):
+        key = func.lower(column)
+        named = Send.account_id == person.account_id, key == person.key, column.is_not(None)
+        yield from pages_of(session, select(*columns).where(*named), (Send.account_id, key, Send.id))
 
 
 def _remove_from_sends(transaction: Transaction, person: Person, ids: Sequence[int]) -> None:

@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 import orjson
-from sqlalchemy import CursorResult, Row, delete, select, update
+from sqlalchemy import CursorResult, Row, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import IdempotencyRecord, ReplyPart, SoftBounces, table_of
-from app.db.pages import pages_of
+from app.db.pages import matching_pages
+from app.db.text_search import contains_any
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, one_page, shown_rows
 from app.services import Services
@@ -43,8 +44,14 @@ def erase_answers(eraser: Eraser, person: Person) -> Mapping[str, int]:
 def _answers(session: Session, person: Person) -> Any:
     record = IdempotencyRecord
     columns: tuple[Any, ...] = (record.id, record.key, record.creation_time, record.body)
-    statement = select(*columns)
-    for page in pages_of(session, statement.where(record.account_id == person.account_id), (record.id,)):
+    of_contacts = [f'"id":{one},' for one in person.contact_ids]
+    matches = or_(
+        contains_any(session, record.key, person.words[:1]),
+        contains_any(session, record.body, of_contacts, fold=False),
+        contains_any(session, record.body, person.words[:1]),
+    )
+    order = record.account_id, record.key
+    for page in matching_pages(session, select(*columns), record.account_id == person.account_id, order, matches):
         if found := [row for row in page if _names(person, row)]:
             yield found
 

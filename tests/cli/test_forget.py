@@ -35,11 +35,11 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
     email, mobile = new_email("Ann"), new_mobile()
     tenant.new_contact(customers, email=email, mobile=mobile)
     cli.text("suppressions", "unsubscribe", email, "--list", "Customers")
-    assert cli.text("contacts", "forget", email, "--dry-run") == "held: 1 contacts, 1 suppressions\n"
+    assert cli.text("contacts", "forget", email, "--dry-run") == "held: 1 contact, 1 suppression\n"
     refused = cli.run("contacts", "forget", email, input="n\n")
     assert (refused.exit_code, len(rows_of(tenant, Contact))) == (1, 1)
     printed = cli.text("contacts", "forget", email.upper(), "--yes", "--no-compact").splitlines()
-    assert printed[:2] == ["removed: 1 contacts", "kept as keyed hashes: 1 unsubscribed"]
+    assert printed[:2] == ["removed: 1 contact", "kept as keyed hashes: 1 unsubscribed"]
     command = f"contacts forget {mobile} --account {tenant.name}"
     assert printed[-1] == f"the contacts also had another address: flask --app wsgi {command}"
     assert rows_of(tenant, Contact) == []

@@ -89,7 +89,7 @@ def test_a_release_asks_first(tenant: Tenant, rows: Rows, bare: Cli) -> None:
     ids = held(rows, "a@example.com")
     result = bare.run("holds", "release", "messages", "--account", tenant.name, input="n\n")
     assert (result.exit_code, rows.states(ids)) == (1, ["held"])
-    assert "1 messages are held that meet this." in result.stderr
+    assert "1 message that is held." in result.stderr
     assert "is no time such as" in bare.refused("holds", "release", "messages", "--due-before", "noon")
 
 

@@ -63,7 +63,7 @@ def test_the_test_account_is_shown_refreshed_and_deleted(
     assert "captured messages:  1" in cli.text("test-account", "show")
     assert cli.run("test-account", "delete", input="n").exit_code == 1
     deleted = cli.text("test-account", "delete", "--yes")
-    assert deleted.startswith(f"deleted {key['account']}: 1 keys, 1 recipients, 1 sends, 1 captured messages, ")
+    assert deleted.startswith(f"deleted {key['account']}: 1 key, 1 recipient, 1 send, 1 captured message, ")
     without = "flask keys create NAME --level LEVEL --test"
     for command in (("inbox", "list"), ("test-account", "show"), ("test-account", "delete", "--yes")):
         assert cli.refused(*command).endswith(without)

@@ -363,7 +363,9 @@ COUNTED = {"events"}
 """Tables that are counted row by row: the events that wait for webhooks."""
 FEW_ON_SQLITE = {"lists", "messages"}
 """Small tables that SQLite reads in the order of their ids until it has found a name."""
-READ_WHOLE = {"operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED | {"send_queue"}}
+LOOKED_THROUGH = {"events", "webhook_attempts", "idempotency_records"}
+"""Tables in which no index finds a person (docs/privacy.md#what-it-costs)."""
+READ_WHOLE = {"forget": LOOKED_THROUGH, "operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED | {"send_queue"}}
 """What parts of the tour read completely: the figures of an installation count the work that is left, apart from
 requests (docs/monitoring/metrics.md#figures-of-the-installation)."""
 OF_NO_ACCOUNT = ("status", "accounts list", "audit show", "lists indexes", "sends show", "sends retry")
@@ -381,6 +383,14 @@ def operate(full: Full) -> None:
         account = [] if command.startswith(OF_NO_ACCOUNT) else ["--account", full.tenant.name]
         result = full.app.test_cli_runner().invoke(args=[*words[:2], *account, *words[2:], "--json"])
         assert result.exit_code == 0, f"{command}: {result.output}"
+
+
+def forget(full: Full) -> None:
+    """Hands out and forgets a person with a contact, messages and sends that name the address."""
+    person = ("p30@example.com", "--account", full.tenant.name)
+    for command in (("export-person", *person, "--json"), ("forget", *person, "--yes", "--no-compact")):
+        result = full.app.test_cli_runner().invoke(args=["contacts", *command])
+        assert result.exit_code == 0, result.output
 
 
 def automate(full: Full) -> None:
@@ -463,7 +473,7 @@ def watch(full: Full) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [read_everything, write_contacts, send, visit, report, text, operate, automate, work, retire, watch],
+    [read_everything, write_contacts, send, visit, report, text, operate, forget, automate, work, retire, watch],
     ids=lambda part: part.__name__,
 )
 def test_no_statement_reads_all_of_a_table_that_grows(full: Full, part: Any) -> None:

@@ -17,9 +17,11 @@ import orjson
 import pytest
 from sqlalchemy import delete, inspect, text, update
 
+from app.cli.forget_person import ONE
 from app.clock import now
 from app.contacts.suppress import unsubscribe
 from app.db.models import (
+    AutomationRun,
     Event,
     Group,
     QueueEntry,
@@ -29,15 +31,18 @@ from app.db.models import (
     SoftBounces,
     Unsubscriber,
     Webhook,
-    WebhookAttempt,
+    WebhookSecret,
 )
 from app.db.remains import compact, renew_statistics
 from app.errors import ServiceError
+from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
+from app.infrastructure.secrets import encrypt
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES, tables_of_places
+from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes.attempt_result import AttemptResult
@@ -49,15 +54,18 @@ from app.tracking.tokens import OPEN, recipient_token
 from app.transports.base import DeliveryResult
 from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
+from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
 from tests.support.contacts import contacts_path
 from tests.support.sends import SendsApi, file, rows_of
 from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_email, new_mobile, unique
 from tests.support.testing import refreshed
+from tests.support.webhook_receiver import Receiver, Reply
 from tests.unit.transports.mailserver import MailServer
 
 SECRET_WORD = "a secret of Ann"
+WELCOME = {"name": "Welcome", "kind": "advanced", "trigger": "REST API Contact Created"}
 
 
 @pytest.fixture
@@ -130,15 +138,19 @@ class Used:
 
 @pytest.fixture
 def used(tenant: Tenant, worker: Services, mail_server: MailServer) -> Used:
-    """Contacts, messages, outcomes, visits, replies, tests, events and answers, all of one person."""
+    """Contacts, messages, outcomes, visits, replies, tests, events and answers, and a run of an automation, all of one
+    person."""
     made = Used(tenant, worker, SendsApi(tenant), mail_server, new_email("Ann"), new_mobile(), new_email("bob"))
     _import(made)
-    _register_webhook(made)
-    _add_contact_with_keys(made)
-    _send_mails(made)
-    _send_texts(made)
-    _send_tests(made)
-    drain(worker)
+    with Receiver(Reply(503, body=f"refused: {made.email.upper()}".encode()), 204) as receiver:
+        _register_webhooks(made, receiver)
+        _add_contact_with_keys(made)
+        _send_mails(made)
+        _send_texts(made)
+        _send_tests(made)
+        advance_due(worker)
+        drain(worker)
+        _deliver_events(made, receiver)
     _visit_and_reply(made)
     _leave_messages_waiting(made)
     return made
@@ -151,17 +163,27 @@ def _import(made: Used) -> None:
     )
 
 
-def _register_webhook(made: Used) -> None:
-    webhook = made.tenant.add(
-        Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now(), held_to=0
-    )
-    common = {"webhook_id": webhook, "batch_id": "b", "time": now(), "events": 1, "status": 500, "outcome": "failed"}
-    answer = {"milliseconds": 1, "detail": f"no {made.email}", "answer": f"refused: {made.email.upper()}"}
-    made.tenant.add(WebhookAttempt, **common, **answer, after_event=0, last_event=0)
+def _register_webhooks(made: Used, receiver: Receiver) -> None:
+    """One is held, so that its events wait; the other receives them."""
+    for url, held_to in ((f"https://{unique('hook')}.example/", 0), (receiver.url, None)):
+        webhook = made.tenant.add(Webhook, url=url, creation_time=now(), due_time=now(), held_to=held_to)
+    secret = encrypt(made.worker.settings.secret_key, "a secret for signing")
+    made.tenant.add(WebhookSecret, webhook_id=webhook, key_id="k1", secret=secret, creation_time=now())
+
+
+def _deliver_events(made: Used, receiver: Receiver) -> None:
+    """The first request is refused with an answer that has its body."""
+    while len(receiver.hits) < 2:
+        with made.worker.database.write() as transaction:
+            transaction.execute(update(Webhook).values(due_time=now()))
+        dispatch_due(made.worker)
+    assert any(made.email.lower() in hit.body.decode().lower() for hit in receiver.hits)
 
 
 def _add_contact_with_keys(made: Used) -> None:
     others = made.tenant.add_list("Others")
+    steps = [{"name": "hello", "send": str(made.tenant.add_message())}, {"name": "a day", "wait": "1 day"}]
+    add_automation(made.worker, made.tenant.id, others, {**WELCOME, "steps": steps})
     for key in (unique("key"), f"welcome-{made.email}"):
         body = {"email": new_email()} if "welcome" in key else {"email": made.email, "first_name": SECRET_WORD}
         answer = made.tenant.api.post(contacts_path(others), body, headers={"Idempotency-Key": key})
@@ -275,6 +297,7 @@ def files_naming(services: Services, address: str) -> list[str]:
 def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pytest.LogCaptureFixture) -> None:
     """Not in any table, file or line of the log; what was there was handed out before, and others keep what is
     theirs."""
+    assert [row.state for row in rows_of(used.tenant, AutomationRun)] == ["waiting"]
     before = rows_naming(used.worker, used.email)
     assert {"contacts", "recipients", "recipient_steps", "sends", "attachments", "events", "unsubscribers"} <= {*before}
     assert {"captured_messages", "idempotency_records", "webhook_attempts", "soft_bounces"} <= {*before}
@@ -283,6 +306,8 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
 
     forgotten = used.forget()
     assert forgotten.is_complete
+    assert all(noun in ONE or noun.endswith("s") for noun in forgotten.removed)
+    assert [row.state for row in rows_of(used.tenant, AutomationRun)] == ["ended"]
     renew_statistics(used.worker.database, tables_of_places())
     assert compact(used.worker.database)
     assert rows_naming(used.worker, used.email) == rows_naming(used.worker, SECRET_WORD) == {}
@@ -336,6 +361,25 @@ def assert_visits_bring_nothing_back(used: Used) -> None:
         used.open(recipient_id)
     assert used.tenant.app.extensions[VISITS].flush(PATIENCE)
     assert [row.id for row in rows_of(used.tenant, RecipientStep)] == steps
+
+
+def test_events_are_found_beyond_those_that_one_statement_looks_through(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that name nothing but a contact's earlier address."""
+    webhook = tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
+    email, former = new_email("Ann"), new_email("former")
+    contact_id = tenant.new_contact(tenant.add_list(), email=email)["id"]
+    texts = [
+        *(orjson.dumps({"object": "recipient", "id": number, "email": email.upper()}) for number in range(3)),
+        *[orjson.dumps({"object": "recipient", "id": 3, "email": new_email()})] * 5,
+        orjson.dumps({"object": "recipient", "id": 4, "contact_id": contact_id, "email": former}),
+    ]
+    for text_ in texts:
+        tenant.add(Event, webhook_id=webhook, payload=text_.decode())
+    monkeypatch.setattr("app.db.pages.WINDOW", 2)
+    assert forget(worker, [tenant.id], "email", email, wait=0).removed["events"] == 4
+    assert rows_naming(worker, email) == rows_naming(worker, former) == {}
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:

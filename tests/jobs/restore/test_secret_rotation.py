@@ -253,7 +253,7 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
             "unknown": {**NONE, "transports": 1},
         }
         result = after.run("secrets", "rotate")
-        assert "1 stored secrets are encrypted under a key that is not listed, and stay as they are" in result.stderr
+        assert "encrypted under a key that is not listed: 1 stored secret\n" in result.stderr
         with after.services.database.read() as session:
             assert session.scalars(select(Transport.url)).one() == "no token of ours"
 
