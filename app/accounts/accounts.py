@@ -19,7 +19,7 @@ from app.settings import parse_rate, parse_retention
 
 ADDRESSES = ("owner_email", "default_from_address")
 DEFAULT_ZONE = "UTC"
-RETENTIONS = ("retain_content", "retain_recipients")
+RETENTIONS = ("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit")
 PRIORITIES = ("high", "normal")
 DEFAULT_PRIORITY = "normal"
 

@@ -16,21 +16,28 @@ from app.http.context import services
 group = Group("accounts", help="Accounts: each has its own keys, lists, messages and reports.")
 
 
+RETENTIONS = (
+    ("audit", "400d", "entries of the audit log are"),
+    ("logs", "30d", "the log of webhook deliveries is"),
+    ("captured", "30d", "captured messages are"),
+    ("recipients", "400d", "recipients are"),
+    ("content", "7d", "content is"),
+)
+"""What an account may keep for a time of its own, with an example."""
+
+
+def _retention(name: str, example: str, what: str) -> Any:
+    after = " after the last outcome" if name == "content" else ""
+    text = f"How long {what} kept{after}; an empty text means the setting's."
+    return click.option(f"--retain-{name}", metavar=f"{example}|off", help=text)
+
+
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
         click.option("--time-zone", metavar="NAME", help="IANA name of the time zone of the times in messages."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
-        click.option(
-            "--retain-recipients",
-            metavar="400d|off",
-            help="How long recipients are kept; an empty text means the setting's.",
-        ),
-        click.option(
-            "--retain-content",
-            metavar="7d|off",
-            help="How long content is kept after the last outcome; an empty text means the setting's.",
-        ),
+        *(_retention(*one) for one in RETENTIONS),
         click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
         click.option("--email-priority", metavar="high|normal", help="Priority of emails whose send has none."),
         click.option("--machine-events", type=bool, metavar="on|off", help="Whether visits of machines cause events."),
@@ -81,6 +88,9 @@ def _row(account: Account) -> Row:
         "sms_priority": account.sms_priority,
         "retain_content": account.retain_content,
         "retain_recipients": account.retain_recipients,
+        "retain_captured": account.retain_captured,
+        "retain_logs": account.retain_logs,
+        "retain_audit": account.retain_audit,
         "creation_time": account.creation_time,
         "last_modified_time": account.last_modified_time,
         "test_of": account.test_of,

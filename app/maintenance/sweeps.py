@@ -33,10 +33,8 @@ from app.clock import now
 from app.db.full_looks import FULL_SHARE
 from app.db.in_json import in_json
 from app.db.models import (
-    AuditEntry,
     AutomationRun,
     Base,
-    CapturedMessage,
     ConsoleLink,
     ConsoleSession,
     ContactImport,
@@ -50,7 +48,6 @@ from app.db.models import (
     QueueEntry,
     Recipient,
     TriggerFiring,
-    WebhookAttempt,
     table_of,
 )
 from app.events import batches
@@ -59,6 +56,7 @@ from app.inbound import reassembly, simulated
 from app.infrastructure import signs_of_life
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
+from app.maintenance.aged_rows import ATTEMPTS, AUDIT, CAPTURED, CHUNK, Aged, delete_by_owner
 from app.maintenance.inbox_limit import delete_beyond_limit
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
@@ -87,8 +85,6 @@ HOLDS_NO_PLACE = (
     AutomationRun.entry_key != literal_column("0", BigInteger),
 )
 """Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""
-CHUNK = 1000
-"""Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
 
 @contextmanager
@@ -167,8 +163,8 @@ def _clean(services: Services) -> None:
     settings = services.settings
     logs = settings.retain_logs
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)
-    _delete_older(services, WebhookAttempt, WebhookAttempt.time, logs)
-    _delete_older(services, CapturedMessage, CapturedMessage.captured_time, settings.retain_captured)
+    _delete_aged(services, ATTEMPTS)
+    _delete_aged(services, CAPTURED)
     delete_beyond_limit(services)
     _delete_older(services, TriggerFiring, TriggerFiring.time, logs)
     _delete_older(services, InboundRecord, InboundRecord.time, logs)
@@ -181,12 +177,22 @@ def _clean(services: Services) -> None:
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
     _delete_older(services, ConsoleLink, ConsoleLink.end_time, ENDED)
     _delete_older(services, ConsoleSession, ConsoleSession.end_time, ENDED)
-    _delete_older(services, AuditEntry, AuditEntry.time, settings.retain_audit)
+    _delete_aged(services, AUDIT)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
         logger.info("cleaned sends", extra={"rows": sends})
     rotate_events(services)
     services.database.refresh_statistics()
+
+
+def _delete_aged(services: Services, aged: Aged) -> None:
+    """Those of which an account may have a retention of its own."""
+    with services.database.read() as session:
+        own = aged.own(session)
+    if not own:
+        _delete_older(services, aged.model, aged.time, aged.default(services.settings))
+    elif total := delete_by_owner(services, aged, own):
+        logger.info("cleaned %s", aged.model.__tablename__, extra={"rows": total})
 
 
 def _delete_older(

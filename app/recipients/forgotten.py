@@ -12,8 +12,11 @@ from app.recipients.timeline import TimelineStep
 
 
 def has_been_forgotten(recipient: Any = Recipient) -> ColumnElement[bool]:
-    """The condition on recipients that they are forgotten."""
-    return exists().where(RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN)
+    """The condition on recipients that they are forgotten. It is looked up for each recipient: PostgreSQL might answer
+    an `EXISTS` by reading the timelines of all."""
+    of_recipient = RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN
+    step = select(RecipientStep.step).where(*of_recipient).limit(1).correlate(recipient)
+    return step.scalar_subquery().is_not(None)
 
 
 def is_forgotten(session: Session, recipient_id: int) -> bool:

@@ -45,6 +45,9 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "sms_priority": "high",
         "retain_content": "30d",
         "retain_recipients": None,
+        "retain_captured": None,
+        "retain_logs": None,
+        "retain_audit": None,
         "test_of": None,
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
@@ -56,6 +59,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         *("--machine-events", "off"),
         *("--time-zone", "", "--email-priority", "high", "--sms-priority", ""),
         *("--retain-content", "", "--retain-recipients", "off"),
+        *("--retain-captured", "12H", "--retain-logs", "4w", "--retain-audit", "off"),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
     expected |= {
@@ -69,6 +73,9 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "sms_priority": "normal",
         "retain_content": None,
         "retain_recipients": "off",
+        "retain_captured": "12h",
+        "retain_logs": "4w",
+        "retain_audit": "off",
     }
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import count as counting
+from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, insert, select, text, update
 
+from app.accounts.accounts import update_account
 from app.accounts.domains import add_domain, find_domain
 from app.clock import now
 from app.db.counters import GROUP_COUNTS, HOURLY_COUNTS, count, hour_of
 from app.db.models import (
+    Account,
     AuditEntry,
     Base,
+    CapturedMessage,
     ContactImport,
     DkimKey,
     DomainBackoff,
     DomainReport,
+    EventRotation,
     GroupCount,
     HookToken,
     HourlyCount,
@@ -28,10 +34,14 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
+from app.events.rotation import current_rotation
 from app.maintenance import sweeps
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
-from tests.support.tenants import unique
+from tests.support.tenants import Tenant, new_tenant, unique
+
+RECIPIENTS = counting(1)
+"""Ids of recipients that nothing else has."""
 
 
 @pytest.fixture(params=BACKENDS)
@@ -93,6 +103,72 @@ def test_audit_entries_are_deleted_after_a_retention_of_their_own(parts: Alone) 
     assert kept(parts, AuditEntry) == [old, young]
     sweeps.clean(parts.services)
     assert kept(parts, AuditEntry) == [young]
+
+
+def test_off_keeps_for_ever(parts: Alone) -> None:
+    off: dict[str, Any] = dict.fromkeys(("retain_idempotency", "retain_captured", "retain_logs", "retain_events"))
+    for_ever = replace(parts.services, settings=replace(parts.services.settings, **off))
+    past = now() - timedelta(days=4000)
+    adders = (add_record, add_attempt, add_firing, add_inbound, add_import, add_captured)
+    models = (IdempotencyRecord, WebhookAttempt, TriggerFiring, InboundRecord, ContactImport, CapturedMessage)
+    ids = [add(parts, past) for add in adders]
+    with parts.services.database.write() as transaction:
+        transaction.execute(update(EventRotation).values(since_time=past))
+        slot = current_rotation(transaction).slot
+    sweeps.clean(for_ever)
+    assert [kept(parts, model) for model in models] == [[one] for one in ids]
+    sweeps.clean(parts.services)
+    assert [kept(parts, model) for model in models] == [[]] * len(models)
+    with parts.services.database.read() as session:
+        assert current_rotation(session).slot == 1 - slot
+
+
+def add_captured(parts: Alone, moment: datetime) -> int:
+    common = {"is_copy": False, "uuid": unique(), "type": "sms", "sender": "1", "address": "2", "content": b""}
+    return parts.tenant.add(CapturedMessage, recipient_id=next(RECIPIENTS), captured_time=moment, **common)
+
+
+@pytest.mark.parametrize(
+    ("model", "add", "name", "default"),
+    [
+        (AuditEntry, add_entry, "retain_audit", timedelta(days=400)),
+        (WebhookAttempt, add_attempt, "retain_logs", timedelta(days=30)),
+        (CapturedMessage, add_captured, "retain_captured", timedelta(days=30)),
+    ],
+    ids=["audit entries", "deliveries", "captured messages"],
+)
+def test_an_account_may_keep_rows_for_a_time_of_its_own(
+    parts: Alone, model: type[Base], add: Callable[..., int], name: str, default: timedelta
+) -> None:
+    """Shorter, longer or for ever, also what is there, whatever another account has; an empty text takes it back."""
+    other = replace(parts, tenant=new_tenant(parts.tenant.app))
+
+    def own(tenant: Tenant, text: str | None) -> None:
+        with parts.services.database.write() as transaction:
+            update_account(transaction, transaction.get_one(Account, tenant.id), {name: text})
+
+    def left(*expected: int) -> None:
+        sweeps.clean(parts.services)
+        assert {one for one in kept(parts, model) if one in added} == {*expected}, (
+            "changes of accounts are entries, too"
+        )
+
+    past, day = now() - default - timedelta(hours=1), now() - timedelta(days=1)
+    ages = day, past, past - default
+    fresh, old, oldest = (add(parts, moment) for moment in ages)
+    others = [add(other, moment) for moment in ages]
+    added = {fresh, old, oldest, *others}
+    for tenant in (parts.tenant, other.tenant):
+        own(tenant, "off")
+    left(fresh, old, oldest, *others)
+    own(parts.tenant, f"{default.days * 2}d")
+    left(fresh, old, *others)
+    own(parts.tenant, "12h")
+    left(*others)
+    own(other.tenant, None)
+    left(others[0])
+    own(other.tenant, "12h")
+    left()
 
 
 def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_retention(parts: Alone) -> None:

@@ -26,6 +26,7 @@ from app.db.models import (
     SendLink,
     table_of,
 )
+from app.db.remains import compact, file_size
 from app.maintenance import history
 from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, purge_all
@@ -380,6 +381,24 @@ def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
     Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-content", "5d")
     content, recipients = shown()
     assert (round(content / 86400, 2), recipients) == (1, 0)
+
+
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+def test_the_pages_of_purged_bodies_are_used_again_and_given_back_by_a_vacuum(kept: Kept) -> None:
+    """docs/operations.md#space; on PostgreSQL autovacuum does so."""
+
+    def add() -> int:
+        for _ in range(10):
+            kept.add("delivered", body_html="<p>long</p>" * 10_000)
+        return file_size(kept.services.database) or 0
+
+    full = add()
+    assert kept.purge(CONTENT, days=7) == 10
+    assert file_size(kept.services.database) == full
+    assert add() <= full + 50_000, "ten times 110,000 bytes more, otherwise"
+    assert kept.purge(CONTENT, days=7) == 10
+    assert compact(kept.services.database)
+    assert (file_size(kept.services.database) or 0) < full - 1_000_000
 
 
 def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:

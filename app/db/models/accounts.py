@@ -45,7 +45,11 @@ class Account(Timestamps, Base):
     (docs/personalisation.md#time-zone)."""
     retain_content: Mapped[str | None]
     retain_recipients: Mapped[str | None]
-    """In the form of the settings RETAIN_CONTENT and RETAIN_RECIPIENTS; null: the setting applies."""
+    retain_captured: Mapped[str | None]
+    retain_logs: Mapped[str | None]
+    """Of the log of webhook deliveries."""
+    retain_audit: Mapped[str | None]
+    """Each in the form of the setting of its name; null: the setting applies."""
     has_digests: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether any of its suppressions is kept under a digest (docs/privacy.md#what-is-kept): without one, looking
     suppressions up costs nothing more."""

@@ -23,6 +23,7 @@ class AuditEntry(Base):
         Index("ix_audit_entries_page", "time", "id"),
         Index("ix_audit_entries_account", "account_id", "time", "id"),
         Index("ix_audit_entries_object", "object", "object_id", "time", "id"),
+        *(Index(f"ix_audit_entries_{name}", name, "time", "id") for name in ("action", "actor", "request_id")),
         Index(
             "ix_audit_entries_address",
             *("address_digest", "time", "id"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import email
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from email import policy
@@ -15,7 +15,9 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from app.clock import now
-from app.db.models import QueueEntry, RunningProcess, Transport, WebhookSecret
+from app.db.models import QueueEntry, RunningProcess, Transport, Webhook, WebhookSecret
+from app.demo.receiver import verify
+from app.events.dispatch import dispatch_due
 from app.inbound.kannel import reply_secret
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.secrets import decrypt
@@ -29,6 +31,7 @@ from tests.jobs.restore.conftest import Installation, Installed, running
 from tests.jobs.restore.test_restored import later
 from tests.support.client import SENDS, Client
 from tests.support.tenants import Tenant, new_tenant
+from tests.support.webhook_receiver import Receiver
 from tests.unit.transports.mailserver import MailServer, Received
 
 SIGNING = "the secret of the webhook that was registered before"
@@ -39,12 +42,12 @@ ALL = {"dkim_keys": 2, "send_queue": 1, "transports": 1, "webhook_secrets": 1}
 RESET = "https://acme.example/reset?token=4711"
 
 
-def filled(installation: Installation) -> Tenant:
+def filled(installation: Installation, url: str = URL) -> Tenant:
     """An account with a secret of each kind."""
     tenant = new_tenant(installation.app)
     of_account = "--account", tenant.name
     installation.json("domains", "add", tenant.domain, "--trust", *of_account)
-    installation.json("webhooks", "create", URL, "--secret-id", "k1", "--secret", SIGNING, *of_account)
+    installation.json("webhooks", "create", url, "--secret-id", "k1", "--secret", SIGNING, *of_account)
     installation.json("transports", "create", "backup", "--type", "email", "--url", RELAY, "--disabled")
     body = {
         **{
@@ -105,17 +108,53 @@ def answers(installation: Installation, paths: dict[str, str]) -> dict[str, int]
     return {**found, "post": anon.request("POST", paths["u"]).status_code}
 
 
+def forgotten(installation: Installation, tenant: Tenant, address: str) -> None:
+    """A person who has opted out is forgotten: the suppression is kept under a digest."""
+    of_account = "--account", tenant.name
+    installation.json("suppressions", "unsubscribe", address, *of_account)
+    kept = installation.json("contacts", "forget", address, "--yes", "--no-compact", *of_account)["kept"]
+    assert kept == {"unsubscribed": 1}
+
+
+def check_not_brought_back(installation: Installation, tenant: Tenant, address: str) -> None:
+    """By an import."""
+    arguments = "contacts", "import", "-", "--list", str(tenant.add_list()), "--account", tenant.name
+    result = installation.app.test_cli_runner().invoke(args=list(arguments), input=f"email\n{address}\n")
+    assert "0 created, 0 updated, 0 unchanged, 1 left out, because they were forgotten" in result.output
+
+
+def check_signed(installation: Installation, receiver: Receiver) -> None:
+    """The events that wait are delivered, with a signature of the secret of the webhook."""
+    before = len(receiver.hits)
+    with installation.services.database.write() as transaction:
+        transaction.execute(update(Webhook).values(due_time=now()))
+    dispatch_due(installation.services)
+    hits = receiver.hits[before:]
+    assert hits
+    for hit in hits:
+        assert verify(hit.body, hit.headers["Service-Signature"], {"k1": SIGNING}) is not None
+
+
 def stored_secret(installation: Installation) -> str:
     with installation.services.database.read() as session:
         return session.scalars(select(WebhookSecret.secret)).one()
 
 
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A receiver of events."""
+    with Receiver(204) as made:
+        yield made
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
-    installed: Installed, mail_server: MailServer, backend: str
+    installed: Installed, mail_server: MailServer, receiver: Receiver, backend: str
 ) -> None:
+    """Signatures of events and the suppressions of forgotten people included."""
     before = installed(backend, migrated=True, BOUNCE_DOMAIN="bounces.example.com", PUBLIC_URL="http://127.0.0.1:8000")
-    tenant = filled(before)
+    tenant = filled(before, receiver.url)
+    forgotten(before, tenant, "gone@example.com")
     old = before.settings.secret_key
     assert keys_of(before) == {short_fingerprint(old): ALL}
     sent = mailed(before, tenant, mail_server, "ann@example.com")
@@ -129,10 +168,13 @@ def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
     # The processes that run go on, and sign with the old key; one that starts signs with the new one.
     assert decrypt(before.settings.secret_keys, stored_secret(before)) == SIGNING
     later_sent = mailed(before, tenant, mail_server, "bob@example.com")
+    check_signed(before, receiver)
+    check_not_brought_back(before, tenant, "gone@example.com")
     with running(restarted(before)) as after:
         assert after.settings.secret_keys == (new, old)
         assert decrypt((new,), stored_secret(after)) == SIGNING
         newest = mailed(after, tenant, mail_server, "cyd@example.com")
+        check_signed(after, receiver)
         for mail in (sent, later_sent, newest):
             assert b"DKIM-Signature" in mail.content
             assert answers(after, links(mail)) == {"u": 200, "c": 302, "o": 200, "post": 200}
@@ -145,12 +187,20 @@ def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
         drain(after.services)
         assert mail_server.mails[-1].content.endswith(f"{RESET}\r\n".encode()), "the value that waited is still there"
         assert Client(after.app).get(kannel).status_code == 403
+        mailed(after, tenant, mail_server, "dan@example.com")
+        check_signed(after, receiver)
+        check_not_brought_back(after, tenant, "gone@example.com")
 
 
 def restarted(before: Installation) -> Settings:
     """The settings of a process that starts later."""
     made = later(before, before.settings)
-    return replace(made, public_url=before.settings.public_url, bounce_domain=before.settings.bounce_domain)
+    return replace(
+        made,
+        public_url=before.settings.public_url,
+        bounce_domain=before.settings.bounce_domain,
+        webhook_allow_private=True,
+    )
 
 
 def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ def account() -> dict[str, Any]:
 
 def test_it_uses_every_part_of_a_seed_file(account: dict[str, Any]) -> None:
     unused = {"rate_limit", "track_opens", "track_clicks", "machine_events", "email_priority", "sms_priority"}
-    unused |= {"retain_content", "retain_recipients"}
+    unused |= {"retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit"}
     assert {*ACCOUNT.required, *ACCOUNT.optional} - account.keys() == unused
     used = {field["type"] for one in account["lists"] for field in one["fields"]}
     assert used <= FIELD_TYPES.keys()
