@@ -43,6 +43,10 @@ def apply_contacts(
         upserted = upsert.upsert_contacts(context.transaction, contact_list, checked, allow_system=True)
     context.report.created["contact"] += upserted.created
     context.report.updated["contact"] += upserted.updated
+    if upserted.left_out:
+        context.report.notes.append(
+            f"  list {row.name}: contacts left out, because they were forgotten: {upserted.left_out}"
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from app.db.models import Contact, QueueEntry, Recipient, Unsubscriber
 from app.sends.delivery.drain import drain
 from tests.cli.conftest import Cli
 from tests.support.contacts import contacts_path
+from tests.support.seeds import write_seed
 from tests.support.sends import SendsApi, rows_of
 from tests.support.tenants import Tenant, new_email, new_mobile
 
@@ -98,6 +100,18 @@ def test_an_import_does_not_bring_them_back(cli: Cli, tenant: Tenant, customers:
         arguments = "contacts", "import", "-", "--list", "Customers", *further
         printed = cli.text(*arguments, input=f"email,subscribed.email\n{rows}")
         assert "1 created, 0 updated, 0 unchanged, 2 left out, because they were forgotten" in printed
+    assert [row.email for row in rows_of(tenant, Contact)] == [plain]
+
+
+def test_a_seed_file_does_not_bring_them_back(
+    cli: Cli, bare: Cli, tenant: Tenant, customers: int, tmp_path: Path
+) -> None:
+    email, plain = new_email(), new_email()
+    forgotten(cli, email, "unsubscribe")
+    contacts = [{"email": email}, {"email": plain}]
+    account = {"name": tenant.name, "lists": [{"name": "Customers", "contacts": contacts}]}
+    printed = bare.text("seed", str(write_seed(tmp_path / "seed.yaml", account)))
+    assert "  list Customers: contacts left out, because they were forgotten: 1\n" in printed
     assert [row.email for row in rows_of(tenant, Contact)] == [plain]
 
 

@@ -163,7 +163,7 @@ def test_a_generated_key_is_rotated_and_everything_made_before_stays_valid(
 
     rotated = before.json("secrets", "rotate")
     new = generated_keys(before.settings.data_dir)[0]
-    assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), True, 5)
+    assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), True, 6)
     assert keys_of(before) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
     # The processes that run go on, and sign with the old key; one that starts signs with the new one.
     assert decrypt(before.settings.secret_keys, stored_secret(before)) == SIGNING

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from app.db.online_index import create_index_online, drop_index_online
 
 revision = "0055"
-down_revision = "0053"
+down_revision = "0054"
 branch_labels = None
 depends_on = None
 
