@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from app.db.online_index import create_index_online, drop_index_online
 
-revision = "0055"
-down_revision = "0054"
+revision = "0059"
+down_revision = "0058"
 branch_labels = None
 depends_on = None
 

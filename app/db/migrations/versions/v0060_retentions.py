@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0056"
-down_revision = "0055"
+revision = "0060"
+down_revision = "0059"
 branch_labels = None
 depends_on = None
 
