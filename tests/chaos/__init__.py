@@ -2,7 +2,7 @@
 
 registry.py  what a fault is, and the table of all of them
 faults.py    faults of processes, databases and the other sides
-clock_faults.py, operator_faults.py
+faults_of_clocks.py, faults_of_operators.py
              a clock that is set, and what operators do while the service runs
 hooks.py     what no fault can cause from outside: changes of a module in all processes
 stage.py     the environment of a round: a database, the service, a relay and webhook receivers

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.chaos import clock_faults, faults, operator_faults, table
+from tests.chaos import faults, faults_of_clocks, faults_of_operators, table
 from tests.chaos.broken.breaks import BREAKS
 from tests.chaos.disk import can_mount
 from tests.chaos.registry import FAULTS, Fault
@@ -18,7 +18,7 @@ from tests.chaos.round import Plan, run
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import short_folder
 
-ALL = (faults, clock_faults, operator_faults)
+ALL = (faults, faults_of_clocks, faults_of_operators)
 """The modules that register faults."""
 SHORT = ("kill-sender", "kill-everything")
 

@@ -82,7 +82,7 @@ def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:
     result.wrong_conflicts = len(conflicts)
     result.complain("wrong 409s", [f"{one.kind}: {one.trouble}" for one in conflicts])
     late = [one for one in seen.requests if one.status is not None and one.ended - one.began > limits.answering]
-    result.complain("answers that came late", [f"{one.kind}: after {one.ended - one.began:.1f} s" for one in late])
+    result.complain("answers that took too long", [f"{one.kind}: after {one.ended - one.began:.1f} s" for one in late])
     lost_answers = {request.key for request in failed if request.status in (None, 503)}
     for what, found in _wrong_refusals(failed, lost_answers, limits):
         result.complain(what, found)

@@ -323,7 +323,7 @@ def test_a_request_is_answered_in_time_whatever_dies(world: World) -> None:
 
 def test_an_answer_of_any_kind_comes_soon(world: World) -> None:
     world.requests[1].began -= 20
-    world.only("1 answers that came late: send: after 20.5 s")
+    world.only("1 answers that took too long: send: after 20.5 s")
 
 
 def test_a_deletion_that_was_done_although_its_answer_was_lost_is_found_gone(world: World) -> None:
