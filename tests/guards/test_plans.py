@@ -392,7 +392,7 @@ def operate(full: Full) -> None:
 
 def forget(full: Full) -> None:
     """Hands out and forgets a person with a contact, messages and sends that name the address."""
-    person = ("p30@example.com", "--account", full.tenant.name)
+    person = ("p90000@example.com", "--account", full.tenant.name)
     for command in (("export-person", *person, "--json"), ("forget", *person, "--yes", "--no-compact")):
         result = full.app.test_cli_runner().invoke(args=["contacts", *command])
         assert result.exit_code == 0, result.output
