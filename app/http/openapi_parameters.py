@@ -48,7 +48,7 @@ def free_filters(text: str, names: str) -> dict[str, Any]:
     values = {"type": "string"}
     schema = {"type": "object", "propertyNames": {"pattern": names}, "additionalProperties": values}
     parameter = _parameter(FREE_FILTERS, f"Each entry is sent as a query parameter of its own: {text}", schema)
-    # Without an example, consoles fill in entries that do not exist.
+    # Without an example, references fill in entries that do not exist.
     return {**parameter, "style": "form", "explode": True, "example": {}}
 
 

@@ -16,7 +16,7 @@ from app.errors import ServiceError
 OWN = Path(__file__).parent.parent / "static"
 PACKAGE = "flask_swagger_ui"
 MEDIA_TYPES = {
-    "console.js": "text/javascript; charset=utf-8",
+    "reference.js": "text/javascript; charset=utf-8",
     "favicon-32x32.png": "image/png",
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
     "swagger-ui.css": "text/css; charset=utf-8",
@@ -27,7 +27,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Scripts and requests of this origin alone. The styles that the console sets on its elements are inline."""
+"""Scripts and requests of this origin alone. The styles that the package sets on its elements are inline."""
 
 SECONDS_IN_CACHE = 3600
 

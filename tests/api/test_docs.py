@@ -59,7 +59,7 @@ def test_the_reference_loads_scripts_and_styles_of_this_service_alone(anon: Clie
 
 
 def test_assets_are_cached_and_typed(anon: Client) -> None:
-    for name, type_ in (("console.js", "text/javascript"), ("swagger-ui.css", "text/css")):
+    for name, type_ in (("reference.js", "text/javascript"), ("swagger-ui.css", "text/css")):
         answer = anon.get(f"/docs/assets/{name}")
         assert (answer.mimetype, answer.headers["Cache-Control"]) == (type_, "public, max-age=3600")
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -68,7 +68,7 @@ def test_assets_are_cached_and_typed(anon: Client) -> None:
 
 
 def test_the_console_asks_no_other_host(anon: Client) -> None:
-    script = anon.get("/docs/assets/console.js").text
+    script = anon.get("/docs/assets/reference.js").text
     assert "validatorUrl: null" in script
     assert "window.location.origin" in script
     assert "http" not in script

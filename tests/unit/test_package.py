@@ -30,7 +30,7 @@ def test_it_has_the_code_with_its_templates_migrations_and_assets_and_nothing_el
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
     ours = {str(path.relative_to(ROOT)) for path in files if path.parent.name != "__pycache__"}
     assert packed == ours | LOOSE
-    for kind in ("app/templates/page.html", "app/static/console.js", "app/demo/seed.yaml"):
+    for kind in ("app/templates/page.html", "app/static/reference.js", "app/demo/seed.yaml"):
         assert kind in packed
     assert {"app/db/migrations/env.py", "app/db/migrations/versions/v0001_initial.py"} <= packed
 
