@@ -15,9 +15,10 @@ from typing import Any
 
 import requests
 import yaml
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
-from app.db.models import AutomationRun, QueueEntry
+from app.db.models import Account, AutomationRun, QueueEntry, Webhook
+from app.events.batch_contents import waiting_events
 from app.services import Services, make_services
 from app.settings import from_environment
 from tests.attack.description import Operation, operations
@@ -171,14 +172,16 @@ class Stage:
         return operations(self.ask("GET", "/docs/openapi.json").json())
 
     def await_rest(self, also: Callable[[], bool] = lambda: True) -> None:
-        """Returns when everything that was accepted has left."""
+        """Returns when everything that was accepted has left, and the victim's webhook has got its events."""
         wait_until(lambda: also() and self._is_at_rest(), "everything has left", ENOUGH)
 
     def _is_at_rest(self) -> bool:
         with self.services.database.read() as session:
             waiting = session.scalar(select(func.count()).select_from(QueueEntry)) or 0
             runs = select(func.count()).select_from(AutomationRun).where(AutomationRun.end_time.is_(None))
-            return not waiting + (session.scalar(runs) or 0)
+            hooks = select(func.count()).select_from(Webhook).join(Account).where(Account.name == self.victim.name)
+            busy = session.scalar(hooks.where(or_(waiting_events() > 0, Webhook.lease_time.is_not(None))))
+            return not waiting + (session.scalar(runs) or 0) + (busy or 0)
 
 
 Peers = tuple[Relay, Gateway, Receiver, Receiver, Trap]
