@@ -1,5 +1,5 @@
-"""Pages about this API that need no key: its OpenAPI description (docs/openapi.md), a reference that sends requests, and
-the meaning of each error (docs/errors.md)."""
+"""Pages about this API that need no key: its OpenAPI description (docs/openapi.md), a reference that sends requests,
+and the meaning of each error (docs/errors.md)."""
 
 from __future__ import annotations
 
