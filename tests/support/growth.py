@@ -2,7 +2,9 @@
 
 The processor time of the thread is measured, which other programs of the machine hardly affect. A first measure of each
 is enough if they are equal. If the cost seems to grow, both are measured again in turn, five times a round, and the
-best of all counts.
+best of all counts. The smaller text is then read eight times as often, so that both measurements take as long if the
+cost does not grow: where other programs interrupt this one, after which the caches have to be filled again, a longer
+measurement would meet more interruptions than a shorter one.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ LONG_ENOUGH = 0.0003
 """Seconds that the smaller input should take, so that the cost of one call is negligible."""
 LEAST = 256
 NOTHING = 50e-9
-"""Seconds per character of the longest text: too few for quadratic growth. Splitting a text into words takes a third of
-it; where the words no longer fit the caches, which depends on the machine, the cost of each doubles or trebles."""
+"""Seconds per character of the longest text: too few for quadratic growth."""
+SPLITTINGS = 3
+"""A text that is read in less time than it takes to split one of the same length so often into words is not read in
+quadratic time. Where the words no longer fit the caches, which depends on the machine, the cost of each doubles or
+trebles, also of a mere splitting."""
 CERTAIN = FACTOR * 3 / 4
 """Growth that needs no further measurements after those of a few rounds: quadratic, and neither caches nor others that
 use them, too."""
@@ -57,9 +62,18 @@ def growth(
             if rounds == ROUNDS // 2 and size < largest // FACTOR:
                 size = min(4 * size, largest // FACTOR)
                 small, large, times, pairs = make(size), make(FACTOR * size), max(1, times // 4), []
-            pairs += [(seconds(read, small, times), seconds(read, large, times)) for _ in range(5)]
-            found = min(of_large for _, of_large in pairs) / min(of_small for of_small, _ in pairs) / FACTOR
+            pairs += [(seconds(read, small, FACTOR * times), seconds(read, large, times)) for _ in range(5)]
+            found = min(of_large for _, of_large in pairs) / min(of_small for of_small, _ in pairs)
+        if MOST_GROWTH < found <= CERTAIN and _cheap(read, large, FACTOR * size):
+            return 1.0
     return found
+
+
+def _cheap(read: Callable[[Input], object], text: Input, size: int) -> bool:
+    """Whether reading the text takes about as long as splitting `size` characters into words, here and now."""
+    words = "x=\n" * (size // 3)
+    splitting = min(seconds(str.split, words, 1) for _ in range(5))
+    return min(seconds(read, text, 1) for _ in range(5)) < SPLITTINGS * splitting
 
 
 def _size(read: Callable[[Input], object], make: Callable[[int], Input], largest: int, long_enough: float) -> int:
