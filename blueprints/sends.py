@@ -5,12 +5,13 @@ from __future__ import annotations
 from flask import Response, request
 from flask.views import MethodView
 
+from app.db.database import Transaction
 from app.groups.read import group_path
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, request_id, services
-from app.http.idempotency import Work, idempotent
+from app.http.idempotency import SecretWork, Work, idempotent
 from app.http.openapi_parameters import collection_parameters, paged_instance_parameters
 from app.http.responses import json_response
 from app.query.fields import Resource
@@ -78,7 +79,11 @@ class Sends(MethodView):
 
 def _prepare() -> Work:
     send_request = _read_request()
-    return lambda transaction: _render(accept(transaction, services(), send_request))
+
+    def work(transaction: Transaction) -> Response:
+        return _render(accept(transaction, services(), send_request))
+
+    return SecretWork(work) if send_request.draft.secret_values else work
 
 
 def _read_request() -> SendRequest:

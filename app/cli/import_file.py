@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -22,6 +23,8 @@ from app.csv_files.encodings import UTF_8, check_encoding, find_encoding
 from app.csv_files.reader import FileFormat, delimiter_of, reading
 from app.csv_files.source import digest_of, version_of
 from app.db.database import Database
+from app.http.context import services
+from app.infrastructure.keyed_digest import keyed_digests
 from app.lists.fields import ListSpec
 
 PLAIN = (UTF_8, "utf-8-sig")
@@ -52,10 +55,10 @@ class FileImport:
 
     def run(self, source: BinaryIO) -> None:
         """Reads the file, imports its rows unless it is a dry run, and prints what was done."""
-        version, digest = version_of(source), digest_of(source)
+        version, digests = version_of(source), _digests(source)
         form = self._format(source)
         read_as = orjson.dumps([*form, self._mapping], option=orjson.OPT_SORT_KEYS).decode()
-        position = self._position(digest, read_as)
+        position = self._position(digests, read_as)
         if position is not None and position.end_time is not None:
             self._print_end(position)
             return
@@ -67,7 +70,7 @@ class FileImport:
             if self._options.dry_run:
                 writing.try_out()
             else:
-                writing.run(digest, read_as)
+                writing.run(digests, read_as)
             self._print(check, valid.count, writing.position)
 
     def _format(self, source: BinaryIO) -> FileFormat:
@@ -82,10 +85,10 @@ class FileImport:
             echo(f"read as {encoding} with {delimiter_name(delimiter)} (otherwise: --encoding, --delimiter)", err=True)
         return FileFormat(encoding, delimiter)
 
-    def _position(self, digest: str, read_as: str) -> ImportPosition | None:
+    def _position(self, digests: Sequence[str], read_as: str) -> ImportPosition | None:
         """Where the import goes on; None for the first row."""
         with self._database.read() as session:
-            found = find_import(session, self._list, digest)
+            found = find_import(session, self._list, digests)
         if not self._options.resume:
             if found is not None and found.end_time is None and found.rows_done and not self._options.dry_run:
                 echo(f"begins anew; --resume would go on behind the first {found.rows_done} rows", err=True)
@@ -148,3 +151,9 @@ class FileImport:
             entered = f"; automations listen to this list: {', '.join(facts['automations'])}"
             shown = f"would be: {shown}. Nothing was stored{entered if facts['automations'] else ''}"
         print_done(shown, facts, options.as_json, err=options.rejects == STANDARD)
+
+
+def _digests(source: BinaryIO) -> Sequence[str]:
+    """Those of the file's contents under all keys. They are keyed because a file may be so short that whoever is in it
+    could be guessed from a hash."""
+    return keyed_digests(services().settings.secret_keys, digest_of(source))

@@ -46,19 +46,19 @@ class ImportWriting:
         self._is_begun = position is not None
         self._turns = WriteTurns(database)
 
-    def run(self, digest: str, options: str) -> None:
+    def run(self, digests: Sequence[str], options: str) -> None:
         """Imports the rows."""
-        self.position = self._database.transact(partial(self._begin, digest=digest, options=options))
+        self.position = self._database.transact(partial(self._begin, digests=digests, options=options))
         with self._explained():
             for chunk in self._chunks():
                 self.position = self._write(chunk)
             self._database.transact(partial(end_import, position=self.position))
 
-    def _begin(self, transaction: Transaction, digest: str, options: str) -> ImportPosition:
+    def _begin(self, transaction: Transaction, digests: Sequence[str], options: str) -> ImportPosition:
         """Records one act, however many chunks follow, and however the import ends."""
         done = {"rows_done_before": self.position.rows_done} if self._is_begun else {}
         record(transaction, act_on_list("list.imported", self._list, rows=self._rows.count, **done))
-        return self.position if self._is_begun else begin_import(transaction, self._list, digest, options)
+        return self.position if self._is_begun else begin_import(transaction, self._list, digests, options)
 
     def try_out(self) -> None:
         """Does the same, and rolls each chunk back."""

@@ -52,24 +52,27 @@ class Chunk:
     rows_done: int
 
 
-def find_import(session: Session, contact_list: ListSpec, digest: str) -> ImportPosition | None:
-    """The latest import of a file with these contents into the list, finished or not."""
-    one = session.scalars(
-        select(ContactImport).where(ContactImport.list_id == contact_list.id, ContactImport.digest == digest)
-    ).first()
+def find_import(session: Session, contact_list: ListSpec, digests: Sequence[str]) -> ImportPosition | None:
+    """The latest import of a file with these contents into the list, finished or not. The digests are those of the
+    contents under all keys."""
+    of_file = ContactImport.list_id == contact_list.id, ContactImport.digest.in_(digests)
+    one = session.scalars(select(ContactImport).where(*of_file)).first()
     if one is None:
         return None
     return ImportPosition(one.id, one.options, one.rows_done, one.created, one.updated, one.end_time)
 
 
-def begin_import(transaction: Transaction, contact_list: ListSpec, digest: str, options: str) -> ImportPosition:
-    """A new import from the first row on, in place of an earlier one of this file into this list."""
+def begin_import(
+    transaction: Transaction, contact_list: ListSpec, digests: Sequence[str], options: str
+) -> ImportPosition:
+    """A new import from the first row on, in place of an earlier one of this file into this list. It has the first of
+    the digests."""
     table, moment = table_of(ContactImport), this_second()
     connection = transaction.connection()
-    connection.execute(delete(table).where(table.c.list_id == contact_list.id, table.c.digest == digest))
+    connection.execute(delete(table).where(table.c.list_id == contact_list.id, table.c.digest.in_(digests)))
     (import_id,) = draw_ids(transaction, ContactImport, 1)
     row = {
-        **{"id": import_id, "account_id": contact_list.account_id, "list_id": contact_list.id, "digest": digest},
+        **{"id": import_id, "account_id": contact_list.account_id, "list_id": contact_list.id, "digest": digests[0]},
         **{"options": options, "rows_done": 0, "created": 0, "updated": 0, "end_time": None},
         **{"creation_time": moment, "last_modified_time": moment},
     }

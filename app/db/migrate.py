@@ -65,6 +65,12 @@ def newest() -> str | None:
     return script().get_current_head()
 
 
+def resolved(revision: str) -> str | None:
+    """The revision that a command names, such as `-1`; None for `base`. Raises `CommandError` for an unknown one."""
+    found = script().get_revisions(revision)
+    return found[0].revision if found and found[0] else None
+
+
 def plan_of(database_url: str) -> Plan:
     """What `upgrade` with the part `expand` would run, and what it would leave."""
     with _engine(database_url) as engine, engine.connect() as connection:

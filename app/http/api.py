@@ -16,7 +16,7 @@ from flask import Flask
 from marshmallow import Schema
 
 from app.accounts.auth import STANDARD
-from app.console.scopes import OPERATOR
+from app.console.scopes import MANAGE, OPERATOR
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -123,6 +123,6 @@ def check_declarations(app: Flask) -> None:
     `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:
-            unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, OPERATOR, *STANDARD}
+            unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, MANAGE, OPERATOR, *STANDARD}
             if unknown:
                 raise UndeclaredRoute(f"{method} of {rule.endpoint} declares unknown scopes: {', '.join(unknown)}")

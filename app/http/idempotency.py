@@ -11,11 +11,11 @@ another request with the key waits for that lock.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from flask import Response, request
@@ -31,10 +31,23 @@ from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.idempotency_locks import IdempotencyLocks, idempotency_locks
+from app.http.request_fingerprint import RequestFingerprint
 from app.http.responses import JSON
 
 Work = Callable[[Transaction], Response]
 """The work of a request whose body has been validated."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretWork:
+    """The work of a request with secret values (docs/sending.md#secret-values)."""
+
+    work: Work
+
+    def __call__(self, transaction: Transaction) -> Response:
+        """Does it."""
+        return self.work(transaction)
+
 
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -59,16 +72,17 @@ def idempotent(prepare: Callable[[], Work]) -> Response:
         return services().database.transact(prepare())
     if not KEY.fullmatch(key):
         raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
-    fingerprint = _fingerprint()
+    fingerprint = RequestFingerprint.of_current(services().settings.secret_keys)
     with services().database.read() as session:
         known = _find(session, key)
-    if known is not None and known.status is not None and known.fingerprint == fingerprint and not _is_old(known):
+    if known is not None and known.status is not None and fingerprint.is_of(known.fingerprint) and not _is_old(known):
         return _replay(known)
     return _run_first(key, fingerprint, known, prepare())
 
 
-def _run_first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
+def _run_first(key: str, fingerprint: RequestFingerprint, known: IdempotencyRecord | None, work: Work) -> Response:
     """Claims the key and runs the work, unless another request has done so."""
+    fingerprint = replace(fingerprint, is_keyed=isinstance(work, SecretWork))
     with _locks().acquire() as holder:
         claim = _claim_or_replay(key, fingerprint, known, holder)
         if isinstance(claim, Response):
@@ -90,25 +104,18 @@ def _locks() -> IdempotencyLocks:
     return idempotency_locks(services().settings.data_dir / "requests")
 
 
-def _fingerprint() -> str:
-    """Hash of everything that must be the same in a repeated request: method, path with query, and body. A trailing
-    slash makes no difference (docs/requests.md#idempotency)."""
-    path = request.path.rstrip("/")
-    target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
-    parts = (request.method.encode(), target, request.get_data(cache=True))
-    return hashlib.sha256(b"\n".join(parts)).hexdigest()
-
-
-def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None, holder: str) -> int | Response:
+def _claim_or_replay(
+    key: str, fingerprint: RequestFingerprint, row: IdempotencyRecord | None, holder: str
+) -> int | Response:
     """The id of the record by which this request has claimed the key, or the stored response. `row` is the record that
     was read before."""
     if row is None or _is_free(row):
         with services().database.write() as transaction:
-            claim = _claim(transaction, key, fingerprint, holder, row)
+            claim = _claim(transaction, key, fingerprint.stored, holder, row)
             if claim is not None:
                 return claim
             row = _find(transaction, key)
-    if row is not None and row.fingerprint != fingerprint:
+    if row is not None and not fingerprint.is_of(row.fingerprint):
         raise ServiceError(
             "conflict", detail=f"This {HEADER} was used with another request.", retry_after=_retry_after(row)
         )

@@ -59,7 +59,7 @@ class Request(NamedTuple):
 
 def events_of(session: Session, person: Person) -> Iterator[list[EventOfPerson]]:
     """The events that name the person or one of the contacts, page by page. They have no index but that of their
-    webhook: the database looks through all of the account."""
+    webhook: the database looks through all of the account that have not been looked through."""
     of_contacts = [f'"contact_id":{one}{end}' for one in person.contact_ids for end in ",}"]
     matches = or_(
         contains_any(session, Event.payload, of_contacts, fold=False),
@@ -68,7 +68,8 @@ def events_of(session: Session, person: Person) -> Iterator[list[EventOfPerson]]
     for webhook_id in _webhooks(session, person):
         columns: tuple[Any, ...] = (Event.id, Event.payload)
         order = Event.webhook_id, Event.id
-        for rows in matching_pages(session, select(*columns), Event.webhook_id == webhook_id, order, matches):
+        of_webhook = (Event.webhook_id == webhook_id) & (Event.id > person.after_event)
+        for rows in matching_pages(session, select(*columns), of_webhook, order, matches):
             found = [_parsed(row.id, webhook_id, row.payload) for row in rows]
             if mine := [one for one in found if _is_about(person, one.payload) and not one.is_blank]:
                 yield mine

@@ -1,7 +1,8 @@
 """Forgetting a person: everything that the list of places has, in short transactions (docs/privacy.md#forgetting).
 
-Each round looks everything up again, until one finds nothing: what comes in meanwhile is found by the next one. Nothing
-is remembered between them, so a run that was interrupted is completed by repeating it.
+Each round looks everything up again, until one finds nothing: what comes in meanwhile is found by the next one. Of
+events, which take the longest, later rounds look through the new ones alone. Nothing is stored between rounds, so a run
+that was interrupted is completed by repeating it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.addresses import AddressKind
+from app.db.commit_order import complete_to, last_event_id
 from app.db.write_turns import WriteTurns
 from app.privacy.files import journals_naming
 from app.privacy.person import Person, find_person
-from app.privacy.place import Eraser
+from app.privacy.place import Eraser, Place
 from app.privacy.places import PLACES
 from app.privacy.recipients import being_handed_over
 from app.privacy.suppressions import kept_digests
@@ -61,14 +63,16 @@ def forget(
     """Removes the person from these accounts. Messages that are being handed over are finished first: they are waited
     for so many seconds. `advance` is called with the number of what was removed."""
     forgotten, end = Forgotten(), time.monotonic() + wait
-    eraser = Eraser(services, WriteTurns(services.database))
+    eraser, done = Eraser(services, WriteTurns(services.database)), dict[int, Person]()
     for _ in range(MOST_ROUNDS):
         removed: Counter[str] = Counter()
         forgotten.in_flight, forgotten.journals = [], []
         for account_id in account_ids:
             person = _find(services, account_id, kind, address)
             forgotten.other_addresses.update(person.other_addresses)
-            removed += _erase(eraser, person)
+            last = _last_event(services, account_id)
+            removed += _erase(eraser, _after_events_of(done.get(account_id), person))
+            done[account_id] = replace(person, after_event=last)
             _look_for_rest(services, person, forgotten)
         forgotten.removed += removed
         advance(removed.total())
@@ -94,15 +98,30 @@ def _find(services: Services, account_id: int, kind: AddressKind, address: str) 
         return find_person(session, account_id, kind, address)
 
 
+def _last_event(services: Services, account_id: int) -> int:
+    """The id up to which the account's events are there to be looked through, and no more can appear."""
+    with services.database.read() as session:
+        return min(complete_to(session, account_id), last_event_id(session))
+
+
+def _after_events_of(before: Person | None, person: Person) -> Person:
+    """The person, for whom an earlier round has looked through events: unless there is more of the person by now, such
+    as a contact that was given the address, only later ones can be left."""
+    return replace(person, after_event=before.after_event) if before and before.includes(person) else person
+
+
 def _erase(eraser: Eraser, person: Person) -> Counter[str]:
     """A place that has nothing is not written to."""
     removed: Counter[str] = Counter()
     for place in PLACES:
-        with eraser.services.database.read() as session:
-            is_empty = next(place.read(eraser.services, session, person), None) is None
-        if not is_empty:
+        if place.is_searched or _has_any(eraser.services, place, person):
             removed.update(place.erase(eraser, person))
     return +removed
+
+
+def _has_any(services: Services, place: Place, person: Person) -> bool:
+    with services.database.read() as session:
+        return next(place.read(services, session, person), None) is not None
 
 
 def _look_for_rest(services: Services, person: Person, forgotten: Forgotten) -> None:

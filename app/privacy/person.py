@@ -31,6 +31,8 @@ class Person:
     contact_ids: tuple[int, ...] = ()
     other_addresses: tuple[str, ...] = ()
     """Further addresses of these contacts, normalized."""
+    after_event: int = 0
+    """Events up to this id have been looked through already."""
 
     @property
     def address(self) -> NormalizedAddress:
@@ -46,6 +48,16 @@ class Person:
         """The longest plain part of each of the addresses, the person's own first: no text without one of them has an
         address."""
         return tuple(max(PLAIN.findall(key), key=len) for key in (self.key, *self.other_addresses))
+
+    def includes(self, other: Person) -> bool:
+        """Whether all that names the other one names this one, too."""
+        own, others = ((one.account_id, one.kind, one.key) for one in (self, other))
+        addresses = {self.key, *self.other_addresses}
+        return (
+            own == others
+            and addresses.issuperset(other.other_addresses)
+            and {*self.contact_ids} >= {*other.contact_ids}
+        )
 
     def is_named_in(self, text: str | None) -> bool:
         """Whether the text has the address itself, also escaped as in JSON."""

@@ -41,6 +41,8 @@ class Place:
     read: Callable[[Services, Session, Person], Pages]
     erase: Callable[[Eraser, Person], Mapping[str, int]]
     files: str = ""
+    is_searched: bool = False
+    """No index finds its rows: they are looked through, and `erase` writes only where it finds some."""
 
 
 def shown_rows(rows: Iterable[Row[Any]], *hidden: str) -> list[Shown]:

@@ -38,6 +38,7 @@ PLACES = (
         {"events": ("payload",)},
         read_events,
         erase_events,
+        is_searched=True,
     ),
     Place(
         "webhook_requests",
@@ -45,6 +46,7 @@ PLACES = (
         {"webhook_attempts": ("detail", "answer")},
         read_requests,
         erase_requests,
+        is_searched=True,
     ),
     Place(
         "stored_answers",
@@ -52,6 +54,7 @@ PLACES = (
         {"idempotency_records": ("key", "body")},
         read_answers,
         erase_answers,
+        is_searched=True,
     ),
     Place(
         "parts_of_replies",

@@ -15,6 +15,7 @@ from app.db.in_json import in_json
 from app.db.models import IdempotencyRecord, ReplyPart, SoftBounces, table_of
 from app.db.pages import matching_pages
 from app.db.text_search import contains_any
+from app.infrastructure.keyed_digest import keyed_digest
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, one_page, shown_rows
 from app.services import Services
@@ -26,7 +27,7 @@ KEPT_OF_ANSWER = frozenset({"id", "list_id", "creation_time", "last_modified_tim
 def read_answers(_services: Services, session: Session, person: Person) -> Pages:
     """The answers that name the person, or whose key does."""
     for rows in _answers(session, person):
-        yield shown_rows(rows)
+        yield shown_rows(rows, "fingerprint")
 
 
 def erase_answers(eraser: Eraser, person: Person) -> Mapping[str, int]:
@@ -36,14 +37,15 @@ def erase_answers(eraser: Eraser, person: Person) -> Mapping[str, int]:
     with eraser.services.database.read() as session:
         pages = list(_answers(session, person))
     for rows in pages:
-        eraser.turns.take(len(rows), partial(_erase_answers, person=person, rows=rows))
+        secret_key = eraser.services.settings.secret_key
+        eraser.turns.take(len(rows), partial(_erase_answers, secret_key=secret_key, person=person, rows=rows))
         erased += len(rows)
     return {"stored answers": erased}
 
 
 def _answers(session: Session, person: Person) -> Any:
     record = IdempotencyRecord
-    columns: tuple[Any, ...] = (record.id, record.key, record.creation_time, record.body)
+    columns: tuple[Any, ...] = (record.id, record.key, record.creation_time, record.body, record.fingerprint)
     of_contacts = [f'"id":{one},' for one in person.contact_ids]
     matches = or_(
         contains_any(session, record.key, person.words[:1]),
@@ -72,14 +74,16 @@ def _is_blank(body: str | None) -> bool:
     return body is None or KEPT_OF_ANSWER.issuperset(orjson.loads(body) if body.startswith("{") else ())
 
 
-def _erase_answers(transaction: Transaction, person: Person, rows: Sequence[Row[Any]]) -> None:
+def _erase_answers(transaction: Transaction, secret_key: str, person: Person, rows: Sequence[Row[Any]]) -> None:
     gone = [row.id for row in rows if person.is_named_in(row.key)]
     _delete(transaction, IdempotencyRecord, gone)
     for row in rows:
         if row.id not in gone:
             kept = {name: value for name, value in orjson.loads(row.body).items() if name in KEPT_OF_ANSWER}
+            # The person's address may be all of the request that is not known: nobody shall guess it from a hash.
+            values = {"body": orjson.dumps(kept).decode(), "fingerprint": keyed_digest(secret_key, row.fingerprint)}
             statement = update(table_of(IdempotencyRecord)).where(table_of(IdempotencyRecord).c.id == row.id)
-            transaction.connection().execute(statement.values(body=orjson.dumps(kept).decode()))
+            transaction.connection().execute(statement.values(values))
 
 
 def _replies(session: Session, person: Person) -> Sequence[Row[Any]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from sqlalchemy import func, select, update
 from werkzeug.test import TestResponse
@@ -18,10 +21,12 @@ from werkzeug.test import TestResponse
 from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
+from app.http.context import EXTENSION
 from app.http.idempotency import LEASE
 from app.http.idempotency_locks import idempotency_locks
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
+from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email, unique
 
 
@@ -298,3 +303,46 @@ def test_of_many_concurrent_requests_one_does_the_work(tenant: Tenant, path: str
     assert len([answer for answer in done if not is_replay(answer)]) == 1
     assert len({answer.data for answer in done}) == 1
     assert count(tenant.api, path) == 1
+
+
+def digest_of(body: Any) -> str:
+    """The hash that anybody can make of a send, and that processes of earlier releases compare with the stored one."""
+    return hashlib.sha256(b"POST\n" + SENDS.encode() + b"?\n" + orjson.dumps(body)).hexdigest()
+
+
+def stored_fingerprint(tenant: Tenant, key: str, change_to: str | None = None) -> str:
+    """What the record of the key has, and what it has from now on."""
+    with tenant.services.database.write() as transaction:
+        row = transaction.scalars(select(IdempotencyRecord).where(IdempotencyRecord.key == key)).one()
+        stored, row.fingerprint = row.fingerprint, change_to or row.fingerprint
+    return stored
+
+
+def test_nobody_can_guess_secret_values_from_the_fingerprint_of_their_request(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is keyed by SECRET_KEY, and recognised when that was rotated. Those of other requests are as processes of
+    earlier releases know them, and one that such a process has stored is recognised."""
+    sends = SendsApi(tenant)
+    secret = sends.email(secret_values=["code"], recipients=[{"email": new_email(), "code": "482913"}])
+    plain, keys = sends.email(), (unique("key"), unique("key"))
+    for body, key in zip((secret, plain), keys, strict=True):
+        assert not is_replay(post(tenant.api, SENDS, body, key))
+    assert stored_fingerprint(tenant, keys[1]) == digest_of(plain)
+    old = stored_fingerprint(tenant, keys[0])
+    assert digest_of(secret) not in old
+
+    settings = tenant.services.settings
+    for changes in (
+        {},
+        {"secret_key": "n" * 40, "secret_key_fallbacks": (settings.secret_key,)},
+        {"secret_key_fallbacks": ("n" * 40,)},
+    ):
+        services = replace(tenant.services, settings=replace(settings, **changes))
+        monkeypatch.setitem(tenant.app.extensions, EXTENSION, services)
+        for body, key in zip((secret, plain), keys, strict=True):
+            assert is_replay(post(tenant.api, SENDS, body, key)), changes
+            other = {**body, "subject": "Another subject"}
+            conflict(post(tenant.api, SENDS, other, key))
+    stored_fingerprint(tenant, keys[0], change_to=digest_of(secret))
+    assert is_replay(post(tenant.api, SENDS, secret, keys[0]))

@@ -47,6 +47,7 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
     assert rows_of(tenant, Contact) == []
     assert cli.json("contacts", "forget", email, "--yes", "--no-compact")["removed"] == {}
     assert "is neither" in cli.refused("contacts", "forget", "ann")
+    assert cli.acts("--address", email, "object=person") == [("person.forgotten", "contacts forget")] * 2
 
 
 def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:
@@ -70,6 +71,7 @@ def test_a_person_is_handed_out_as_one_object(cli: Cli, sends: SendsApi) -> None
     (message,) = places["recipients"]
     assert (message["values"], message["subject"], message["timeline"]) == ({"code": "1234"}, "A subject", [])
     assert cli.text("contacts", "export-person", email).split()[:3] == ["ACCOUNT", "PLACE", "HELD"]
+    assert cli.acts("--address", email) == [("person.exported", "contacts export-person")] * 2
     nobody = cli.run("contacts", "export-person", new_email())
     assert (nobody.exit_code, nobody.stdout) == (1, "")
     assert "nothing is held about" in nobody.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import quopri
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 from sqlalchemy import delete, inspect, text, update
+from sqlalchemy.orm import Session
 
 from app.cli.forget_person import ONE
 from app.clock import now
@@ -24,6 +26,7 @@ from app.db.models import (
     AutomationRun,
     Event,
     Group,
+    IdempotencyRecord,
     QueueEntry,
     Recipient,
     RecipientStep,
@@ -38,10 +41,12 @@ from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
 from app.infrastructure.secrets import encrypt
+from app.privacy.events import EventOfPerson, events_of
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
-from app.privacy.person import with_test_account
+from app.privacy.person import Person, with_test_account
 from app.privacy.places import PLACES, tables_of_places
+from app.privacy.small_places import KEPT_OF_ANSWER
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
@@ -263,13 +268,14 @@ def forms(address: str) -> set[str]:
     return {plain, quote(plain).lower(), quote(plain, safe="").lower(), quoted.lower(), *map(str.lower, encoded)}
 
 
-def found_in(content: str, address: str) -> bool:
+def found_in(content: str, *addresses: str) -> bool:
     lower = content.lower()
-    return any(form in lower for form in forms(address))
+    return any(form in lower for address in addresses for form in forms(address))
 
 
-def rows_naming(services: Services, address: str) -> dict[str, int]:
-    """The tables with rows in which the address stands, whatever the column."""
+def rows_naming(services: Services, *addresses: str) -> dict[str, int]:
+    """The tables with rows in which one of the addresses stands, whatever the column. Each call reads the whole
+    database, which takes seconds."""
     found: dict[str, int] = {}
     engine = services.database.engine
     tables = inspect(engine).get_table_names()
@@ -278,7 +284,7 @@ def rows_naming(services: Services, address: str) -> dict[str, int]:
     with engine.connect() as connection:
         for table in tables:
             rows = connection.execute(text(f'SELECT * FROM "{table}"'))
-            count = sum(found_in(" ".join(map(_as_text, row)), address) for row in rows)
+            count = sum(found_in(" ".join(map(_as_text, row)), *addresses) for row in rows)
             found |= {table: count} if count else {}
     return found
 
@@ -289,13 +295,13 @@ def _as_text(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
-def files_naming(services: Services, address: str) -> list[str]:
-    """The files of the data folder, and those of SQLite, in which the address stands."""
+def files_naming(services: Services, *addresses: str) -> list[str]:
+    """The files of the data folder, and those of SQLite, in which one of the addresses stands."""
     paths = [path for path in services.settings.data_dir.rglob("*") if path.is_file()]
     if not services.database.is_postgresql:
         database = Path(str(services.database.engine.url.database))
         paths += [path for path in database.parent.glob(f"{database.name}*") if path.is_file()]
-    return [path.name for path in paths if found_in(path.read_bytes().decode("latin-1"), address)]
+    return [path.name for path in paths if found_in(path.read_bytes().decode("latin-1"), *addresses)]
 
 
 def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pytest.LogCaptureFixture) -> None:
@@ -314,8 +320,8 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
     assert sorted(row.state for row in rows_of(used.tenant, AutomationRun)) == ["ended", "waiting"]
     renew_statistics(used.worker.database, tables_of_places())
     assert compact(used.worker.database)
-    assert rows_naming(used.worker, used.email) == rows_naming(used.worker, SECRET_WORD) == {}
-    assert rows_naming(used.worker, used.mobile) == {}, "all that was sent to the contact is gone with it"
+    # The number, too: all that was sent to the contact is gone with it.
+    assert rows_naming(used.worker, used.email, SECRET_WORD, used.mobile) == {}
     assert files_naming(used.worker, used.email) == []
     lines = "\n".join(JsonFormatter().format(record) for record in caplog.records if record.name != "mail.log")
     assert not found_in(lines, used.email)
@@ -383,7 +389,59 @@ def test_events_are_found_beyond_those_that_one_statement_looks_through(
         tenant.add(Event, webhook_id=webhook, payload=text_.decode())
     monkeypatch.setattr("app.db.pages.WINDOW", 2)
     assert forget(worker, [tenant.id], "email", email, wait=0).removed["events"] == 4
+    assert rows_naming(worker, email, former) == {}
+
+
+def add_event(tenant: Tenant, webhook: int, contact_id: int, email: str) -> None:
+    """An event of a contact."""
+    payload = orjson.dumps({"object": "contact", "id": 1, "contact_id": contact_id, "email": email})
+    tenant.add(Event, webhook_id=webhook, payload=payload.decode())
+
+
+def test_later_rounds_look_through_new_events_alone(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And through all of them again, where a contact has been given the address meanwhile."""
+    webhook = tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
+    email, former, list_id = new_email(), new_email("former"), tenant.add_list()
+    other = tenant.new_contact(list_id, email=former)["id"]
+    looked_after = []
+
+    def noted(session: Session, person: Person) -> Iterator[list[EventOfPerson]]:
+        looked_after.append(person.after_event)
+        return events_of(session, person)
+
+    def meanwhile(_removed: int) -> None:
+        if len(looked_after) == 1:
+            add_event(tenant, webhook, 2**40, email)
+        elif len(looked_after) == 2:
+            assert tenant.api.patch(f"{contacts_path(list_id)}/{other}", {"email": email}).status_code == 200
+
+    monkeypatch.setattr("app.privacy.event_places.events_of", noted)
+    add_event(tenant, webhook, 2**40, email)
+    add_event(tenant, webhook, other, former)
+    last = max(row.id for row in rows_of(tenant, Event))
+    forgotten = forget(worker, [tenant.id], "email", email, wait=0, advance=meanwhile)
+    first, second, third, fourth = looked_after
+    assert (first, third) == (0, 0)
+    assert last <= second < fourth
+    assert forgotten.removed["contacts"] == 1
     assert rows_naming(worker, email) == rows_naming(worker, former) == {}
+
+
+def test_the_fingerprint_of_a_request_confirms_no_address_that_was_forgotten(tenant: Tenant, worker: Services) -> None:
+    """The request that created the contact is still recognised, and gets the ids."""
+    path, body, key = contacts_path(tenant.add_list()), {"email": new_email()}, {"Idempotency-Key": unique("key")}
+    created = tenant.api.post(path, body, headers=key).get_json()
+    guess = hashlib.sha256(f"POST\n{path}?\n".encode() + orjson.dumps(body)).hexdigest()
+    assert [row.fingerprint for row in rows_of(tenant, IdempotencyRecord)] == [guess]
+    assert forget(worker, [tenant.id], "email", body["email"], wait=0).removed["stored answers"] == 1
+    assert guess not in rows_of(tenant, IdempotencyRecord)[0].fingerprint
+    repeated = tenant.api.post(path, body, headers=key)
+    assert (repeated.status_code, repeated.get_json()) == (
+        201,
+        {name: created[name] for name in KEPT_OF_ANSWER if name in created},
+    )
 
 
 def test_a_message_that_is_being_handed_over_is_waited_for(tenant: Tenant, worker: Services) -> None:

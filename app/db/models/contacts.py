@@ -112,6 +112,7 @@ class Unsubscriber(Base):
         ),
         # For all lists together, which neither of the partial indexes answers.
         Index("ix_unsubscribers_address", "account_id", "kind", "address"),
+        Index("ix_unsubscribers_page", "account_id", "creation_time", "id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -129,7 +130,11 @@ class BlockedAddress(Base):
     """An address that the account does not send to any more, whatever the list (docs/contacts.md#blocked-addresses)."""
 
     __tablename__ = "blocked_addresses"
-    __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        UniqueConstraint("account_id", "kind", "address"),
+        Index("ix_blocked_addresses_page", "account_id", "creation_time", "id"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]

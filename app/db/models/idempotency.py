@@ -24,7 +24,7 @@ class IdempotencyRecord(Base):
     account_id: Mapped[AccountId]
     key: Mapped[str]
     fingerprint: Mapped[str]
-    """SHA-256 of method, path with query, and body."""
+    """Of method, path with query, and body (app/http/request_fingerprint.py)."""
     creation_time: Mapped[datetime]
     holder: Mapped[str | None]
     """The first request while it is in progress (app/http/idempotency_locks.py)."""

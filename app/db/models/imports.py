@@ -26,7 +26,7 @@ class ContactImport(Timestamps, Base):
     account_id: Mapped[AccountId]
     list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
     digest: Mapped[str]
-    """Of the contents of the file."""
+    """Keyed, of the contents of the file."""
     options: Mapped[str]
     """What else its rows depend on: how it was read."""
     rows_done: Mapped[BigInt]
