@@ -11,7 +11,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "list": ("created", "updated", "deleted", "imported", "exported"),
     "contact": ("created", "updated", "deleted"),
     "person": ("exported", "forgotten"),
-    "suppression": ("added", "removed", "exported"),
+    "suppression": ("added", "removed", "imported", "exported"),
     "message": ("created", "updated", "deleted"),
     "webhook": (
         *("created", "updated", "deleted", "tested", "replayed"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.audit.actions import ACTIONS, OBJECTS
-from app.audit.actor import ACTOR_KINDS
+from app.audit.actor import ACTOR_KINDS, Actor, ActorKind
+from app.db.in_json import in_json
 from app.db.models import AuditEntry
 from app.db.pages import pages_of
 from app.query import compile as compiled
@@ -66,3 +69,25 @@ def entries_in_order(session: Session, query: Query, *scope: ColumnElement[bool]
     show = renderer(AUDIT_ENTRIES, query)
     for page in pages_of(session, columns(AUDIT_ENTRIES, query).where(*conditions), (AuditEntry.id,)):
         yield [show(row) for row in page]
+
+
+@dataclass(frozen=True, slots=True)
+class ActOnAddress:
+    """What was done to an address, by whom."""
+
+    time: datetime
+    action: str
+    changes: Sequence[dict[str, Any]]
+    actor: Actor
+
+
+def acts_on_address(session: Session, account_id: int, digests: Sequence[str], limit: int) -> list[ActOnAddress]:
+    """The latest acts of adding or removing suppressions of the address with these keyed hashes."""
+    of_address = AuditEntry.account_id == account_id, in_json(AuditEntry.address_digest, digests)
+    latest = select(AuditEntry).where(*of_address, AuditEntry.object == "suppression")
+    found = session.scalars(latest.order_by(AuditEntry.time.desc(), AuditEntry.id.desc()).limit(limit))
+    return [ActOnAddress(one.time, one.action, one.changes, _actor(one)) for one in found]
+
+
+def _actor(entry: AuditEntry) -> Actor:
+    return Actor(cast("ActorKind", entry.actor_kind), entry.actor, entry.source, entry.via, entry.request_id)

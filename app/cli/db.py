@@ -63,7 +63,8 @@ def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
         left = migrate.upgrade(_url(), revision, part or "all")
     if part == "contract" and migrate.current(_url()) == migrate.newest():
         _correct_what_older_processes_wrote()
-    _record("database.upgraded", before)
+    if (after := migrate.current(_url())) != before:
+        _record("database.upgraded", before, after)
     _print_revision(as_json)
     if part and left and not as_json:
         echo(WAITING[part].format(", ".join(left)))
@@ -92,9 +93,9 @@ def plan(as_json: bool) -> None:
 def downgrade(revision: str, as_json: bool) -> None:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
-        before = migrate.current(_url())
+        # Before it begins: the schema of then may have no log, or not the log of this release.
+        _record("database.downgraded", migrate.current(_url()), migrate.resolved(revision))
         migrate.downgrade(_url(), revision)
-    _record("database.downgraded", before)
     _print_revision(as_json)
 
 
@@ -115,10 +116,9 @@ def generate(message: str) -> None:
         migrate.generate(scratch, message)
 
 
-def _record(action: str, before: str | None) -> None:
-    """Records a migration, unless there was none, or the schema has no log."""
-    after = migrate.current(_url())
-    if after != before and fits(services().database):
+def _record(action: str, before: str | None, after: str | None) -> None:
+    """Records a migration, unless this release cannot write the log of the schema."""
+    if fits(services().database):
         record_act(Act(action, changes=[{"field": "revision", "old": before, "new": after}]))
 
 

@@ -21,7 +21,8 @@ Everything that was made under the key {key} becomes invalid, and stays so:
 - links and opt-out links in mails that were sent, and the addresses to which their bounces come
 - addresses for reports in the DNS of sending domains, and the Kannel URL, unless you have renewed them
 - backups that were made while it was in use, unless they contain it (they do by default)
-- searches by address in entries of the audit log that were made while it was in use\
+- searches by address in entries of the audit log that were made while it was in use
+- idempotency keys of requests with secret values: those that are repeated get a conflict\
 """
 
 

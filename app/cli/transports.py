@@ -190,8 +190,8 @@ def test(ctx: click.Context, name: str, to: str, sender: str | None, as_json: bo
     with services().database.read() as session:
         type_, url = _type_and_url(session, name, to)
         sender = sender or _default_sender(session, type_)
-    trial = try_out(type_, url, sender, to)
     record_act(Act("transport.tested", name=name, address_digest=digest_of(to, ADDRESS_KIND_BY_TYPE[type_])))
+    trial = try_out(type_, url, sender, to)
     result = trial.result
     print_row(
         {

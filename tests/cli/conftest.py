@@ -35,6 +35,10 @@ class Cli:
         """The parsed output of a command with `--json`."""
         return json.loads(self.text(*arguments, "--json"))
 
+    def acts(self, *filters: str) -> list[tuple[str, str]]:
+        """What the audit log says was done, and by which command; the oldest first."""
+        return [(one["action"], one["via"]) for one in reversed(self.json("audit", "list", *filters))]
+
     def refused(self, *arguments: str) -> str:
         """The error of a command that ends with 2: one line on standard error (docs/cli.md#conventions)."""
         result = self.run(*arguments)

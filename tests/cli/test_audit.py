@@ -146,9 +146,11 @@ def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant
     file = tmp_path / "automation.yaml"
     file.write_text(yaml.safe_dump(dict(ADVANCED)), "utf-8")
     tenant.add(Webhook, url="https://hooks.acme.example/in", creation_time=this_second(), due_time=this_second())
-    name = cli.json("automations", "create", str(file))["name"]
+    made = cli.json("automations", "create", str(file))
+    name, path = made["name"], f"/v1/automations/{made['id']}"
     cli.text("automations", "pause", name)
     cli.text("automations", "resume", name)
+    assert [tenant.api.post(f"{path}/{how}", {}).status_code for how in ("pause", "resume")] == [200, 200]
     cli.text("automations", "delete", name)
     assert actions(cli) == [
         ("domain.created", "domains add"),
@@ -159,6 +161,8 @@ def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant
         ("automation.created", "automations create"),
         ("automation.paused", "automations pause"),
         ("automation.resumed", "automations resume"),
+        ("automation.paused", "POST /v1/automations/<automation_id>/pause"),
+        ("automation.resumed", "POST /v1/automations/<automation_id>/resume"),
         ("automation.deleted", "automations delete"),
     ]
     rotated, removed = (one["changes"] for one in entries(cli, "via:in=domains rotate,domains remove-key"))

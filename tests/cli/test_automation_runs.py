@@ -64,6 +64,8 @@ def test_runs_are_listed_shown_with_the_steps_passed_and_cancelled(
     for changed in (True, False):
         ended = bare.json("automations", "run", "cancel", str(run.id), "--account", tenant.name)
         assert (ended["state"], ended["reason"], ended["changed"]) == ("ended", "cancelled", changed)
+    cancelled = bare.acts("--account", tenant.name, "object=run", f"object_id={run.id}")
+    assert cancelled == [("run.cancelled", "automations run cancel")]
 
 
 def test_an_unknown_run_or_automation_is_one_line(

@@ -164,6 +164,11 @@ def test_an_update_adds_a_version_in_which_steps_keep_their_ids(tenant: Tenant, 
     first, second = rows(tenant, AutomationVersion)
     assert [step["name"] for step in first.definition["steps"]] == ["a", "b"]
     assert [step["name"] for step in second.definition["steps"]] == ["c", "a"]
+    cli.text("automations", "rename", made["name"], "Renamed")
+    (renamed, updated, _) = cli.json("audit", "list", "object=automation")
+    assert (updated["action"], updated["via"]) == ("automation.updated", "automations update")
+    assert {"field": "version", "old": 1, "new": 2} in updated["changes"]
+    assert {"field": "name", "old": made["name"], "new": "Renamed"} in renamed["changes"]
 
 
 UPDATED = "REST API Contact Updated"

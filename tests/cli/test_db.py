@@ -30,6 +30,17 @@ def test_upgrade_show_and_downgrade(run: FlaskCliRunner) -> None:
     assert run.invoke(args=["db", "upgrade"]).stdout == f"the database is at revision {newest}\n"
     shown = run.invoke(args=["db", "current", "--json"])
     assert json.loads(shown.output) == {"current": newest, "newest": newest}
+    previous = f"{int(newest or 0) - 1:04}"
+    assert run.invoke(args=["db", "downgrade", previous, "--yes"]).exit_code == 0
+    assert run.invoke(args=["db", "downgrade", "nine", "--yes"]).exit_code == 2
+    run.invoke(args=["db", "upgrade"])
+    audited = json.loads(run.invoke(args=["audit", "list", "object=database", "--json"]).stdout)
+    acts = [(one["action"], one["changes"][0]["old"], one["changes"][0]["new"]) for one in reversed(audited)]
+    assert acts == [
+        ("database.upgraded", None, newest),
+        ("database.downgraded", newest, previous),
+        ("database.upgraded", previous, newest),
+    ]
     assert run.invoke(args=["db", "downgrade", "base", "--yes"]).output == "the database is at revision base\n"
     assert json.loads(run.invoke(args=["db", "current", "--json"]).stdout) == {"current": None, "newest": newest}
 

@@ -92,6 +92,8 @@ def test_a_domain_is_verified_by_its_records(asking: Cli, names: NameServer, dom
     assert (second["verified"], second["trusted"]) == (True, False)
     assert states(second) == {"spf": ["right"], "dkim": ["right"] * 2, "dmarc": ["right"]}
     assert asking.json("domains", "show", domain) == second, "the state is kept"
+    acts = asking.acts("object=domain")
+    assert acts == [("domain.created", "domains add"), ("domain.verified", "domains verify")]
 
 
 def test_spf_and_one_signature_are_sufficient(asking: Cli, names: NameServer, domain: str) -> None:

@@ -83,6 +83,8 @@ def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, ro
     assert rows.states([*first, *second, *third, *theirs]) == ["queued", "queued", "held", "queued", "held"]
     assert rows.steps(first[0]) == [("requeued", "released by an operator after a restore")]
     bare.json("holds", "drop", "messages", "--as", "failed", "--account", other_tenant.name, "--yes")
+    assert bare.acts("--account", tenant.name) == [("recipient.released", "holds release messages")] * 2
+    assert bare.acts("--account", other_tenant.name) == [("recipient.dropped", "holds drop messages")]
 
 
 def test_a_release_asks_first(tenant: Tenant, rows: Rows, bare: Cli) -> None:
@@ -132,6 +134,7 @@ def test_events_since_the_restore_wait_behind_those_of_the_backup(tenant: Tenant
     listed = bare.json("holds", "list", "--account", tenant.name)
     assert [(row["what"], row["of"], row["held"]) for row in listed] == [("events", url, 2)]
     assert bare.json("holds", "drop", "events", "--account", tenant.name, "--yes") == {"dropped": 2, "webhooks": 1}
+    assert ("webhook.dropped", "holds drop events") in bare.acts("--account", tenant.name)
     with tenant.services.database.read() as session:
         found = session.get_one(Webhook, webhook)
         assert (found.position, found.held_to, found.batch_end, found.dropped_events) == (second, None, None, 2)
@@ -164,5 +167,9 @@ def test_runs_are_held_until_they_are_released_or_dropped(tenant: Tenant, rows: 
     after = runs_of(tenant.services, automation)[1].due_time.isoformat()
     assert bare.json("holds", "release", "runs", *name, "--due-before", after, "--yes") == {"released": 1}
     assert bare.json("holds", "drop", "runs", *name, "--automation", str(automation), "--yes") == {"dropped": 1}
+    assert bare.acts("via:in=holds release runs,holds drop runs", *name) == [
+        ("automation.released", "holds release runs"),
+        ("automation.dropped", "holds drop runs"),
+    ]
     states = [(run.state, run.reason, run.entry_key == run.id) for run in runs_of(tenant.services, automation)]
     assert states == [("waiting", None, False), ("ended", "dropped", True)]

@@ -20,6 +20,14 @@ def test_a_seed_prints_ids_and_new_tokens_once(bare: Cli, tmp_path: Path) -> Non
     (key,) = first["keys"]
     assert Client(bare.app, key.pop("token")).get("/v1/").status_code == 200
     assert bare.json("seed", file)["accounts"][0]["keys"] == [key]
+    seeded = bare.json("audit", "list", "--account", name)
+    acts = {(one["action"], one["object_name"], one["via"]) for one in seeded}
+    assert acts == {
+        ("account.created", name, "seed"),
+        ("key.created", "fresh", "seed"),
+        ("list.created", "Customers", "seed"),
+        ("account.seeded", name, "seed"),
+    }
 
 
 def test_a_seed_prints_its_changes_for_people(bare: Cli, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     recipient_id, uuid = ended(rows, state, reason, **{counter: 1})
     before = now()
     assert bare.json("sends", "retry", uuid.upper())["state"] == "queued"
+    assert bare.acts(f"object_id={uuid}") == [("recipient.retried", "sends retry")]
     recipient = rows.recipient(recipient_id)
     assert (recipient.state, recipient.reason, recipient.sent_time) == ("queued", None, None)
     assert before <= recipient.due_time <= now()

@@ -56,6 +56,11 @@ def test_a_transport_is_created_changed_and_deleted_and_its_password_never_shown
     ]
     assert bare.json("transports", "delete", name) == {"name": name, "deleted": True}
     assert bare.refused("transports", "show", name) == f"there is no transport '{name}'"
+    assert bare.acts(f"object_name={name}") == [
+        ("transport.created", "transports create"),
+        ("transport.updated", "transports update"),
+        ("transport.deleted", "transports delete"),
+    ]
 
 
 @pytest.mark.usefixtures("routing")
@@ -96,6 +101,12 @@ def test_routes_are_ordered_changed_and_deleted(bare: Cli, tenant: Tenant, routi
     assert "is required: email or sms" in bare.refused(*run, "create", "r", "default")
     assert bare.json(*run, "delete", first) == {"name": first, "deleted": True}
     assert [row["position"] for row in bare.json(*run, "list") if row["name"] == second] == [1]
+    assert bare.acts(f"object_name={first}") == [
+        ("route.created", "transports routes create"),
+        ("route.updated", "transports routes create"),
+        ("route.updated", "transports routes update"),
+        ("route.deleted", "transports routes delete"),
+    ]
 
 
 def test_a_test_message_tells_how_the_dialogue_ended(bare: Cli, routing: Routing) -> None:
@@ -109,6 +120,7 @@ def test_a_test_message_tells_how_the_dialogue_ended(bare: Cli, routing: Routing
         assert [mail.recipients for mail in server.mails] == [["ann@example.com"]]
     results = [yaml.safe_load(result.stdout) for result in (accepted, refused, away)]
     assert [result.exit_code for result in (accepted, refused, away)] == [0, 1, 1]
+    assert bare.acts(f"object_name={name}", "action=transport.tested") == [("transport.tested", "transports test")] * 2
     assert [one["outcome"] for one in results] == ["accepted", "refused", "deferred"]
     assert results[1]["reply"] == "550 5.1.1 nobody"
     assert results[2]["in_words"].startswith("not reached: nothing was sent")

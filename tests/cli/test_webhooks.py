@@ -188,6 +188,7 @@ def test_a_delivery_is_shown_and_sent_again(cli: Cli, tenant: Tenant, customers:
     assert cli.json("webhooks", "delivery", "b-7") == shown
     assert '"event": "created"' in cli.text("webhooks", "delivery", delivery_id)
     assert cli.text("webhooks", "redeliver", delivery_id) == "1 event waits again\n"
+    assert cli.acts("action=webhook.redelivered") == [("webhook.redelivered", "webhooks redeliver")]
     assert cli.json("webhooks", "show", URL)["pending_events"] == 1
     assert cli.json("webhooks", "replay", URL, "--since", "2026-01-31")["replayed"] == 1
     assert cli.refused("webhooks", "delivery", "b-8") == "the account has no delivery 'b-8'"
