@@ -5,14 +5,13 @@ The figures are those that Prometheus gets, read apart from requests.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from app.console.overview import MOST, Attention
+from app.console.overview import MOST, Attention, of_domain
 from app.db.models import Account, Domain
 from app.infrastructure.startup_report import email_destination
 from app.maintenance.figures import Figures
@@ -95,8 +94,7 @@ def _domains(session: Session) -> Iterator[Attention]:
     unverified = select(Domain.name, Account.name.label("account")).join(Account, Account.id == Domain.account_id)
     found = unverified.where(Domain.verified_time.is_(None)).order_by(Account.name, Domain.name)
     for name, account in session.execute(found.limit(MOST)):
-        words = f"Sends of {account} from {name} are refused: its DNS records have not been found."
-        yield Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
+        yield of_domain(name, account, whose=f"of {account} ")
 
 
 def _queue(shown: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
@@ -133,3 +131,9 @@ def live_accounts(session: Session) -> Sequence[Row[int, str]]:
     """Accounts that are no test accounts, by name, up to `MOST`."""
     live = select(Account.id, Account.name).where(Account.test_of.is_(None))
     return session.execute(live.order_by(Account.name).limit(MOST)).all()
+
+
+def only_account(session: Session) -> int | None:
+    """The id of the only account that is no test account; None if there are several."""
+    found = live_accounts(session)
+    return found[0].id if len(found) == 1 else None

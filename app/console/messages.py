@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.audit.record import Act, record
-from app.console.installation import live_accounts
+from app.console.queries import Pairs, of_address, older_query
 from app.contacts.acts import suppression_act
 from app.contacts.suppress import resubscribe, unblock
 from app.db.database import Transaction
@@ -20,7 +20,7 @@ from app.ids import UUID
 from app.infrastructure.address_digest import address_digest
 from app.infrastructure.queueing import SENDS
 from app.query.copies import with_copies
-from app.query.cursors import CURSOR, CursorScope
+from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.reader import Page
 from app.recipients.collection import RECIPIENTS, check_filters, page_recipients
@@ -33,43 +33,18 @@ from app.sends.outcomes.requeue import requeue
 from app.services import Services
 
 PATH = "/console/messages"
-ON_A_PAGE = 50
-IN_A_FILE = 1000
 MOST_STEPS = 200
-DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-DAYS = re.compile(rf"({DAY.pattern})\.\.({DAY.pattern})")
-"""The range of days that the form of the search makes."""
-FIRST_DAY, LAST_DAY = "2000-01-01", "2100-01-01"
-SHAPING = ("limit", "offset", "fields", "expand", "_tz", "account")
-"""Parameters of the API that say how a page looks, which is for the console to say."""
+SOON, LATER = 3, 10
+"""Seconds after which a page is renewed."""
+FRESH = timedelta(hours=1)
+"""For how long after a message was sent its page waits for opens, clicks and reports."""
 MENDING = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
 """Command -> what the console does in its place, beside `sends retry`."""
 
-BESIDE_DIGITS = {ord(character): None for character in "+ -./()"}
-"""What people write before and between the digits of a number, which is stored without it."""
 
-Pairs = list[tuple[str, str]]
-
-
-def canonical(pairs: Pairs) -> Pairs:
-    """The query of a form in the query language: without empty fields, with the text to find as a filter, and with its
-    days as a range."""
-    given = {name: value.strip() for name, value in pairs}
-    kept = [(name, value) for name, value in pairs if value and name not in ("find", "from", "to", *SHAPING)]
-    if text := given.get("find"):
-        kept.append(_found(text))
-    first, last = given.get("from", ""), given.get("to", "")
-    if first or last:
-        kept.append(("creation_time:in", f"{first or FIRST_DAY}..{last or LAST_DAY}"))
-    return kept
-
-
-def _found(text: str) -> tuple[str, str]:
-    if UUID.fullmatch(text):
-        return "uuid", text
-    if "@" in text:
-        return "email", text
-    return "mobile", normalize_address("mobile", text.translate(BESIDE_DIGITS)).key
+def sought(text: str) -> tuple[str, str]:
+    """The filter of a text that somebody looks for: a uuid, or an address."""
+    return ("uuid", text) if UUID.fullmatch(text) else of_address(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +65,21 @@ def search(
     if account.test_of is not None:
         query = with_copies(query, ("list_id", "message_id"))
     page = page_recipients(session, account.id, query, viewer)
-    if not page.ends.has_next:
-        return Found(page, None)
-    filters = [one for one in query.pairs if one[0] != "offset"]
-    position = page.ends.next
-    return Found(page, None if position is None else [*filters, (CURSOR, cursors.make(position, filters))])
-
-
-def only_account(session: Session) -> int | None:
-    """The id of the only account that is no test account; None if there are several."""
-    found = live_accounts(session)
-    return found[0].id if len(found) == 1 else None
+    return Found(page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None))
 
 
 def is_live(page: Page) -> bool:
     """Whether something on the page will change soon."""
     return any(item["state"] in UNSETTLED for item in page.items)
+
+
+def renewed_every(recipient: Recipient, state: str, moment: datetime) -> int | None:
+    """After how many seconds the page of a message asks again: soon before its outcome, less often for what follows
+    that, and then no more."""
+    if state in UNSETTLED:
+        return SOON
+    is_fresh = recipient.sent_time is not None and moment - recipient.sent_time < FRESH
+    return LATER if is_fresh else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +136,8 @@ def remove_suppression(transaction: Transaction, services: Services, recipient: 
     digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
     account_id, list_id = recipient.account_id, recipient.list_id
     if action == "unblock":
-        unblock(transaction, account_id, kind, address)
-        act = suppression_act("suppression.removed", account_id, digest, "blocked")
+        if unblock(transaction, account_id, kind, address):
+            record(transaction, suppression_act("suppression.removed", account_id, digest, "blocked"))
     else:
         resubscribe(transaction, account_id, kind, address, list_id)
-        act = suppression_act("suppression.removed", account_id, digest, "unsubscribed", list_id)
-    record(transaction, act)
+        record(transaction, suppression_act("suppression.removed", account_id, digest, "unsubscribed", list_id))

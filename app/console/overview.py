@@ -1,5 +1,4 @@
-"""What the first page shows: what needs attention, the last day in numbers, and the work in progress
-of an account
+"""What the first page shows of an account: what needs attention, the last day in numbers, and the work in progress
 (docs/console.md#overview).
 
 It is read with a fixed number of statements, which indexes answer. Nothing counts the history.
@@ -10,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Row, select, union_all
 from sqlalchemy.orm import Session
@@ -80,7 +79,7 @@ def of_account(session: Session, account: Account, moment: datetime) -> OfAccoun
     ).all()
     found = [
         *_of_owner(account),
-        *(_of_domain(account, one) for one in domains),
+        *(of_domain(one, account.name) for one in domains),
         *_of_webhooks(webhooks),
         *_of_queue(waiting),
     ]
@@ -115,9 +114,10 @@ def _of_owner(account: Account) -> Iterator[Attention]:
         yield Attention(words, shlex.join(["accounts", "update", account.name, "--owner-confirmed"]))
 
 
-def _of_domain(account: Account, name: str) -> Attention:
-    words = f"Sends from {name} are refused: its DNS records have not been found."
-    return Attention(words, shlex.join(["domains", "verify", name, "--account", account.name]))
+def of_domain(name: str, account: str, *, whose: str = "") -> Attention:
+    """What an unverified domain does; `whose` says of which account, where the page shows several."""
+    words = f"Sends {whose}from {name} are refused: its DNS records have not been found."
+    return Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
 
 
 def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
@@ -130,5 +130,5 @@ def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
 
 
 def _of_queue(waiting: float | None) -> Iterator[Attention]:
-    if waiting is not None and timedelta(seconds=waiting) > timedelta(seconds=LIMITS["TmsMessagesWait"]):
+    if waiting is not None and waiting > LIMITS["TmsMessagesWait"]:
         yield Attention(f"Messages wait, the oldest for {lasting(waiting)}.", "status")

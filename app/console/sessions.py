@@ -19,7 +19,7 @@ from app.accounts.auth import SCOPES, STANDARD, Principal, hash_token
 from app.audit.actor import current_actor
 from app.audit.record import Act, record
 from app.clock import now, this_second
-from app.console.scopes import OPERATOR
+from app.console.scopes import MANAGE, OPERATOR
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, ConsoleLink, ConsoleSession
 from app.errors import ServiceError
@@ -146,8 +146,8 @@ def find_session(session: Session, token: str) -> SignedIn | None:
 def _scopes(row: Row[Any]) -> tuple[str, ...]:
     """A key has those of its level. A link was made on the command line, which may do more than any key."""
     if row.account_id is None:
-        return (*STANDARD, OPERATOR)
-    return STANDARD if row.key_id is None else SCOPES[row.access_level]
+        return (*STANDARD, MANAGE, OPERATOR)
+    return (*STANDARD, MANAGE) if row.key_id is None else SCOPES[row.access_level]
 
 
 def end_session(transaction: Transaction, session_id: int) -> bool:

@@ -23,7 +23,7 @@ from app.events.batches import has_due
 from app.events.endpoint import PostResult
 from app.events.http_client import WebhookClient
 from app.events.lease_recovery import recover_leases, release_unknown_leases
-from app.events.signing import signature_header
+from app.events.signing import request_body, signature_header
 from app.infrastructure import signs_of_life
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.infrastructure.tracing import span
@@ -167,7 +167,7 @@ class WebhookDispatcher:
 
     def _post(self, services: Services, batch: Batch) -> PostResult:
         settings = services.settings
-        body = b'{"events":[' + ",".join(batch.payloads).encode() + b"]}"
+        body = request_body(batch.payloads)
         try:
             signing_secrets = [
                 (key_id, decrypt(settings.secret_keys, stored)) for key_id, stored in batch.stored_secrets

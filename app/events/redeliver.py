@@ -33,13 +33,18 @@ def find_delivery(session: Session, account_id: int, wanted: str) -> WebhookAtte
     return delivery
 
 
-def events_of(session: Session, delivery: WebhookAttempt) -> Sequence[Payload]:
-    """The events of the delivery that are still kept, in their order."""
+def payloads_of(session: Session, delivery: WebhookAttempt) -> Sequence[str]:
+    """The events of the delivery that are still kept, as they were sent, in their order."""
     if delivery.after_event is None or delivery.last_event is None:
         return []
     of_webhook = select(Event.payload).where(Event.webhook_id == delivery.webhook_id)
     between = of_webhook.where(Event.id > delivery.after_event, Event.id <= delivery.last_event)
-    return [orjson.loads(text) for text in session.scalars(between.order_by(Event.webhook_id, Event.id))]
+    return session.scalars(between.order_by(Event.webhook_id, Event.id)).all()
+
+
+def events_of(session: Session, delivery: WebhookAttempt) -> Sequence[Payload]:
+    """The events of the delivery that are still kept, in their order."""
+    return [orjson.loads(text) for text in payloads_of(session, delivery)]
 
 
 def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:

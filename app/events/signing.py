@@ -14,6 +14,11 @@ import jwt
 LIFETIME = timedelta(minutes=5)
 
 
+def request_body(payloads: Sequence[str]) -> bytes:
+    """The body of a request with these events, to the byte that is signed."""
+    return b'{"events":[' + ",".join(payloads).encode() + b"]}"
+
+
 def signature_header(
     secrets: Sequence[tuple[str, str]], *, issuer: str, webhook_id: int, batch_id: str, body: bytes, now: datetime
 ) -> str:

@@ -1,6 +1,6 @@
 """`/console`: pages for people, rendered by the server (docs/console.md)."""
 
-from blueprints.console import messages, overview, signing
+from blueprints.console import audit, deliveries, keys, messages, overview, signing, suppressions, webhooks
 from blueprints.console.blueprint import blp
 
-__all__ = ["blp", "messages", "overview", "signing"]
+__all__ = ["audit", "blp", "deliveries", "keys", "messages", "overview", "signing", "suppressions", "webhooks"]

@@ -4,43 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from flask import Response
 from flask.views import MethodView
 
 from app.audit.record import Act, record
-from app.console.installation import live_accounts
+from app.clock import now
 from app.console.messages import (
-    DAYS,
-    IN_A_FILE,
-    ON_A_PAGE,
     PATH,
     Found,
-    Pairs,
-    canonical,
     is_live,
     message_of,
-    only_account,
     read_message,
     remove_suppression,
+    renewed_every,
     retry,
     search,
+    sought,
 )
+from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.errors import CATALOGUE, ServiceError
-from app.http.collections import query_pairs
 from app.http.console.filters import time
-from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.searches import Search, account_of_request, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
-from app.ids import existing, shown_id
+from app.ids import shown_id
 from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
-from app.recipients.states import SHOWN, UNSETTLED, RecipientState
+from app.recipients.states import SHOWN, RecipientState
 from blueprints.console.blueprint import blp
 
 COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "reason", "group_id", "message_id", "list_id")
@@ -54,22 +50,7 @@ class Messages(MethodView):
     @blp.scope("report.view")
     def get(self) -> Response:
         """A page of those that match the query, the newest first. A form leads to its query."""
-        given = query_pairs()
-        pairs = canonical(given)
-        with services().database.read() as session:
-            account_id = chosen_account_id() or only_account(session)
-            if account_id is None:
-                return page("choose_account.html", accounts=live_accounts(session))
-            if pairs != [one for one in given if one[0] != "account"]:
-                return goes_to(_link(pairs))
-            account = existing(session.get(Account, account_id), "account", account_id)
-            try:
-                found = _search(session, account, pairs, ON_A_PAGE)
-            except ServiceError as error:
-                words = [one.developer_message for one in error.errors]
-                status = CATALOGUE[error.code].status
-                return page("messages.html", status, **_shown(account, pairs, None), refused=words)
-        return page("messages.html", **_shown(account, pairs, found), refused=[])
+        return search_page(SEARCH, states=SHOWN, sees_contacts=_viewer().sees_contacts)
 
 
 @blp.route("/messages.csv")
@@ -79,11 +60,9 @@ class MessagesFile(MethodView):
     @blp.scope("report.view")
     def get(self) -> Response:
         """The newest of those that match the query."""
-        pairs = canonical(query_pairs())
         with services().database.read() as session:
-            account_id = chosen_account_id() or only_account(session)
-            account = existing(None if account_id is None else session.get(Account, account_id), "account", 0)
-            items = _search(session, account, pairs, IN_A_FILE).page.items
+            account = account_of_request(session)
+            items = _search(session, account, SEARCH.query(), IN_A_FILE).page.items
         with services().database.write() as transaction:
             record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
         rows = ([item[name] for name in FILE_COLUMNS] for item in items)
@@ -138,30 +117,16 @@ def _viewer() -> Viewer:
     return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
 
 
-def _shown(account: Account, pairs: Pairs, found: Found | None) -> dict[str, Any]:
-    """What the page of a search shows; without `found` the query was refused."""
-    values = dict(pairs)
-    days = DAYS.fullmatch(values.get("creation_time:in", ""))
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    """What the page of a search shows."""
+    found, values = _search(session, account, pairs, ON_A_PAGE), dict(pairs)
     return {
-        "account": account,
-        "items": found.page.items if found else [],
-        "values": values,
-        "days": days.groups() if days else ("", ""),
-        "sought": values.get("uuid") or values.get("email") or values.get("mobile") or "",
-        "states": SHOWN,
-        "sees_contacts": _viewer().sees_contacts,
-        "is_live": found is not None and is_live(found.page) and CURSOR not in values,
-        "older": _link(found.older) if found and found.older else None,
-        "newest": _link([one for one in pairs if one[0] not in (CURSOR, "offset")]) if CURSOR in values else None,
-        "csv": _link(pairs, f"{PATH}.csv"),
-    }
+        "items": found.page.items,
+        "is_live": is_live(found.page) and CURSOR not in values,
+    }, found.older
 
 
-def _link(pairs: Pairs, path: str = PATH) -> str:
-    """The path with the query, for operators with their account."""
-    account_id = chosen_account_id() if signed_in().is_operator else None
-    named = [*pairs, *([("account", str(account_id))] if account_id is not None else [])]
-    return f"{path}?{urlencode(named, quote_via=quote, safe=':,', errors='replace')}" if named else path
+SEARCH = Search(PATH, "Messages", "messages.html", sought, _read, nothing={"items": [], "is_live": False})
 
 
 def _message(uuid: str, status: int = 200, refused: str | None = None) -> Response:
@@ -179,7 +144,7 @@ def _message(uuid: str, status: int = 200, refused: str | None = None) -> Respon
             state=state if state in SHOWN or who.is_operator else RecipientState.QUEUED,
             shown=(lambda text: text) if who.is_operator else viewer.redacted,
             actions=message.actions if may_mend else [],
-            is_live=state in UNSETTLED,
+            seconds=renewed_every(recipient, state, now()),
             facts=list(_facts(recipient, viewer)),
         )
 
@@ -193,7 +158,8 @@ def _facts(recipient: Recipient, viewer: Viewer) -> Iterator[tuple[str, Any]]:
         yield "List id", shown_id(recipient.list_id)
     if recipient.contact_id is not None and viewer.sees_contacts:
         yield "Contact id", recipient.contact_id
-    yield "Attempts", recipient.attempts
+    if recipient.attempts:  # counted with the outcome
+        yield "Attempts", recipient.attempts
     for name, moment in (
         ("Sent", recipient.sent_time),
         ("First opened", recipient.first_open_time),

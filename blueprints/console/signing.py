@@ -53,9 +53,10 @@ class Link(MethodView):
     """Signing in with a link that works once."""
 
     @blp.scope(PUBLIC)
-    def get(self, token: str) -> Response:
-        """A button: programs that look at links must not use them up."""
-        return page("link.html", token=token)
+    def get(self, **_: str) -> Response:
+        """A button: programs that look at links must not use them up. Its form goes to the address of the page as it
+        is: browsers would read a backslash or dots in the token as another path, such as one that changes something."""
+        return page("link.html")
 
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:

@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
+from app.console.messages import FRESH
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Account, AuditEntry, BlockedAddress, QueueEntry, Recipient, RecipientStep, Unsubscriber
 from tests.support.browser import Browser, operator, signed_in, words
@@ -159,7 +160,7 @@ def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sen
     refused = browser.post(f"{PATH}/{uuid}/retry")
     assert refused.status_code == 409
     assert "is blocked; unblock it first" in words(refused)
-    for action in ("unblock", "resubscribe"):
+    for action in ("unblock", "unblock", "resubscribe"):
         assert browser.post(f"{PATH}/{uuid}/{action}").headers["Location"] == f"{PATH}/{uuid}"
     with tenant.services.database.read() as session:
         for model in (BlockedAddress, Unsubscriber):
@@ -213,3 +214,25 @@ def test_an_operator_of_several_accounts_chooses_one(tenant: Tenant, other_tenan
     page = words(operator(tenant.app).get(PATH))
     assert "Of which account?" in page
     assert Browser(tenant.app).get(PATH).status_code == 401
+
+
+def test_a_message_is_renewed_soon_before_its_outcome_and_less_often_for_an_hour(
+    tenant: Tenant, sends: SendsApi
+) -> None:
+    uuid, browser = send(sends, new_email()), signed_in(tenant)
+    assert 'hx-trigger="every 3s"' in browser.get(f"{PATH}/{uuid}").text
+    settle(tenant, uuid, "delivered")
+    assert 'hx-trigger="every 10s"' in browser.get(f"{PATH}/{uuid}").text
+    with tenant.services.database.write() as transaction:
+        long_ago = update(Recipient).where(Recipient.uuid == uuid).values(sent_time=now() - FRESH)
+        transaction.execute(long_ago)
+    assert "hx-trigger" not in browser.get(f"{PATH}/{uuid}").text
+
+
+def test_times_in_sentences_are_times_for_the_script_and_the_rest_is_text(tenant: Tenant, sends: SendsApi) -> None:
+    uuid = send(sends, new_email())
+    settle(tenant, uuid, "bounced", f"550 {SCRIPT} until 2026-01-02T03:04:05Z")
+    page = signed_in(tenant).get(f"{PATH}/{uuid}").text
+    explained = page.split('class="explained"')[1].split("</section>")[0]
+    assert "550 &lt;script&gt;" in explained
+    assert 'until <time datetime="2026-01-02T03:04:05Z" title="2026-01-02 03:04:05 UTC">' in explained

@@ -92,6 +92,8 @@ def test_a_published_key_does_not_sign_in_where_others_reach_the_service(tenant:
         ("https://evil.example/console", HOME),
         ("/consolex", HOME),
         ("/console/\\evil", HOME),
+        ("/console/../v1", HOME),
+        ("/console/%2E%2e//evil.example", HOME),
         ("/console/a\r\nSet-Cookie: a=b", HOME),
         (SIGN_IN, HOME),
     ],
@@ -129,6 +131,12 @@ def test_a_link_signs_in_once_and_only_by_its_button(tenant: Tenant) -> None:
     again = Browser(tenant.app).follow_link(token)
     assert again.status_code == 404
     assert "was used already" in words(again)
+
+
+def test_the_button_of_a_link_goes_to_the_address_of_its_page(tenant: Tenant) -> None:
+    """To browsers a backslash in a form's address is a slash: whoever made up the link could choose where it goes."""
+    answer = Browser(tenant.app).get("/console/login/%5C..%5C..%5Csign-out")
+    assert re.findall("<form[^>]*>", answer.text) == ['<form method="post">']
 
 
 def test_a_link_ends_after_five_minutes(tenant: Tenant) -> None:
@@ -281,6 +289,11 @@ def test_a_change_must_come_from_the_same_origin(tenant: Tenant, headers: dict[s
     key = {"key": tenant.tokens["standard"]}
     signing_in = Browser(tenant.app).open("POST", SIGN_IN, headers=headers, data=key)
     assert signing_in.status_code == (303 if is_taken else 403)
+
+
+def test_options_are_answered_also_for_a_page_that_only_changes_something(tenant: Tenant) -> None:
+    answer = Browser(tenant.app).open("OPTIONS", "/console/sign-out")
+    assert (answer.status_code, set(answer.allow)) == (200, {"OPTIONS", "POST"})
 
 
 def test_over_https_the_cookie_is_for_this_host_alone(tenant: Tenant) -> None:

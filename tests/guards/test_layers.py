@@ -78,8 +78,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
-        *("accounts", "audit", "contacts", "db", "groups", "infrastructure", "maintenance", "query", "recipients"),
-        *("routing", "sends", "services", "transports"),
+        *("accounts", "audit", "contacts", "csv_files", "db", "events", "groups", "infrastructure", "maintenance"),
+        *("query", "recipients", "routing", "sends", "services", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),

@@ -56,6 +56,15 @@ ENDPOINTS = {
 CONSOLE = {
     ("GET", "/console"): ("report.view",),
     ("GET", "/console/day.csv"): ("report.view",),
+    ("GET", "/console/audit"): ("operator",),
+    ("GET", "/console/audit.csv"): ("operator",),
+    ("GET", "/console/audit/<>"): ("operator",),
+    ("GET", "/console/keys"): ("manage",),
+    ("POST", "/console/keys"): ("manage",),
+    ("GET", "/console/keys.csv"): ("manage",),
+    ("POST", "/console/keys/networks"): ("manage",),
+    ("POST", "/console/keys/<>/revoke"): ("manage",),
+    ("POST", "/console/keys/<>/rotate"): ("manage",),
     ("GET", "/console/messages"): ("report.view",),
     ("GET", "/console/messages.csv"): ("report.view",),
     ("GET", "/console/messages/<>"): ("report.view",),
@@ -63,6 +72,24 @@ CONSOLE = {
     ("POST", "/console/messages/<>/retry"): ("send.email", "send.sms"),
     ("POST", "/console/messages/<>/unblock"): ("contact.update",),
     ("POST", "/console/sign-out"): ("report.view", "operator"),
+    ("GET", "/console/suppressions"): ("contact.view",),
+    ("POST", "/console/suppressions"): ("contact.update",),
+    ("GET", "/console/suppressions.csv"): ("contact.view",),
+    ("POST", "/console/suppressions/import"): ("contact.update",),
+    ("POST", "/console/suppressions/preview"): ("contact.update",),
+    ("GET", "/console/suppressions/<>/<>"): ("contact.view",),
+    ("POST", "/console/suppressions/<>/<>/remove"): ("contact.update",),
+    ("GET", "/console/webhooks"): ("report.view",),
+    ("POST", "/console/webhooks"): ("manage",),
+    ("GET", "/console/webhooks.csv"): ("report.view",),
+    ("GET", "/console/webhooks/<>"): ("contact.view",),
+    ("GET", "/console/webhooks/<>/deliveries.csv"): ("contact.view",),
+    ("GET", "/console/webhooks/<>/deliveries/<>"): ("contact.view",),
+    ("POST", "/console/webhooks/<>/deliveries/<>/redeliver"): ("manage",),
+    **{
+        ("POST", f"/console/webhooks/<>/{one}"): ("manage",)
+        for one in ("choice", "delete", "remove-secret", "replay", "rotate", "test")
+    },
 }
 """Every page of the console for which one signs in, with its scopes (docs/console.md#signing-in)."""
 

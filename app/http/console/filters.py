@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from app.audit.values import host_of
 from app.clock import timestamp
 from app.maintenance.findings import lasting
 
+MOMENT = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)\b")
 STATE_CLASSES = {
     "queued": "waits",
     "sending": "waits",
@@ -33,14 +35,15 @@ def time(moment: datetime | str | None) -> Markup:
     return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(exact, shown, shown[:16])
 
 
+def sentence(text: str) -> Markup:
+    """A text, with the times in it as `time` writes them."""
+    parts = MOMENT.split(text)
+    return Markup().join(time(part) if index % 2 else escape(part) for index, part in enumerate(parts))
+
+
 def number(value: float) -> str:
     """With thousands apart."""
     return f"{value:,.0f}".replace(",", "\u202f")
-
-
-def duration(seconds: float) -> str:
-    """In its two largest units."""
-    return lasting(seconds)
 
 
 def state_class(state: str) -> str:
@@ -50,8 +53,9 @@ def state_class(state: str) -> str:
 
 FUNCTIONS: dict[str, Any] = {
     "time": time,
+    "sentence": sentence,
     "number": number,
-    "duration": duration,
+    "duration": lasting,
     "state_class": state_class,
     "host_of": host_of,
 }

@@ -27,6 +27,8 @@ def guard_console() -> None:
     if request.routing_exception is not None:
         raise request.routing_exception
     check_origin()
+    if request.method == "OPTIONS":
+        return  # answered from the routes alone
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC in needed:
         return

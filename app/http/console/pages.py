@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, g, make_response, render_template, request
 
+from app.console.scopes import MANAGE, OPERATOR
 from app.console.sessions import SignedIn
 from app.distribution import COMMAND_LINE
 from app.errors import Code, ServiceError
@@ -21,8 +23,19 @@ CONSOLE = "console"
 """The first path segment."""
 HOME = "/console"
 SIGN_IN = "/console/sign-in"
-PAGES = ((HOME, "o", "Overview"), ("/console/messages", "m", "Messages"))
-"""Path, key behind `g`, and name of the pages in the navigation."""
+PAGES = (
+    (HOME, "o", "Overview", "report.view"),
+    ("/console/messages", "m", "Messages", "report.view"),
+    ("/console/suppressions", "s", "Suppressions", "contact.view"),
+    ("/console/webhooks", "w", "Webhooks", "report.view"),
+    ("/console/keys", "k", "Keys", MANAGE),
+    ("/console/audit", "a", "Audit log", OPERATOR),
+)
+"""Path, key behind `g`, name and scope of the pages in the navigation."""
+WANTED = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")
+"""A path of the console, in ASCII and without backslashes, which browsers read as slashes."""
+CLIMBING = re.compile(r"/(?:\.|%2e){0,2}(?:/|\Z)", re.IGNORECASE)
+"""A segment with which a path leads elsewhere: empty, or dots."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -52,7 +65,7 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
     signed_in: SignedIn | None = g.get("signed_in")
     known = {
         "signed_in": signed_in,
-        "pages": PAGES,
+        "pages": [one[:3] for one in PAGES if signed_in is not None and one[3] in signed_in.scopes],
         "path": request_path(),
         "here": here(),
         "command_line": COMMAND_LINE,
@@ -76,8 +89,8 @@ def goes_to(path: str) -> Response:
 def wanted_path(text: str | None) -> str:
     """Where to go after signing in: a path of the console, never another site."""
     text = text or ""
-    is_ours = text == HOME or text.startswith((f"{HOME}/", f"{HOME}?"))
-    return text if is_ours and text.isprintable() and "\\" not in text and not text.startswith(SIGN_IN) else HOME
+    is_ours = WANTED.fullmatch(text) is not None and CLIMBING.search(text.partition("?")[0]) is None
+    return text if is_ours and not text.startswith(SIGN_IN) else HOME
 
 
 def error_page(error: ServiceError, code: Code, headers: Mapping[str, str]) -> Response:

@@ -1,0 +1,93 @@
+"""The keys of an account with those of its test account (docs/console.md#keys-of-the-api)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from app.accounts.keys import issue_key
+from app.accounts.testing import refreshed_test_account
+from app.clock import now
+from app.db.database import Transaction
+from app.db.models import Account, ApiKey
+from app.errors import ServiceError
+
+PATH = "/console/keys"
+MOST = 200
+"""Keys that the page shows, the newest first."""
+OVERLAPS = {"0": "not at all", "1": "one hour", "24": "one day", "168": "seven days", "720": "thirty days"}
+"""Hours for which an old secret goes on working -> in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """A key, and whether it is one of the test account."""
+
+    key: ApiKey
+    is_test: bool
+
+    @property
+    def path(self) -> str:
+        """That of its actions."""
+        return f"{PATH}/{self.key.id}"
+
+    @property
+    def end_time(self) -> datetime | None:
+        """When the overlap of a former secret ends."""
+        return self.key.valid_until
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self.key.revoked_time is not None:
+            return "revoked"
+        if self.key.expiry_time is not None or (self.end_time is not None and self.end_time <= now()):
+            return "ended"
+        return "overlaps" if self.end_time is not None else "valid"
+
+    @property
+    def may_be_rotated(self) -> bool:
+        """Whether it has no successor yet."""
+        return self.state == "valid" and self.key.former_name is None
+
+
+def key_states(session: Session, account: Account) -> Sequence[KeyState]:
+    """The keys of the account and of its test account: one statement."""
+    owner = select(ApiKey, Account.test_of).join(Account, Account.id == ApiKey.account_id)
+    of_both = owner.where(or_(Account.id == account.id, Account.test_of == account.id))
+    rows = session.execute(of_both.order_by(ApiKey.id.desc()).limit(MOST))
+    return [KeyState(key, test_of is not None) for key, test_of in rows]
+
+
+def find_key(session: Session, account_id: int | None, key_id: int) -> ApiKey:
+    """The key with that id of the account or of its test account, or of any for None. Raises `not_found`."""
+    wanted = select(ApiKey).join(Account, Account.id == ApiKey.account_id).where(ApiKey.id == key_id)
+    if account_id is not None:
+        wanted = wanted.where(or_(Account.id == account_id, Account.test_of == account_id))
+    found = session.scalars(wanted).first()
+    if found is None:
+        raise ServiceError("not_found", detail=f"There is no key {key_id}.")
+    return found
+
+
+def create_key(
+    transaction: Transaction, account: Account, name: str, level: str, *, is_test: bool
+) -> tuple[ApiKey, str]:
+    """Issues a key; returns it with its token. A test key is one of the test account, which is made for it if there is
+    none. Raises what `issue_key` raises."""
+    owner = refreshed_test_account(transaction, account) if is_test and account.test_of is None else account
+    return issue_key(transaction, owner.id, name, level)
+
+
+def overlap_of(text: str) -> timedelta:
+    """The time for which an old secret goes on working. Raises `invalid_string` for one that the form does not
+    have."""
+    if text not in OVERLAPS:
+        raise ServiceError(
+            "invalid_string", field="overlap", detail=f"{text!r} is none of {', '.join(OVERLAPS)} hours."
+        )
+    return timedelta(hours=int(text))

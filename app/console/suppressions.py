@@ -1,0 +1,154 @@
+"""Suppressions: searching what is unsubscribed or blocked, and one entry with what made it
+(docs/console.md#suppressions).
+
+Unsubscribed and blocked addresses are two tables. A page is read from each in the order of its index, and the two are
+merged, so that it costs the same however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, case, literal, null, select, tuple_
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KINDS, NormalizedAddress
+from app.console.queries import Pairs, older_query
+from app.db.address_digests import PREFIX, find_digests
+from app.db.in_json import in_json
+from app.db.index_hints import planned_for_values
+from app.db.models import Account, BlockedAddress, List, Unsubscriber
+from app.errors import ServiceError
+from app.ids import shown_id
+from app.query import compile as compiled
+from app.query.conditions import Equals, FilterCondition, Query
+from app.query.cursors import CursorScope, Position
+from app.query.fields import Filter, FilterType, Resource
+from app.query.grammar import parse_collection
+from app.secret_keys import SecretKeys
+
+PATH = "/console/suppressions"
+UNSUBSCRIBED, BLOCKED = STATES = ("unsubscribed", "blocked")
+Model = type[Unsubscriber | BlockedAddress]
+MODELS: dict[str, Model] = {UNSUBSCRIBED: Unsubscriber, BLOCKED: BlockedAddress}
+"""State -> its table."""
+SUPPRESSIONS = Resource(
+    name="suppression",
+    collection="suppressions",
+    filters={
+        "email": Filter("email", FilterType.EMAIL),
+        "mobile": Filter("mobile", FilterType.STRING),
+        "state": Filter("state", FilterType.ENUM, STATES),
+        "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
+    },
+    fields=(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """An entry: `address` is None for a forgotten person, and `stored_list_id` and `list_name` are for one of all
+    lists; `reason` is that of a block."""
+
+    state: str
+    id: int
+    kind: str
+    address: str | None
+    creation_time: datetime
+    stored_list_id: int | None
+    list_name: str | None
+    reason: str | None
+
+    @property
+    def list_id(self) -> int | None:
+        """As everybody outside sees it."""
+        return shown_id(self.stored_list_id)
+
+    @property
+    def path(self) -> str:
+        """That of its own page."""
+        return f"{PATH}/{self.state}/{self.id}"
+
+
+def search(
+    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
+) -> tuple[Sequence[Suppression], Pairs | None]:
+    """The account's entries that match, the newest first, and the query of older ones: two statements. Raises the
+    errors of the query."""
+    cursors = CursorScope(secret_keys, account.id, PATH)
+    query = parse_collection(pairs, SUPPRESSIONS, cursors)
+    with planned_for_values(session):
+        found = [one for state in STATES for one in _entries(session, account.id, state, query, limit + 1)]
+    found.sort(key=_order, reverse=True)
+    page = found[:limit]
+    position = Position(_order(page[-1])) if len(found) > limit else None
+    return page, older_query(cursors, pairs, position)
+
+
+def _order(one: Suppression) -> tuple[datetime, int, int]:
+    return one.creation_time, STATES.index(one.state), one.id
+
+
+def _entries(session: Session, account_id: int, state: str, query: Query, limit: int) -> Iterator[Suppression]:
+    model = MODELS[state]
+    conditions = [model.account_id == account_id]
+    for one in query.conditions:
+        conditions += _matching(session, model, state, one)
+    if query.position is not None:
+        conditions.append(_before(model, state, query.position))
+    newest = _selected(state).where(*conditions).order_by(model.creation_time.desc(), model.id.desc())
+    yield from (_suppression(state, row) for row in session.execute(newest.limit(limit)))
+
+
+def _before(model: Model, state: str, position: Position) -> ColumnElement[bool]:
+    """What comes behind the position: entries of one time are in the order of the tables, then of their ids."""
+    moment, rank, entry_id = position.item
+    time, own = model.creation_time, STATES.index(state)
+    at = literal(moment, time.type)
+    if own == rank:
+        return tuple_(time, model.id) < tuple_(at, literal(entry_id, model.id.type))
+    return time <= at if [own, rank] == [0, 1] else time < at
+
+
+def _matching(session: Session, model: Model, state: str, condition: FilterCondition) -> list[ColumnElement[bool]]:
+    name = condition.filter.name
+    if name not in ADDRESS_KINDS:
+        column: ColumnElement[Any] = literal(state) if name == "state" else model.creation_time.expression
+        return compiled.where(Query(conditions=(condition,)), {name: column})
+    given = [NormalizedAddress(name, str(one.value)) for one in condition.alternatives if isinstance(one, Equals)]
+    if condition.op == "ne" or len(given) < len(condition.alternatives):
+        column = case((model.kind == name, model.address))
+        return compiled.where(Query(conditions=(condition,)), {name: column})
+    # A forgotten address stands there as its digest.
+    stored = [*(one.key for one in given), *find_digests(session, given)]
+    return [model.kind == name, in_json(model.address, stored)]
+
+
+def _selected(state: str) -> Any:
+    if state == BLOCKED:
+        one = BlockedAddress
+        return select(one.id, one.kind, one.address, one.creation_time, null(), null(), one.reason)
+    entry = Unsubscriber
+    columns = select(entry.id, entry.kind, entry.address, entry.creation_time, entry.list_id, List.name, null())
+    return columns.outerjoin(List, List.id == entry.list_id)
+
+
+def _suppression(state: str, row: Any) -> Suppression:
+    entry_id, kind, address, moment, list_id, list_name, reason = row
+    shown = None if address.startswith(PREFIX) else address
+    return Suppression(state, entry_id, kind, shown, moment, list_id, list_name, reason)
+
+
+def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:
+    """The account's entry, or that of any account for None, with the id of its account. Raises `not_found`."""
+    if state not in MODELS:
+        raise ServiceError("not_found")
+    model = MODELS[state]
+    one = _selected(state).add_columns(model.account_id).where(model.id == entry_id)
+    row = session.execute(one if account_id is None else one.where(model.account_id == account_id)).first()
+    if row is None:
+        raise ServiceError("not_found", detail="There is no such suppression; it may have been removed.")
+    return row.account_id, _suppression(state, row[:-1])

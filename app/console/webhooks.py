@@ -1,0 +1,176 @@
+"""Webhooks of an account, one with its deliveries, and one delivery with its request (docs/console.md#webhooks)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.audit.values import host_of
+from app.clock import now
+from app.console.queries import Pairs, older_query
+from app.db.in_json import in_json
+from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
+from app.errors import ServiceError
+from app.events.batch_contents import oldest_waiting
+from app.events.payloads import Payload
+from app.events.redeliver import payloads_of
+from app.events.signing import request_body
+from app.events.webhooks import list_secrets
+from app.ids import copied_id, shown_id
+from app.query.cursors import CURSOR, CursorScope, Position
+from app.secret_keys import SecretKeys
+
+PATH = "/console/webhooks"
+MOST = 200
+"""Webhooks of an account that the page shows."""
+BEHIND_SECONDS = 60
+"""From this age of its oldest event on a webhook counts as behind."""
+SHOWN_EVENTS = 50
+"""Of a delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookState:
+    """A webhook, and the age in seconds of the oldest event that waits for it; None if none does."""
+
+    webhook: Webhook
+    waiting_seconds: float | None
+
+    @property
+    def host(self) -> str | None:
+        """The part of the URL that may be shown to everybody."""
+        return host_of(self.webhook.url)
+
+    @property
+    def path(self) -> str:
+        """That of its page."""
+        return f"{PATH}/{self.webhook.id}"
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self.webhook.held_to is not None:
+            return "held"
+        if self.webhook.failures:
+            return "fails"
+        return "behind" if (self.waiting_seconds or 0) > BEHIND_SECONDS else "accepts"
+
+
+def webhook_states(session: Session, account_id: int) -> Sequence[WebhookState]:
+    """Those of the account, in the order of their registration: one statement, which reads one event of each."""
+    of_account = _with_oldest_event().where(Webhook.account_id == account_id)
+    return [_state(row) for row in session.execute(of_account.order_by(Webhook.id).limit(MOST))]
+
+
+def webhook_state(session: Session, account_id: int | None, webhook_id: int) -> WebhookState:
+    """The account's webhook, or that of any account for None. Raises `not_found`."""
+    wanted = _with_oldest_event().where(Webhook.id == webhook_id)
+    row = session.execute(wanted if account_id is None else wanted.where(Webhook.account_id == account_id)).first()
+    if row is None:
+        raise ServiceError("not_found", detail=f"There is no webhook {webhook_id}.")
+    return _state(row)
+
+
+def _with_oldest_event() -> Any:
+    return select(Webhook, oldest_waiting(Webhook.id, Webhook.position, 1, Event.payload).scalar_subquery())
+
+
+def _state(row: Any) -> WebhookState:
+    webhook, payload = row
+    if payload is None:
+        return WebhookState(webhook, None)
+    since = datetime.fromisoformat(orjson.loads(payload)["timestamp"])
+    return WebhookState(webhook, max(0.0, (now() - since).total_seconds()))
+
+
+@dataclass(frozen=True, slots=True)
+class OneWebhook:
+    """A webhook with its secrets, the names of the lists that it has chosen, and its newest deliveries."""
+
+    shown: WebhookState
+    secrets: Sequence[WebhookSecret]
+    lists: Sequence[str] | None
+    deliveries: Sequence[WebhookAttempt]
+    older: Pairs | None
+
+
+def read_webhook(
+    session: Session, secret_keys: SecretKeys, shown: WebhookState, pairs: Pairs, limit: int
+) -> OneWebhook:
+    """What its page shows. `pairs` may have the cursor of older deliveries, and nothing else; raises
+    `invalid_query_syntax`."""
+    webhook = shown.webhook
+    deliveries, older = deliveries_of(session, secret_keys, webhook, pairs, limit)
+    return OneWebhook(shown, list_secrets(session, webhook), _list_names(session, webhook), deliveries, older)
+
+
+def deliveries_of(
+    session: Session, secret_keys: SecretKeys, webhook: Webhook, pairs: Pairs, limit: int
+) -> tuple[Sequence[WebhookAttempt], Pairs | None]:
+    """The newest deliveries from the cursor on, and the query of older ones."""
+    cursors = CursorScope(secret_keys, webhook.account_id, f"{PATH}/{webhook.id}")
+    newest = select(WebhookAttempt).where(WebhookAttempt.webhook_id == webhook.id)
+    position = _position(cursors, pairs)
+    if position is not None:
+        newest = newest.where(WebhookAttempt.id < position.item[0])
+    found = session.scalars(newest.order_by(WebhookAttempt.id.desc()).limit(limit + 1)).all()
+    last = Position((found[limit - 1].id,)) if len(found) > limit else None
+    return found[:limit], older_query(cursors, [], last)
+
+
+def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
+    position = None
+    for name, value in pairs:
+        position = cursors.read(value, []) if name == CURSOR else None
+        if position is None:
+            detail = f"{name}: this page has no such parameter, or it was not made for this page."
+            raise ServiceError("invalid_query_syntax", field=name, detail=detail)
+    return position
+
+
+def _list_names(session: Session, webhook: Webhook) -> Sequence[str] | None:
+    if webhook.chosen_lists is None:
+        return None
+    ids = [one for list_id in webhook.chosen_lists for one in (list_id, copied_id(list_id))]
+    of_account = select(List.id, List.name).where(List.account_id == webhook.account_id, in_json(List.id, ids))
+    names = {shown_id(row.id): row.name for row in session.execute(of_account)}
+    return [names.get(list_id, str(list_id)) for list_id in webhook.chosen_lists]
+
+
+@dataclass(frozen=True, slots=True)
+class OneDelivery:
+    """A delivery with the first of its events, how many are kept, and what proves its body: the claims of its
+    signature, and the key ids that have signed it. `body_sha256` is None unless all events are kept."""
+
+    attempt: WebhookAttempt
+    events: Sequence[Payload]
+    kept: int
+    claims: Mapping[str, str]
+    key_ids: Sequence[str]
+    body_sha256: str | None
+
+
+def find_delivery(session: Session, webhook: Webhook, delivery_id: int) -> WebhookAttempt:
+    """The delivery of the webhook. Raises `not_found`."""
+    of_webhook = WebhookAttempt.webhook_id == webhook.id, WebhookAttempt.account_id == webhook.account_id
+    attempt = session.scalars(select(WebhookAttempt).where(*of_webhook, WebhookAttempt.id == delivery_id)).first()
+    if attempt is None:
+        raise ServiceError("not_found", detail="There is no such delivery; deliveries are kept for RETAIN_LOGS.")
+    return attempt
+
+
+def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: WebhookAttempt) -> OneDelivery:
+    """What the page of a delivery shows (docs/webhooks.md#signature)."""
+    payloads = payloads_of(session, attempt)
+    secrets = [one.key_id for one in list_secrets(session, webhook) if one.creation_time <= attempt.time]
+    claims = {"iss": issuer, "sub": str(webhook.id), "jti": attempt.batch_id}
+    digest = hashlib.sha256(request_body(payloads)).hexdigest() if len(payloads) == attempt.events else None
+    events = [orjson.loads(text) for text in payloads[:SHOWN_EVENTS]]
+    return OneDelivery(attempt, events, len(payloads), claims, secrets, digest)

@@ -1,0 +1,124 @@
+"""Pages with a search, the query of which is in the address bar (docs/console.md#lists)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from flask import Response
+
+from app.console.installation import live_accounts, only_account
+from app.console.queries import Pairs, Sought, canonical, days_of
+from app.db.database import ReadSession, Transaction
+from app.db.models import Account
+from app.errors import CATALOGUE, ServiceError
+from app.http.collections import query_pairs
+from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.pages import goes_to, page
+from app.http.context import services
+from app.ids import existing
+from app.query.cursors import CURSOR
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A page with a search. `read` gets the account, or None on a page of the installation; it returns what the
+    template shows beside the form, and the query of the page with what is older, and raises the errors of the query.
+    `time` is the filter by days."""
+
+    path: str
+    title: str
+    template: str
+    sought: Sought
+    read: Callable[[ReadSession, Any, Pairs], tuple[Mapping[str, Any], Pairs | None]]
+    nothing: Mapping[str, Any]
+    """What the template shows of a query that is refused."""
+    time: str = "creation_time"
+
+    def query(self) -> Pairs:
+        """The query of the request."""
+        return canonical(query_pairs(), self.sought, self.time)
+
+
+def search_page(search: Search, status: int = 200, refused: Sequence[str] = (), **others: Any) -> Response:
+    """The page of an account. Operators choose one, unless there is only one. `refused` says why a change on it was,
+    and then `status` is that of the refusal."""
+    with services().database.read() as session:
+        account_id = named_account_id(session)
+        if account_id is None:
+            return choose_account(session, search.path, search.title)
+        if not refused and _is_form(search):
+            return goes_to(link(search.path, search.query()))
+        account = existing(session.get(Account, account_id), "account", account_id)
+        return _answer(search, session, account, status=status, refused=refused, **others)
+
+
+def installation_search_page(search: Search, **others: Any) -> Response:
+    """The page of the whole installation."""
+    if _is_form(search):
+        return goes_to(link(search.path, search.query()))
+    with services().database.read() as session:
+        return _answer(search, session, None, **others)
+
+
+def _is_form(search: Search) -> bool:
+    """Whether the request is that of a form, which leads to its query."""
+    return search.query() != [one for one in query_pairs() if one[0] != "account"]
+
+
+def _answer(
+    search: Search,
+    session: ReadSession,
+    account: Account | None,
+    *,
+    status: int = 200,
+    refused: Sequence[str] = (),
+    **others: Any,
+) -> Response:
+    pairs = search.query()
+    try:
+        shown, older = search.read(session, account, pairs)
+    except ServiceError as error:
+        shown, older, refused = search.nothing, None, [one.developer_message for one in error.errors]
+        status = CATALOGUE[error.code].status
+    known = {**of_query(search, pairs, older), **shown, **others}
+    return page(search.template, status, account=account, refused=refused, **known)
+
+
+def of_query(search: Search, pairs: Pairs, older: Pairs | None) -> dict[str, Any]:
+    """The fields of the form, and the links below the table."""
+    values = dict(pairs)
+    return {
+        "values": values,
+        "days": days_of(values, search.time),
+        "older": link(search.path, older) if older else None,
+        "newest": link(search.path, [one for one in pairs if one[0] != CURSOR]) if CURSOR in values else None,
+        "all": link(search.path, []),
+        "csv": link(f"{search.path}.csv", pairs),
+        "link": link,
+    }
+
+
+def choose_account(session: ReadSession, path: str, title: str) -> Response:
+    """The page on which an operator says which account another page shall show."""
+    return page("choose_account.html", accounts=live_accounts(session), of=path, title=title)
+
+
+def named_account_id(session: ReadSession | Transaction) -> int | None:
+    """The id of the account that the request names, or of the only one; None where an operator has to choose."""
+    return chosen_account_id() or only_account(session)
+
+
+def account_of_request(session: ReadSession | Transaction) -> Account:
+    """That account. Raises `not_found` where there is none."""
+    account_id = named_account_id(session)
+    return existing(None if account_id is None else session.get(Account, account_id), "account", account_id or 0)
+
+
+def link(path: str, pairs: Pairs | None = None, account_id: int | None = None) -> str:
+    """The path with the query, for operators with an account: that of the request, unless another one is given."""
+    chosen = (account_id or chosen_account_id()) if signed_in().is_operator else None
+    named = [*(pairs or []), *([("account", str(chosen))] if chosen is not None else [])]
+    return f"{path}?{urlencode(named, quote_via=quote, safe=':,', errors='replace')}" if named else path

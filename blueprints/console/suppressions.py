@@ -1,0 +1,183 @@
+"""Suppressions: searching, adding, importing and removing them (docs/console.md#suppressions)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.audit.record import Act, record
+from app.console.messages import PATH as OF_MESSAGES
+from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
+from app.console.suppression_causes import causes
+from app.console.suppression_changes import NewSuppression, add_suppression, remove_suppression
+from app.console.suppression_import import MOST_BYTES, MOST_ROWS, Checked, as_file, check_file, import_rows
+from app.console.suppressions import PATH, STATES, Suppression, find_suppression, search
+from app.db.database import ReadSession
+from app.db.models import Account
+from app.errors import CATALOGUE, ServiceError
+from app.http.console.guard import signed_in
+from app.http.console.pages import goes_to, page
+from app.http.console.searches import Search, account_of_request, link, search_page
+from app.http.console.tables import csv_file
+from app.http.context import services
+from app.http.paths import path_id
+from app.recipients.read import Viewer
+from app.recipients.redaction import Redaction
+from blueprints.console.blueprint import blp
+
+FILE_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time")
+MOST_SENT_BACK = 4 * MOST_BYTES
+"""Bytes of the form with which a preview is imported: its rows are quoted."""
+SHOWN_ROWS = 10
+
+
+@blp.route("/suppressions")
+class Suppressions(MethodView):
+    """The suppressions of an account."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """A page of those that match the query, the newest first. A form leads to its query."""
+        return _page()
+
+    @blp.scope("contact.update")
+    def post(self) -> Response:
+        """Blocks or unsubscribes the address of the form."""
+        form = {name: request.form.get(name, "").strip() for name in ("address", "state", "list", "reason")}
+        try:
+            with services().database.write() as transaction:
+                account = account_of_request(transaction)
+                secret_key = services().settings.secret_key
+                add_suppression(transaction, secret_key, account.id, NewSuppression(**form))
+        except ServiceError as error:
+            return _refused(error, form=form)
+        return goes_to(link(PATH, [of_address(form["address"])]))
+
+
+@blp.route("/suppressions.csv")
+class SuppressionsFile(MethodView):
+    """The same as a file."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """The newest of those that match the query, without forgotten people."""
+        with services().database.read() as session:
+            account = account_of_request(session)
+            found = search(session, services().settings.secret_keys, account, SEARCH.query(), IN_A_FILE)[0]
+        rows = [_cells(one) for one in found if one.address is not None]
+        with services().database.write() as transaction:
+            record(transaction, Act("suppression.exported", account.id, counts={"suppressions": len(rows)}))
+        return csv_file("suppressions.csv", FILE_COLUMNS, rows)
+
+
+@blp.route("/suppressions/preview")
+class Preview(MethodView):
+    """What a file would add."""
+
+    @blp.scope("contact.update")
+    def post(self) -> Response:
+        """Checks the file, and shows its first faults. Stores nothing."""
+        file, state = request.files.get("file"), request.form.get("file_state", "")
+        content = b"" if file is None else file.read(MOST_BYTES + 1)
+        with services().database.read() as session:
+            account = account_of_request(session)
+            try:
+                checked = check_file(session, account.id, content, state)
+            except ServiceError as error:
+                return _refused(error)
+        return _preview(account, checked, state)
+
+
+@blp.route("/suppressions/import")
+class Import(MethodView):
+    """Adding what a preview has shown."""
+
+    @blp.scope("contact.update")
+    def post(self) -> Response:
+        """Adds the valid rows, all or none."""
+        request.max_form_memory_size = MOST_SENT_BACK
+        content, state = request.form.get("rows", ""), request.form.get("file_state", "")
+        try:
+            with services().database.write() as transaction:
+                account = account_of_request(transaction)
+                checked = check_file(transaction, account.id, content.encode("utf-8", "replace"), state)
+                if not checked.faulty:
+                    import_rows(transaction, account.id, checked.rows)
+        except ServiceError as error:
+            return _refused(error)
+        return _preview(account, checked, state, 422) if checked.faulty else goes_to(link(PATH))
+
+
+@blp.route("/suppressions/<state>/<suppression_id>")
+class OneSuppression(MethodView):
+    """One suppression."""
+
+    @blp.scope("contact.view")
+    def get(self, state: str, suppression_id: str) -> Response:
+        """Why an address gets nothing, since when, and by what."""
+        secret_keys, redaction = services().settings.secret_keys, Redaction.of(services().settings)
+        with services().database.read() as session:
+            account_id, one = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
+            found = causes(session, secret_keys, account_id, one)
+        viewer = Viewer(True, redaction)
+        shown = (lambda text: text) if signed_in().is_operator else viewer.redacted
+        messages = link(OF_MESSAGES, [of_address(one.address)], account_id) if one.address else None
+        return page("suppression.html", one=one, causes=found, shown=shown, messages=messages, may_change=_may_change())
+
+
+@blp.route("/suppressions/<state>/<suppression_id>/remove")
+class Remove(MethodView):
+    """Removing a suppression."""
+
+    @blp.scope("contact.update")
+    def post(self, state: str, suppression_id: str) -> Response:
+        """Unblocks the address, or resubscribes it."""
+        with services().database.write() as transaction:
+            account_id, one = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))
+            remove_suppression(transaction, services().settings.secret_key, account_id, one)
+        return goes_to(link(PATH, [of_address(one.address or "")], account_id))
+
+
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    found, older = search(session, services().settings.secret_keys, account, pairs, ON_A_PAGE)
+    return {"items": found}, older
+
+
+SEARCH = Search(PATH, "Suppressions", "suppressions.html", of_address, _read, nothing={"items": []})
+
+
+def _page(status: int = 200, refused: Sequence[str] = (), form: Mapping[str, str] | None = None) -> Response:
+    known = {"states": STATES, "may_change": _may_change(), "most_rows": MOST_ROWS, "form": form or {}}
+    return search_page(SEARCH, status, refused, **known)
+
+
+def _refused(error: ServiceError, form: Mapping[str, str] | None = None) -> Response:
+    if error.code == "not_found":
+        raise error
+    return _page(CATALOGUE[error.code].status, [one.developer_message for one in error.errors], form)
+
+
+def _preview(account: Account, checked: Checked, state: str, status: int = 200) -> Response:
+    rows, shown = as_file(checked.rows), checked.rows[:SHOWN_ROWS]
+    return page(
+        "suppressions_preview.html",
+        status,
+        account=account,
+        checked=checked,
+        rows=rows,
+        shown=shown,
+        state=state,
+        action=link(f"{PATH}/import"),
+        back=link(PATH),
+    )
+
+
+def _may_change() -> bool:
+    return "contact.update" in signed_in().scopes
+
+
+def _cells(one: Suppression) -> tuple[Any, ...]:
+    return one.state, one.kind, one.address, one.list_id, one.list_name, one.reason, one.creation_time

@@ -1,0 +1,239 @@
+"""Webhooks: their state, one with its deliveries, and what is changed in place (docs/console.md#webhooks)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.console.queries import IN_A_FILE, ON_A_PAGE
+from app.console.scopes import MANAGE
+from app.console.webhook_changes import lists_named, replay_webhook, test_webhook, time_of
+from app.console.webhooks import PATH, deliveries_of, read_webhook, webhook_state, webhook_states
+from app.db.database import Transaction
+from app.db.models import Webhook
+from app.errors import CATALOGUE, ServiceError
+from app.events.choice import NAMES
+from app.events.webhooks import (
+    checked_url,
+    choose_events,
+    create_webhook,
+    delete_webhook,
+    new_key_id,
+    new_secret,
+    remove_secret,
+    rotate_secret,
+)
+from app.http.collections import query_pairs
+from app.http.console.guard import signed_in
+from app.http.console.pages import goes_to, page
+from app.http.console.searches import account_of_request, choose_account, link, named_account_id
+from app.http.console.tables import csv_file
+from app.http.context import services
+from app.http.paths import path_id
+from blueprints.console.blueprint import blp
+
+FILE_COLUMNS = ("id", "host", "state", "failures", "failing_since", "waiting_seconds", "dropped_events")
+DELIVERY_COLUMNS = ("id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
+
+
+@blp.route("/webhooks")
+class Webhooks(MethodView):
+    """The webhooks of an account."""
+
+    @blp.scope("report.view")
+    def get(self) -> Response:
+        """All of them, with their states."""
+        return _list()
+
+    @blp.scope(MANAGE)
+    def post(self) -> Response:
+        """Registers the URL of the form, and shows its secret, only this once."""
+        form = {"url": request.form.get("url", "").strip(), "lists": request.form.get("lists", "")}
+        events, settings, secret = request.form.getlist("event"), services().settings, new_secret()
+        try:
+            url = checked_url(settings, form["url"])
+            with services().database.write() as transaction:
+                account = account_of_request(transaction)
+                made = create_webhook(transaction, settings, account.id, url, [(new_key_id([]), secret)])
+                lists = lists_named(transaction, account.id, form["lists"])
+                choose_events(transaction, made, events or None, lists)
+        except ServiceError as error:
+            return _list(error, form={**form, "events": events})
+        return _with_secret(made.id, new_key_id([]), secret)
+
+
+@blp.route("/webhooks.csv")
+class WebhooksFile(MethodView):
+    """The same as a file."""
+
+    @blp.scope("report.view")
+    def get(self) -> Response:
+        """A row for each webhook."""
+        with services().database.read() as session:
+            shown = webhook_states(session, account_of_request(session).id)
+        rows = ([getattr(one, name, getattr(one.webhook, name, None)) for name in FILE_COLUMNS] for one in shown)
+        return csv_file("webhooks.csv", FILE_COLUMNS, rows)
+
+
+@blp.route("/webhooks/<webhook_id>")
+class OneWebhook(MethodView):
+    """One webhook."""
+
+    @blp.scope("contact.view")
+    def get(self, webhook_id: str) -> Response:
+        """Its choice, its secrets by their ids, and its deliveries."""
+        return _one(webhook_id)
+
+
+@blp.route("/webhooks/<webhook_id>/deliveries.csv")
+class DeliveriesFile(MethodView):
+    """Its deliveries as a file."""
+
+    @blp.scope("contact.view")
+    def get(self, webhook_id: str) -> Response:
+        """The newest ones."""
+        with services().database.read() as session:
+            webhook = _webhook(session, webhook_id)
+            found = deliveries_of(session, services().settings.secret_keys, webhook, [], IN_A_FILE)[0]
+        rows = ([getattr(one, name) for name in DELIVERY_COLUMNS] for one in found)
+        return csv_file("deliveries.csv", DELIVERY_COLUMNS, rows)
+
+
+@blp.route("/webhooks/<webhook_id>/test")
+class Test(MethodView):
+    """Trying a webhook out."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Sends it a test event."""
+        return _changed(webhook_id, test_webhook)
+
+
+@blp.route("/webhooks/<webhook_id>/replay")
+class Replay(MethodView):
+    """Sending events again."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Those that it was sent since the time of the form."""
+        since = request.form.get("since", "").strip()
+        return _changed(webhook_id, lambda transaction, one: replay_webhook(transaction, one, time_of(since)))
+
+
+@blp.route("/webhooks/<webhook_id>/choice")
+class Choice(MethodView):
+    """What a webhook receives."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Sets the events and lists of the form, from now on; all, where it names none."""
+        events, lists = request.form.getlist("event"), request.form.get("lists", "")
+
+        def choose(transaction: Transaction, webhook: Webhook) -> None:
+            named = lists_named(transaction, webhook.account_id, lists)
+            choose_events(transaction, webhook, events or None, named)
+
+        return _changed(webhook_id, choose)
+
+
+@blp.route("/webhooks/<webhook_id>/rotate")
+class Rotate(MethodView):
+    """A further secret."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Makes one, and shows it, only this once."""
+        made: list[str] = []
+
+        def rotate(transaction: Transaction, webhook: Webhook) -> None:
+            made[:] = rotate_secret(transaction, services().settings, webhook)
+
+        refused = _changed(webhook_id, rotate)
+        return _with_secret(path_id(webhook_id), *made) if made else refused
+
+
+@blp.route("/webhooks/<webhook_id>/remove-secret")
+class RemoveSecret(MethodView):
+    """Removing a secret."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Removes the one that the form names by its key id."""
+        key_id = request.form.get("key_id", "")
+        return _changed(webhook_id, lambda transaction, one: remove_secret(transaction, one, key_id))
+
+
+@blp.route("/webhooks/<webhook_id>/delete")
+class Delete(MethodView):
+    """Deleting a webhook."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Deletes it, with the events that wait for it."""
+        with services().database.write() as transaction:
+            webhook = _webhook(transaction, webhook_id)
+            account_id = webhook.account_id
+            delete_webhook(transaction, webhook)
+        return goes_to(link(PATH, [], account_id))
+
+
+def _may_manage() -> bool:
+    return MANAGE in signed_in().scopes
+
+
+def _webhook(session: Any, webhook_id: str) -> Webhook:
+    return webhook_state(session, signed_in().account_id, path_id(webhook_id)).webhook
+
+
+def _list(error: ServiceError | None = None, form: dict[str, Any] | None = None) -> Response:
+    if error is not None and error.code == "not_found":
+        raise error
+    with services().database.read() as session:
+        if named_account_id(session) is None:
+            return choose_account(session, PATH, "Webhooks")
+        account = account_of_request(session)
+        shown = webhook_states(session, account.id)
+    known = {"may_manage": _may_manage(), "names": NAMES, "form": form or {}, "refused": _texts(error)}
+    links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
+    return page("webhooks.html", _status(error), account=account, items=shown, **known, **links)
+
+
+def _one(webhook_id: str, error: ServiceError | None = None) -> Response:
+    pairs = [one for one in query_pairs() if one[0] != "account"]
+    with services().database.read() as session:
+        state = webhook_state(session, signed_in().account_id, path_id(webhook_id))
+        found = read_webhook(session, services().settings.secret_keys, state, pairs, ON_A_PAGE)
+    links = {
+        "older": link(state.path, found.older) if found.older else None,
+        "newest": link(state.path) if pairs else None,
+        "csv": link(f"{state.path}/deliveries.csv"),
+    }
+    known = {"may_manage": _may_manage(), "names": NAMES, "refused": _texts(error)}
+    return page("webhook.html", _status(error), found=found, one=state, **known, **links)
+
+
+def _changed(webhook_id: str, change: Callable[[Transaction, Webhook], Any]) -> Response:
+    """The page of the webhook again, which tells of a refusal."""
+    try:
+        with services().database.write() as transaction:
+            change(transaction, _webhook(transaction, webhook_id))
+    except ServiceError as error:
+        if error.code == "not_found":
+            raise
+        return _one(webhook_id, error)
+    return goes_to(f"{PATH}/{path_id(webhook_id)}")
+
+
+def _with_secret(webhook_id: int, key_id: str, secret: str) -> Response:
+    return page("webhook_secret.html", of=f"{PATH}/{webhook_id}", key_id=key_id, secret=secret)
+
+
+def _texts(error: ServiceError | None) -> Sequence[str]:
+    return [] if error is None else [one.developer_message for one in error.errors]
+
+
+def _status(error: ServiceError | None) -> int:
+    return 200 if error is None else CATALOGUE[error.code].status

@@ -1,0 +1,156 @@
+"""Keys of the API in the console (docs/console.md#keys-of-the-api)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import timedelta
+
+from sqlalchemy import select
+from werkzeug.test import TestResponse
+
+from app.accounts.auth import find_principal
+from app.accounts.keys import key_with_token
+from app.clock import now, this_second
+from app.db.models import Account, ApiKey, AuditEntry
+from app.errors import ServiceError
+from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.cases import each
+from tests.support.tenants import Tenant, add_key, unique
+
+PATH = "/console/keys"
+
+
+def manager(tenant: Tenant) -> Browser:
+    """A browser that a link of the command line has signed in to the account."""
+    browser = Browser(tenant.app)
+    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
+    return browser
+
+
+def works(tenant: Tenant, token: str) -> bool:
+    """Whether the API takes the key."""
+    with tenant.services.database.read() as session:
+        try:
+            find_principal(session, token)
+        except ServiceError:
+            return False
+    return True
+
+
+def key_of(tenant: Tenant, token: str) -> ApiKey:
+    with tenant.services.database.read() as session:
+        found = key_with_token(session, token)
+    assert found is not None
+    return found
+
+
+def shown_token(answer: TestResponse) -> str:
+    """The token of a page that shows it once."""
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    (token,) = re.findall(r"<code>(tms_[^<]+)</code>", answer.text)
+    return str(token)
+
+
+def acts(tenant: Tenant) -> list[str]:
+    with tenant.services.database.read() as session:
+        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("key", "account"))
+        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+
+
+def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
+    browser, name = manager(tenant), unique("key")
+    token = shown_token(browser.post(PATH, name=name, level="limited"))
+    made = key_of(tenant, token)
+    assert (made.account_id, made.name, made.access_level) == (tenant.id, name, "limited")
+    page = browser.get(PATH)
+    assert name in words(page)
+    assert token not in page.text
+    again = browser.post(PATH, name=name, level="limited")
+    assert again.status_code == 409
+    assert browser.post(PATH, name=unique(), level="all").status_code == 422
+    assert browser.post(PATH, name="", level="report").status_code == 422
+    assert browser.post(f"{PATH}/{made.id}/revoke").headers["Location"] == PATH
+    assert not works(tenant, token)
+    assert acts(tenant) == ["key.created", "key.revoked"]
+
+
+def test_a_test_key_is_one_of_the_test_account(tenant: Tenant) -> None:
+    browser, name = manager(tenant), unique("key")
+    made = key_of(tenant, shown_token(browser.post(PATH, name=name, level="standard", test="1")))
+    with tenant.services.database.read() as session:
+        assert session.get_one(Account, made.account_id).test_of == tenant.id
+    assert f"{name} test valid" in words(browser.get(PATH))
+    assert browser.post(f"{PATH}/{made.id}/revoke").status_code == 303
+
+
+def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
+    browser, old = manager(tenant), add_key(tenant, "report")
+    key = key_of(tenant, old)
+    refused = browser.post(f"{PATH}/{key.id}/rotate", overlap="5")
+    assert refused.status_code == 422
+    before = this_second()
+    new = shown_token(browser.post(f"{PATH}/{key.id}/rotate", overlap="24"))
+    until = key_of(tenant, old).valid_until
+    assert until is not None
+    assert before <= until - timedelta(days=1) <= now()
+    assert works(tenant, old)
+    assert works(tenant, new)
+    assert "overlaps" in words(browser.get(PATH))
+    assert browser.post(f"{PATH}/{key.id}/rotate", overlap="24").status_code == 409
+    shown_token(browser.post(f"{PATH}/{key_of(tenant, new).id}/rotate", overlap="0"))
+    assert not works(tenant, new)
+    assert acts(tenant).count("key.rotated") == 2
+
+
+def test_the_table_says_when_each_was_last_used(tenant: Tenant) -> None:
+    used = this_second() - timedelta(hours=1)
+    token = add_key(tenant, "report", last_used_time=used)
+    browser = manager(tenant)
+    assert used.strftime("%Y-%m-%d %H:%M UTC") in words(browser.get(PATH))
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
+    named = [dict(zip(head, one, strict=True)) for one in rows]
+    (row,) = [one for one in named if one["name"] == key_of(tenant, token).name]
+    assert row["state"] == "valid"
+    assert row["last_used_time"] == used.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_networks_are_allowed_but_not_so_that_one_shuts_oneself_out(tenant: Tenant) -> None:
+    browser = manager(tenant)
+    refused = browser.post(f"{PATH}/networks", networks="192.0.2.0/24")
+    assert refused.status_code == 403
+    assert "192.0.2.0/24</textarea>" in refused.text
+    assert browser.post(f"{PATH}/networks", networks="somewhere").status_code == 422
+    assert browser.post(f"{PATH}/networks", networks="192.0.2.0/24\n10.0.0.0/8").status_code == 303
+    with tenant.services.database.read() as session:
+        assert session.get_one(Account, tenant.id).allowed_networks == ["192.0.2.0/24", "10.0.0.0/8"]
+    assert browser.post(f"{PATH}/networks", networks="").status_code == 303
+    with tenant.services.database.read() as session:
+        assert session.get_one(Account, tenant.id).allowed_networks == []
+    assert acts(tenant) == ["account.updated", "account.updated"]
+
+
+@each("level", ["report", "limited", "standard"])
+def test_no_key_sees_or_changes_keys(tenant: Tenant, level: str) -> None:
+    browser, key_id = signed_in(tenant, level), key_of(tenant, tenant.tokens["standard"]).id
+    assert [browser.get(one).status_code for one in (PATH, f"{PATH}.csv")] == [403] * 2
+    for one in (PATH, f"{PATH}/networks", f"{PATH}/{key_id}/rotate", f"{PATH}/{key_id}/revoke"):
+        assert browser.post(one).status_code == 403
+    assert PATH not in browser.get("/console").text
+    assert acts(tenant) == []
+
+
+def test_an_account_changes_no_key_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
+    browser, key = manager(other_tenant), key_of(tenant, tenant.tokens["report"])
+    assert key.name not in browser.get(f"{PATH}?account={tenant.id}").text
+    assert browser.post(f"{PATH}/{key.id}/rotate", overlap="0").status_code == 404
+    assert browser.post(f"{PATH}/{key.id}/revoke").status_code == 404
+    token = shown_token(browser.post(f"{PATH}?account={tenant.id}", name=unique(), level="report"))
+    assert key_of(tenant, token).account_id == other_tenant.id
+    all_ = operator(tenant.app)
+    assert "Of which account?" in words(all_.get(PATH))
+    assert key.name in all_.get(f"{PATH}?account={tenant.id}").text
+    assert all_.post(f"{PATH}/{key.id}/revoke").headers["Location"] == f"{PATH}?account={tenant.id}"
+    assert acts(tenant) == ["key.revoked"]
