@@ -4,19 +4,19 @@ that got through."""
 from __future__ import annotations
 
 import argparse
-import contextlib
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from app.clock import now
 from tests.attack.families import FAMILIES
 from tests.attack.inside.breaks import BREAKS
 from tests.attack.stage import Stage, stage
 from tests.attack.tally import Tally, table
-from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import short_folder
+from tests.support.chosen import DATABASES, add_database_options, chosen_databases, chosen_names
+from tests.support.postgres_process import PostgresProcess, postgres_process
 
 MOST_SHOWN = 20
 """Faults of a family that are printed."""
@@ -25,20 +25,14 @@ MOST_SHOWN = 20
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make attack", description=__doc__)
     parser.add_argument("--only", metavar="FAMILY,…", help="only these families, or broken builds; see --list")
-    parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
-    parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
+    add_database_options(parser)
     parser.add_argument("--short", action="store_true", help="a few cases of each kind, on SQLite: what CI runs")
     parser.add_argument("--broken", action="store_true", help="attack builds without a guard; each must be found")
     parser.add_argument("--list", action="store_true", help="name the families, or the broken builds")
     options = parser.parse_args(arguments)
     known = BREAKS if options.broken else FAMILIES
-    options.names = options.only.split(",") if options.only else list(known)
-    if unknown := [name for name in options.names if name not in known]:
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
-    alone = "sqlite" if options.short or options.broken else ""
-    options.databases = [name for name in ("sqlite", "postgresql") if getattr(options, name)] or (
-        [alone] if alone else ["sqlite", "postgresql"]
-    )
+    options.names = chosen_names(parser, options.only, known)
+    options.databases = chosen_databases(options, ["sqlite"] if options.short or options.broken else DATABASES)
     return options
 
 
@@ -51,17 +45,8 @@ def main() -> int:
     return (_find if options.broken else _hold)(options)
 
 
-@contextlib.contextmanager
-def _server(database: str) -> Iterator[PostgresProcess | None]:
-    if database == "sqlite":
-        yield None
-        return
-    with short_folder() as folder:
-        process = PostgresProcess(folder / "pg")
-        try:
-            yield process
-        finally:
-            process.stop()
+def _server(database: str) -> AbstractContextManager[PostgresProcess | None]:
+    return postgres_process() if database == "postgresql" else nullcontext()
 
 
 def _hold(options: argparse.Namespace) -> int:

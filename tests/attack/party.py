@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import func, select
+
+from app.console.suppressions import BLOCKED
+from app.db.models import Account, ApiKey, AuditEntry, BlockedAddress, Webhook, WebhookAttempt
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
@@ -114,6 +118,7 @@ def _account(name: str, hooks: list[str]) -> dict[str, Any]:
                 "message": MESSAGE.format(name),
             }
         ],
+        "blocked": [{"email": f"blocked@{name}-people.example", "reason": f"asked {name} for it"}],
         "webhooks": [{"url": hook, "secrets": [{"id": "k1", "secret": secret_of(name)}]} for hook in hooks],
     }
 
@@ -182,6 +187,24 @@ class Party:
         assert test.status_code == 202, test.text
         wait_until(lambda: self._items(on, "/v1/inbox", "test"), "a mail is captured")
         self.ids["captured_id"] = self._first(on, "/v1/inbox", "test")["id"]
+        if not on.strict:
+            self._furnish_console(on)
+
+    def _furnish_console(self, on: Stage) -> None:
+        """What only the console has pages for; the first delivery to its webhook is awaited."""
+        models = {
+            **{"webhook_id": Webhook, "delivery_id": WebhookAttempt, "key_id": ApiKey},
+            **{"suppression_id": BlockedAddress, "entry_id": AuditEntry},
+        }
+        for name, model in models.items():
+            wait_until(lambda model=model: self._first_id(on, model) is not None, f"{self.name} has a {name}")
+            self.ids[name] = self._first_id(on, model)
+        self.ids["state"] = BLOCKED
+
+    def _first_id(self, on: Stage, model: type[Any]) -> int | None:
+        with on.services.database.read() as session:
+            of_party = select(func.min(model.id)).join(Account, Account.id == model.account_id)
+            return session.scalar(of_party.where(Account.name == self.name))
 
     def _items(self, on: Stage, path: str, level: str = "standard") -> list[Any]:
         (items,) = on.ask("GET", path, self.tokens[level]).json()["_embedded"].values()

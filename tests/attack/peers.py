@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,14 +24,11 @@ class Mail:
     content: bytes = b""
 
 
-class Relay:
-    """A mail relay on the loopback address. It refuses recipients whose name begins with `refused`, and repeats their
-    address in its answer, as relays do."""
+class Listener(ABC):
+    """A port that takes connections until it is closed."""
 
-    def __init__(self) -> None:
-        self.commands: list[bytes] = []
-        self.mails: list[Mail] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._listener = socket.create_server((host, 0), backlog=64)
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,7 +40,23 @@ class Relay:
         with suppress(OSError):
             while True:
                 link, _ = self._listener.accept()
-                threading.Thread(target=Recorded(link, self).run, daemon=True).start()
+                self._connected(link)
+
+    @abstractmethod
+    def _connected(self, link: socket.socket) -> None: ...
+
+
+class Relay(Listener):
+    """A mail relay on the loopback address. It refuses recipients whose name begins with `refused`, and repeats their
+    address in its answer, as relays do."""
+
+    def __init__(self) -> None:
+        self.commands: list[bytes] = []
+        self.mails: list[Mail] = []
+        super().__init__()
+
+    def _connected(self, link: socket.socket) -> None:
+        threading.Thread(target=Recorded(link, self).run, daemon=True).start()
 
 
 class Recorded(Session):
@@ -95,22 +109,13 @@ class Gateway(Smsc):
         super()._deal(connection, command, status, sequence, body)
 
 
-class Trap:
+class Trap(Listener):
     """A port inside the network that nobody may reach: it counts connections and says nothing."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.connections = 0
-        self._listener = socket.create_server((host, 0), backlog=64)
-        self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(host)
 
-    def close(self) -> None:
-        """Stops listening."""
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                link, _ = self._listener.accept()
-                self.connections += 1
-                link.close()
+    def _connected(self, link: socket.socket) -> None:
+        self.connections += 1
+        link.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.attack.families import (
+    console,
     floods,
     forwarded,
     http,
@@ -40,4 +41,5 @@ FAMILIES = {
     "slow": Family(slow.attack),
     "secrets": Family(secrets.attack),
     "permissions": Family(permissions.attack),
+    "console": Family(console.attack, (False, True)),
 }

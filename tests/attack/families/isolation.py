@@ -14,13 +14,14 @@ import requests
 from sqlalchemy import Table, select
 
 from app.accounts.auth import SCOPES
+from app.console.suppressions import BLOCKED
 from app.db.models import Account, Base, List
 from tests.attack.description import Operation, Path, changed
 from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES
 from tests.attack.stage import SENDS, Stage
 from tests.attack.tally import Case, case
 
-NOBODY: dict[str, Any] = {"uuid": "00000000-0000-4000-8000-000000000000"}
+NOBODY: dict[str, Any] = {"uuid": "00000000-0000-4000-8000-000000000000", "state": BLOCKED}
 NOTHING = 9_007_199_254_740_000
 """An id that no row has."""
 OF_EACH_REQUEST = frozenset({"id", "timestamp", "_links"})

@@ -124,3 +124,67 @@ def open_files(private_folder: Any) -> None:
     """Files are created as the umask of the operator says."""
     private_folder.UMASK = 0
     private_folder.make_private = lambda folder: folder.mkdir(parents=True, exist_ok=True)
+
+
+@breaks("console-for-other-pages", "app.http.console.guard", family="console", shows="requests of other pages")
+def console_for_other_pages(guard: Any) -> None:
+    """A page of anybody may change something in the browser of who is signed in."""
+    guard.check_origin = lambda: None
+
+
+@breaks("messages-of-anybody", "app.console.messages", family="console", shows="ids in paths")
+def messages_of_anybody(messages: Any) -> None:
+    """A page finds a message by its uuid alone."""
+    of_all = messages.message_of
+    messages.message_of = lambda session, _account_id, uuid: of_all(session, None, uuid)
+
+
+@breaks("unescaped-pages", "app.http.console.pages", family="console", shows="headers and scripts of answers")
+def unescaped_pages(pages: Any) -> None:
+    """Texts are put into pages as they are."""
+
+    def rendered(name: str, **values: Any) -> str:
+        engine = importlib.import_module("flask").current_app.jinja_env.overlay(autoescape=False)
+        return str(engine.get_template(name).render(**values))
+
+    pages.render_template = rendered
+
+
+@breaks("links-used-by-looking", "blueprints.console.signing", family="console", shows="links")
+def links_used_by_looking(signing: Any) -> None:
+    """A link signs in whoever opens it."""
+    signing.Link.get = signing.Link.post
+
+
+@breaks("planted-sessions", "app.console.sessions", family="console", shows="planted cookies")
+def planted_sessions(sessions: Any) -> None:
+    """A session keeps the token that the browser had before."""
+    new = sessions.secrets.token_urlsafe
+
+    class Kept:
+        @staticmethod
+        def token_urlsafe(size: int) -> str:
+            flask = importlib.import_module("flask")
+            had = flask.request.cookies.get("tms_console") if flask.has_request_context() else None
+            return str(had or new(size))
+
+    sessions.secrets = Kept
+
+
+@breaks("unlimited-guesses", "blueprints.console.signing", family="console", shows="guesses")
+def unlimited_guesses(signing: Any) -> None:
+    """Attempts to sign in are not counted."""
+    signing.count_attempt = lambda: None
+
+
+@breaks("wanted-anywhere", "blueprints.console.signing", family="console", shows="redirects")
+def wanted_anywhere(signing: Any) -> None:
+    """After signing in, the browser goes wherever the link said."""
+    signing.wanted_path = lambda text: text or signing.HOME
+
+
+@breaks("addresses-in-reports", "blueprints.console.messages", family="console", shows="what a report does not show")
+def addresses_in_reports(messages: Any) -> None:
+    """Keys of every level see addresses and replies of other servers."""
+    services = messages.services
+    messages._viewer = lambda: messages.Viewer(True, messages.Redaction.of(services().settings))

@@ -1,0 +1,109 @@
+"""What a browser would make of a page of the console: elements and attributes that none of its templates has were
+written by somebody else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+from tests.attack.console import Shown
+
+FORBIDDEN = frozenset({"object", "embed", "applet", "base", "style", "template", "frame", "frameset", "math", "portal"})
+LEADING = frozenset({"href", "src", "action", "formaction", "data", "poster", "hx-get", "hx-post", "xlink:href"})
+"""Attributes that make a browser ask for something."""
+OWN = re.compile(r"(/console|/docs|#|\?)[!-~]*|")
+"""What they may say: a path of the console, or a part of the page."""
+ASSET = re.compile(r"/console/assets/[0-9a-f]+/[\w.]+")
+CLIMBING = re.compile(r"[\\\s]|/(\.|%2e){1,2}(/|\Z)|(?<!:)//", re.IGNORECASE)
+"""What browsers read as another path."""
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.faults: list[str] = []
+        self.fields: dict[str, str] = {}
+        """Names and values of the fields of forms."""
+        self._in_script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in FORBIDDEN or (tag == "iframe" and "sandbox" not in given):
+            self.faults.append(f"<{tag}>")
+        if tag == "script" and not ASSET.fullmatch(given.get("src", "")):
+            self.faults.append(f"a script from {given.get('src')!r}")
+        if tag == "meta" and given.get("http-equiv", "").lower() == "refresh" and given.get("content") != "0":
+            self.faults.append(f"it leads to {given.get('content')!r}")
+        if tag in ("input", "select", "textarea") and "name" in given:
+            self.fields[given["name"]] = given.get("value", "")
+        self._in_script = tag == "script"
+        self.faults += [f"<{tag} {name}={value!r}>" for name, value in given.items() if not _is_meant(name, value)]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script and data.strip():
+            self.faults.append(f"a script on the page: {data[:100]!r}")
+
+
+def _is_meant(name: str, value: str) -> bool:
+    if name.startswith(("on", "hx-on")) or name in ("style", "srcdoc", "hx-vals", "hx-headers"):
+        return False
+    return name not in LEADING or (OWN.fullmatch(value) is not None and not CLIMBING.search(value.partition("?")[0]))
+
+
+def read(shown: Shown) -> Reader:
+    """The page as a browser reads it."""
+    reader = Reader()
+    if shown.is_page:
+        reader.feed(shown.text)
+        reader.close()
+    return reader
+
+
+def faults(shown: Shown) -> Iterator[str]:
+    """What is wrong with an answer, whatever was asked."""
+    headers = shown.headers
+    rules: dict[str, Any] = {}
+    for rule in headers.get("Content-Security-Policy", "").split(";"):
+        name, *sources = rule.split() or [""]
+        rules[name] = sources
+    allowed = {source for sources in rules.values() for source in sources}
+    if not allowed <= {"'none'", "'self'", "data:"} or "data:" in rules.get("script-src", ()):
+        yield f"its policy is {rules}"
+    if rules.get("default-src") != ["'none'"] or rules.get("base-uri") != ["'none'"] or "form-action" not in rules:
+        yield f"its policy is {rules}"
+    if rules.get("frame-ancestors") not in (["'none'"], ["'self'"]):
+        yield f"it may be framed: {rules}"
+    for name, wanted in WANTED.items():
+        if headers.get_all(name) != [wanted]:
+            yield f"{name} is {headers.get_all(name)}"
+    is_asset = shown.status == 200 and ASSET.fullmatch(shown.path) is not None
+    if headers.get("Cache-Control") != "no-store" and not is_asset:
+        yield f"it may be stored: {headers.get('Cache-Control')}"
+    if open_ := [name for name in headers if name.lower().startswith("access-control-")]:
+        yield f"pages of others may read it: {open_}"
+    if shown.target and not is_own(shown.target):
+        yield f"it leads to {shown.target!r}"
+    if shown.status >= 500:
+        yield f"it failed: {shown.status}"
+    yield from read(shown).faults
+
+
+WANTED = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of each answer."""
+
+
+def is_own(target: str) -> bool:
+    """Whether a redirect leads to a page of the console."""
+    return re.fullmatch(r"/console([/?][!-~]*)?", target) is not None and not CLIMBING.search(target.partition("?")[0])
