@@ -43,7 +43,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/ tests/browser/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -74,6 +74,21 @@ monitoring: setup-dev monitoring-packages ## test the alert rules with Prometheu
 monitoring-packages:
 	@command -v promtool >/dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
+
+.PHONY: browser
+browser: setup-dev browser-packages ## test the console in a real browser (on Debian, as root: installs Chromium)
+	@BROWSER=1 $(PYTHON) -m pytest tests/browser $(ARGS)
+
+.PHONY: screenshots
+screenshots: setup-dev browser-packages ## take pictures of the console's pages, into var/screenshots
+	@$(PYTHON) -m tests.browser.screenshots
+
+.PHONY: browser-packages
+browser-packages: setup-dev
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		command -v google-chrome-stable >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+	$(call install,requirements-browser.lock)
 
 .PHONY: deploy-check
 deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file, the units and the proxies (on Debian, as root: installs the proxies and strace)
@@ -223,6 +238,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
 	@$(COMPILE) --group interop -c requirements-dev.lock -o requirements-interop.lock
+	@$(COMPILE) --group browser -c requirements-dev.lock -o requirements-browser.lock
 	@$(COMPILE) --group dev --group site -c requirements-dev.lock -o requirements-site.lock
 	@$(COMPILE) --group openapi -c requirements-dev.lock -o requirements-openapi.lock
 	@$(COMPILE) --group fuzz -c requirements-dev.lock -o requirements-fuzz.lock

@@ -41,6 +41,8 @@ PARSERS = {
     "bench.growth": ("bench.growth", "parse"),
 }
 """The programs behind targets of the Makefile that take ARGS, and what parses these."""
+OF_MAKE = ("MAKE", "MFLAGS", "ARGS")
+"""How the names of variables begin that `make test` itself has set: they are no part of a block."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _tms(world: World, arguments: list[str], given: bytes) -> Answer:
 
 def _make(_world: World, arguments: list[str], _given: bytes) -> Answer:
     """Whether there is such a target, and whether its program would take the arguments. Nothing is made."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_MAKE)}
     command = [shutil.which("make") or "make", "--dry-run", *arguments]
     planned = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     for module, text in PROGRAM.findall(planned.stdout):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.docs.rules import LeftOut, Page
 from tests.docs.shell import shell
 from tests.docs.world import world
@@ -64,6 +66,17 @@ def test_a_block_that_does_not_work_is_refused_with_its_place(data: Path, redis_
             else:
                 assert refusal.startswith("page.md:"), what
     assert accepted == []
+
+
+def test_a_target_does_not_get_the_arguments_of_the_test_run(
+    data: Path, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make test ARGS=...` hands them to every program that it starts."""
+    monkeypatch.setenv("ARGS", "--gently")
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nmake chaos\n```\n", "utf-8")
+    with world(data, redis_url) as one, shell(one) as own_shell:
+        assert refused(Page(one, own_shell, str), page) == ""
 
 
 PRINTING = {

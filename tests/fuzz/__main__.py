@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tests.support.chosen import chosen_names
+
 API = "api"
 
 
@@ -24,9 +26,7 @@ def parse(known: Sequence[str], arguments: Sequence[str] | None = None) -> argpa
     parser.add_argument("--short", action="store_true", help="the main readers, and the API for one key: what CI runs")
     parser.add_argument("--list", action="store_true", help="name the targets")
     options = parser.parse_args(arguments)
-    options.names = options.only.split(",") if options.only else list(known)
-    if unknown := [name for name in options.names if name not in known]:
-        parser.error(f"there is no {', '.join(unknown)}; --list names all")
+    options.names = chosen_names(parser, options.only, known)
     return options
 
 

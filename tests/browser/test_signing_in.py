@@ -1,0 +1,44 @@
+"""Signing in and out in a browser (docs/console.md#signing-in)."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.browser.console import TOKENS, Watched
+
+
+def test_the_link_that_the_start_printed_signs_an_operator_in_once(watched: Watched) -> None:
+    link, page = watched.console.printed_link(), watched.page
+    watched.sign_in(link)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    watched.expected |= {404}
+    watched.open(link)
+    page.get_by_role("button", name="Sign in to the console").click()
+    expect(page.get_by_text("This link was used already")).to_be_visible()
+
+
+def test_a_key_signs_in_and_its_level_decides_what_is_seen(watched: Watched) -> None:
+    page = watched.page
+    for level, sees_addresses in (("standard", True), ("report", False)):
+        watched.sign_in_with(TOKENS[level])
+        expect(page.get_by_role("heading", level=1)).to_have_text("Acme")
+        page.get_by_role("navigation").get_by_role("link", name="Messages").click()
+        expect(page.get_by_role("table")).to_be_visible()
+        assert ("ann@example.com" in page.content()) is sees_addresses
+        page.get_by_role("button", name="Sign out").click()
+
+
+def test_a_wrong_key_is_refused_in_words(watched: Watched) -> None:
+    watched.sign_in_with("tms_wrong")
+    expect(watched.page.get_by_role("alert")).to_be_visible()
+    expect(watched.page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_page_that_was_asked_for_follows_signing_in(watched: Watched) -> None:
+    page = watched.page
+    watched.open("/console/messages?state=bounced")
+    page.get_by_label("API key").fill(TOKENS["standard"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{watched.console.base}/console/messages?state=bounced")

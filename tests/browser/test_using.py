@@ -1,0 +1,104 @@
+"""What people do with the console, by the names and roles that a screen reader says (docs/console.md)."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.console import BUSY, GONE, Console, Watched
+from tests.support.servers import wait_until
+
+
+@pytest.fixture
+def signed_in(watched: Watched) -> Watched:
+    """With a key of the level `standard`."""
+    watched.enter("standard")
+    return watched
+
+
+def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: Watched) -> None:
+    console, page, address = signed_in.console, signed_in.page, "mei@example.com"
+    uuid = console.send(address)
+    signed_in.open(f"/console/messages/{uuid}")
+    state, timeline = page.locator(".state"), page.get_by_role("list").filter(has_text="accepted")
+    expect(state).to_have_text("delivered", timeout=30_000)
+    page.evaluate("window.stayed = true")
+    console.click(address)
+    expect(timeline).to_contain_text("clicked", timeout=60_000)
+    assert page.evaluate("window.stayed"), "the page was loaded anew"
+
+
+def test_a_blind_reader_finds_why_a_message_failed(signed_in: Watched) -> None:
+    page = signed_in.page
+    page.get_by_role("link", name="Messages", exact=True).click()
+    page.get_by_label("Address or uuid").fill(GONE)
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name=GONE).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
+    expect(page.get_by_role("region", name="What became of it")).to_contain_text("nobody of that name lives here")
+
+
+def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:
+    console, page = signed_in.console, signed_in.page
+    uuid = console.send("xena@example.com")
+    wait_until(lambda: console.state(uuid) == "failed", "it is refused")
+    signed_in.open(f"/console/messages/{uuid}")
+    page.get_by_role("button", name="Unblock the address").click()
+    page.get_by_role("button", name="Send again").click()
+    wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
+    expect(page.locator(".state")).to_have_text("delivered", timeout=30_000)
+
+
+def test_keys_lead_to_pages_and_to_the_search(signed_in: Watched) -> None:
+    page = signed_in.page
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.keyboard.type("gm")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
+    page.keyboard.press("/")
+    page.keyboard.type("goomg")
+    expect(page.get_by_label("Address or uuid")).to_have_value("goomg")
+    page.get_by_label("Address or uuid").blur()
+    page.keyboard.type("go")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Acme")
+
+
+def test_the_first_stop_of_the_keyboard_skips_to_the_content(signed_in: Watched) -> None:
+    page = signed_in.page
+    signed_in.open("/console/messages")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+
+
+def test_times_are_in_the_zone_of_the_reader(browser: Browser, console: Console) -> None:
+    shown = {}
+    for zone in ("UTC", "Pacific/Kiritimati"):
+        context = browser.new_context(timezone_id=zone, locale="en-AU")
+        watched = Watched(context.new_page(), console)
+        context.add_cookies([console.session("standard")])
+        watched.open(f"/console/messages?email={BUSY}")
+        moment = watched.page.locator("tbody time").first
+        shown[zone] = moment.inner_text(), moment.get_attribute("title")
+        context.close()
+    assert shown["UTC"][0] != shown["Pacific/Kiritimati"][0]
+    assert shown["UTC"][1] == shown["Pacific/Kiritimati"][1]
+
+
+def test_everything_works_without_scripts(browser: Browser, console: Console) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    watched = Watched(context.new_page(), console)
+    page = watched.page
+    context.add_cookies([console.new_session("standard")])
+    watched.open("/console")
+    page.get_by_role("link", name="Messages", exact=True).click()
+    page.get_by_label("State").select_option("bounced")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name=GONE).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert watched.faults == []
+    context.close()
