@@ -1,14 +1,14 @@
 """The latency of the API while content is purged: `python -m bench.purging`
 (docs/performance.md#while-content-is-purged).
 
-An installation has many recipients whose content is past its retention. Clients send and read at a fixed rate, first
-beside an idle worker of the queue `maintenance`, then while it purges; the quantiles of both are compared.
+An installation has many recipients whose content is past its retention. Clients send and read at a fixed rate, in turn
+without and with a worker of the queue `maintenance` that purges, so that what else changes on the machine meanwhile
+concerns both; the quantiles are compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import statistics
 import sys
@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import orjson
 from sqlalchemy import Connection, func, select, text
@@ -24,7 +25,7 @@ from sqlalchemy import Connection, func, select, text
 from app.db.models import Base, PurgePosition, Recipient, Send, table_of
 from bench.contacts import Shop, open_shop
 from bench.load import fetch, request
-from bench.processes import Failed, running
+from bench.processes import Failed, running, wait_for
 from bench.stack import Stack, api, stack
 
 PER_SEND = 10
@@ -48,6 +49,11 @@ class Latencies:
 
     of_sends: list[float] = field(default_factory=list)
     of_reads: list[float] = field(default_factory=list)
+
+    def add(self, others: Latencies) -> None:
+        """Those of another turn."""
+        self.of_sends += others.of_sends
+        self.of_reads += others.of_reads
 
 
 def draft(shop: Shop, number: int) -> bytes:
@@ -154,6 +160,10 @@ def position(parts: Stack) -> int:
         return session.scalar(select(func.max(PurgePosition.send_id)).where(PurgePosition.stage == "content")) or 0
 
 
+def _is_past(parts: Stack, before: int) -> bool:
+    return position(parts) > before
+
+
 def report(idle: Latencies, busy: Latencies) -> None:
     """The quantiles of both phases and their ratios."""
     print(f"| {'request':8} | {'quantile':8} | {'idle':>9} | {'purging':>9} | ratio |")
@@ -169,7 +179,7 @@ def report(idle: Latencies, busy: Latencies) -> None:
 
 def run(parts: Stack, given: argparse.Namespace) -> None:
     shop = open_shop(parts)
-    with api(parts) as server, contextlib.ExitStack() as kept:
+    with api(parts) as server:
         load = Load(server.port, shop)
         load.measure(after(1))
         with parts.services.database.engine.connect() as connection:
@@ -178,23 +188,26 @@ def run(parts: Stack, given: argparse.Namespace) -> None:
             if parts.is_postgresql:
                 connection.execute(text("ANALYZE"))
                 connection.commit()
-        idle = load.measure(after(given.seconds))
-        began = time.monotonic()
-        kept.enter_context(
-            running("maintenance", ["-m", "jobs.worker", "maintenance"], parts.environment, parts.folder)
-        )
-        busy = load.measure(when_purged(parts, last, given.most))
-        elapsed = time.monotonic() - began
-        purged = min(position(parts), last) - (last - given.rows // PER_SEND)
-        print(f"{max(purged, 0) * PER_SEND:,} recipients purged in {elapsed:.0f} s, beside {len(busy.of_sends)} sends")
+        first = last - given.rows // PER_SEND
+        idle, busy, elapsed = Latencies(), Latencies(), 0.0
+        until = time.monotonic() + given.most
+        while position(parts) < last and time.monotonic() < until:
+            idle.add(load.measure(after(given.seconds)))
+            with running("maintenance", ["-m", "jobs.worker", "maintenance"], parts.environment, parts.folder):
+                wait_for(partial(_is_past, parts, position(parts)), "it purges", 60)
+                began = time.monotonic()
+                busy.add(load.measure(when_purged(parts, last, given.seconds)))
+                elapsed += time.monotonic() - began
+        purged = (min(position(parts), last) - first) * PER_SEND
+        print(f"{purged:,} recipients purged in {elapsed:.0f} s, beside {len(busy.of_sends)} sends")
         report(idle, busy)
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.purging")
     parser.add_argument("--rows", type=int, default=5_000_000, help="recipients whose content is to be purged")
-    parser.add_argument("--seconds", type=float, default=30, help="length of the phase without purging")
-    parser.add_argument("--most", type=float, default=3600, help="seconds after which purging is no longer watched")
+    parser.add_argument("--seconds", type=float, default=30, help="length of a turn, with or without purging")
+    parser.add_argument("--most", type=float, default=7200, help="seconds after which no further turn begins")
     parser.add_argument("--sqlite", action="store_true")
     given = parser.parse_args(arguments)
     with stack(postgresql=not given.sqlite) as parts:

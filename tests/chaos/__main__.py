@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import random
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.chaos import faults, faults_of_clocks, faults_of_operators, table
@@ -15,8 +15,8 @@ from tests.chaos.broken.breaks import BREAKS
 from tests.chaos.disk import can_mount
 from tests.chaos.registry import FAULTS, Fault
 from tests.chaos.round import Plan, run
-from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import short_folder
+from tests.support.chosen import add_database_options, chosen_databases, chosen_names
+from tests.support.postgres_process import PostgresProcess, postgres_process
 
 ALL = (faults, faults_of_clocks, faults_of_operators)
 """The modules that register faults."""
@@ -28,8 +28,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="the seed of an earlier run, to repeat its timing")
     parser.add_argument("--only", metavar="FAULT,…", help="only these faults; see --list")
     parser.add_argument("--rounds", type=int, default=1, help="of each fault")
-    parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
-    parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
+    add_database_options(parser)
     parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}: what CI runs")
     parser.add_argument(
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
@@ -41,9 +40,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the faults")
     options = parser.parse_args(arguments)
     known = BREAKS if options.broken else FAULTS
-    options.names = options.only.split(",") if options.only else list(SHORT if options.short else known)
-    if unknown := [name for name in options.names if name not in known]:
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    options.names = chosen_names(parser, options.only, known, SHORT if options.short else None)
     return options
 
 
@@ -55,24 +52,11 @@ def main() -> int:
         return 0
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
-    databases = [name for name in ("sqlite", "postgresql") if getattr(options, name)] or ["sqlite", "postgresql"]
-    with _postgresql("postgresql" in databases) as postgres:
+    databases = chosen_databases(options)
+    with postgres_process() if "postgresql" in databases else nullcontext() as postgres:
         servers = [postgres if name == "postgresql" else None for name in databases]
         plans = (_broken if options.broken else _sound)(options, servers, seed)
         return _find(plans) if options.broken else _hold(plans, options.figures)
-
-
-@contextlib.contextmanager
-def _postgresql(wanted: bool) -> Iterator[PostgresProcess | None]:
-    if not wanted:
-        yield None
-        return
-    with short_folder() as folder:
-        process = PostgresProcess(folder / "pg")
-        try:
-            yield process
-        finally:
-            process.stop()
 
 
 def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None], seed: int) -> Iterator[Plan]:

@@ -11,10 +11,11 @@ from datetime import timedelta
 
 from sqlalchemy import func, select
 
-from app.db.models import Send
+from app.db.models import QueueEntry, Send
 from tests.chaos.record import Seen, say_mode
 from tests.chaos.registry import fault
 from tests.chaos.stage import Stage
+from tests.support.servers import wait_until
 
 STEP = 3 * 3600
 """Seconds."""
@@ -45,9 +46,16 @@ def clock_back(stage: Stage, _chance: random.Random) -> None:
 
 
 def _catch_up(stage: Stage) -> None:
-    """Lets the clock show the times that it had while it was ahead. Webhooks must not have waited for that."""
+    """Lets the clock show the times that it had while it was ahead, and what was accepted then be sent. Webhooks must
+    not have waited for that."""
     time.sleep(STALL)
     say_mode(stage.folder / "clock", str(STEP))
+    wait_until(lambda: not _is_queued(stage), "what was accepted while the clock was ahead is sent")
+
+
+def _is_queued(stage: Stage) -> bool:
+    with stage.services.database.read() as session:
+        return session.scalar(select(QueueEntry.recipient_id).limit(1)) is not None
 
 
 @fault("clock-forward", hook="stepped-clock", at_end=_catch_up, afterwards=_was_wrong)

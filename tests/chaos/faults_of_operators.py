@@ -20,6 +20,8 @@ from tests.chaos.stage import NAMES, Stage
 from tests.support.servers import wait_until
 
 LINKS = 20
+REST = 150.0
+"""Seconds in which thousands of messages whose attempts have failed are sent, on a busy machine."""
 """Links of mails that are tried, of the first and of the last ones each."""
 
 
@@ -111,7 +113,7 @@ def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
 
     stage.kill(*stage.pids(PROCESSES["scheduler"]))
     try:
-        wait_until(lambda: not kept(), "all content is purged", RESTART)
+        wait_until(lambda: not kept(), "all content is purged", REST)
     except AssertionError:
         return [f"the content of {kept()} settled sends is not purged"]
     return []
@@ -122,6 +124,7 @@ def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
     hook="seconds-for-hours",
     settings={"RETAIN_CONTENT": "1h"},
     afterwards=_after_purging,
+    rest=REST,
 )
 def purge_while_sending(stage: Stage, _chance: random.Random) -> float:
     """Content is purged a second after the last outcome of its send, over and over, since each start of the scheduler
@@ -147,7 +150,7 @@ def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
     return []
 
 
-@fault("forget-while-sending", afterwards=_after_forgetting, slowly=4.0, rest=150.0)
+@fault("forget-while-sending", afterwards=_after_forgetting, slowly=4.0, rest=REST)
 def forget_while_sending(stage: Stage, chance: random.Random) -> None:
     """People are forgotten whose messages wait, are being sent or have been sent, with a slow relay. The command is
     repeated if a message was in flight for too long."""

@@ -76,16 +76,29 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     assert TRANSPORT_FAILOVERS.labels(gone)._value.get() - before == 1
 
 
+def drain_all(rows: Rows, ids: list[int]) -> None:
+    """Drains as a worker does that is woken for what is left: messages that a slow transport has no room for get a turn
+    later, and on a slow machine every transport is slow."""
+
+    def is_all_sent() -> bool:
+        drain(rows.services)
+        return "queued" not in rows.states(ids)
+
+    wait_until(is_all_sent, "none is queued")
+
+
 def test_nothing_is_lost_or_doubled_while_many_mails_fail_over(
     rows: Rows, worker: Services, routing: Routing, mail_server: MailServer, second: MailServer
 ) -> None:
-    """The first relay ends the session of every other message, before or after it has taken that one."""
+    """The first relay ends the session of every other message, before or after it has taken that one. Each needs one
+    attempt only."""
     first, spare = routing.transport(mail_server.url("?messages=3")), routing.transport(second.url())
     routing.route(first, spare)
     mail_server.reply("MAIL", *["421 4.3.2 closing", "250 ok"] * 10)
     ids = rows.add_send([f"{number}@a.example" for number in range(60)])
-    drain(worker)
+    drain_all(rows, ids)
     assert rows.states(ids) == ["delivered"] * 60
+    assert [rows.recipient(one).attempts for one in ids] == [1] * 60
     sent = [mail.recipients[0] for server in (mail_server, second) for mail in server.mails]
     assert sorted(sent) == sorted(f"{number}@a.example" for number in range(60))
 

@@ -241,6 +241,12 @@ def check_rest(
     assert target.json("holds", "release", "runs", "--yes") == {"released": 1}
     assert target.json("holds", "drop", "events", "--dry-run") == {"held": 2, "webhooks": 1}
     assert target.json("holds", "release", "events", "--yes") == {"released": 2, "webhooks": 1}
+    audited = target.json("audit", "list", "action:in=backup.taken,backup.restored,webhook.released")
+    assert [(one["action"], one["via"]) for one in reversed(audited)] == [
+        ("backup.taken", "backup"),
+        ("backup.restored", "restore"),
+        ("webhook.released", "holds release events"),
+    ]
     with target.services.database.read() as session:
         assert has_due(session, target.services.settings)
         assert session.get_one(AutomationRun, run).state == "waiting"
