@@ -14,7 +14,7 @@ from app.tracking.unsubscribe import unsubscribe_link
 COPY = "copy"
 """Replaces the token in a blind copy. It is not signed, so it identifies no recipient."""
 DRY_RUN = "dry-run-00000000000"
-"""Replaces the token in a dry run, and is as long as one. It is not signed either."""
+"""Replaces the token in a message that is only shown, and is as long as one. It is not signed either."""
 
 
 class FeedbackChannels(NamedTuple):
@@ -32,11 +32,13 @@ class FeedbackChannels(NamedTuple):
         return self._replace(unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY}", unsubscribe_address=None)
 
     def of_dry_run(self) -> FeedbackChannels:
-        """The channels of a message that is only shown: like those of a blind copy, nobody can unsubscribe by them."""
-        address = self.unsubscribe_address
+        """The channels of a message that is only shown: like those of a blind copy, nobody can unsubscribe by them. Its
+        pixel and tracked links are as long as others, but nobody's: their signatures are none."""
+        address, public_url = self.unsubscribe_address, self.instrumenter.public_url
         return self._replace(
-            unsubscribe_link=f"{self.instrumenter.public_url}/u/{DRY_RUN}",
+            unsubscribe_link=f"{public_url}/u/{DRY_RUN}",
             unsubscribe_address=address and f"unsubscribe+{DRY_RUN}@{domain_of(address)}",
+            instrumenter=Instrumenter(public_url, DRY_RUN),
         )
 
 

@@ -189,7 +189,16 @@ class Watched:
             self.open(path)
             rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
             found += [str(one.get_attribute("href")) for one in rows]
-        return found
+        return [*found, *self._further(found)]
+
+    def _further(self, paths: list[str]) -> list[str]:
+        """The paths of the pages with what messages say, to which pages of messages lead."""
+        further = []
+        for path in paths:
+            self.open(path)
+            links = self.page.locator("main .title a[href$='/content']").all()[:1]
+            further += [str(one.get_attribute("href")) for one in links]
+        return further
 
     def _said(self, message: ConsoleMessage) -> None:
         if not any(f"the server responded with a status of {one} " in message.text for one in self.expected):

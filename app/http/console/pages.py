@@ -37,11 +37,12 @@ WANTED = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")
 CLIMBING = re.compile(r"/(?:\.|%2e){0,2}(?:/|\Z)", re.IGNORECASE)
 """A segment with which a path leads elsewhere: empty, or dots."""
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page may do, unless it has a policy of its own (app/http/console/parts.py)."""
 HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Robots-Tag": "noindex",
@@ -57,6 +58,7 @@ def add_headers(response: Response) -> None:
     """The headers of every response of the console."""
     for name, value in HEADERS.items():
         response.headers[name] = value
+    response.headers.setdefault("Content-Security-Policy", POLICY)
     response.headers.setdefault("Cache-Control", "no-store")
 
 

@@ -1,0 +1,97 @@
+"""What was sent, as people look at it: a mail with its parts, or a text message with its own
+(docs/console.md#what-was-sent)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy.orm import Session
+
+from app.db.models import Recipient
+from app.recipients.current import current_entry
+from app.recipients.states import RecipientState
+from app.sends.recompose import Ingredients, NotComposable, load_again, recompose
+from app.settings import Settings
+from app.transports.base import OutboundSms
+from app.transports.email.read_mail import Mail, read_mail, with_images
+from app.transports.sms.segments import is_gsm, split
+
+MOST_SHOWN = 100_000
+"""Characters of a text that a page shows; the source has all."""
+HANDED_OVER = (RecipientState.SENT, RecipientState.DELIVERED, RecipientState.BOUNCED)
+
+
+@dataclass(frozen=True, slots=True)
+class TextMessage:
+    """A text message with the parts in which it is sent."""
+
+    sender: str
+    to: str
+    text: str
+
+    @property
+    def encoding(self) -> str:
+        """The alphabet, in words."""
+        return "GSM 7-bit" if is_gsm(self.text) else "UCS-2"
+
+    @property
+    def parts(self) -> list[str]:
+        """Each is billed as one message."""
+        return split(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a message says, or why that is not known any more. `html` can be shown without loading anything."""
+
+    uuid: str
+    was_sent: bool
+    """Whether it was handed over, at least once; otherwise it is what would be sent now."""
+    mail: Mail | None = None
+    html: str | None = field(default=None, repr=False)
+    sms: TextMessage | None = None
+    remarks: tuple[str, ...] = ()
+    missing: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What a reader knows it by."""
+        return (self.mail and self.mail.header("Subject")) or "What was sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a message: enough to compose it again, or nothing, for the reason given."""
+
+    content: Content
+    ingredients: Ingredients | None
+
+
+def find_content(session: Session, settings: Settings, recipient: Recipient) -> Kept:
+    """What is kept of the recipient's message."""
+    entry = current_entry(session, recipient)
+    state = RecipientState(entry.state if entry else recipient.state)
+    content = Content(recipient.uuid, was_sent=state in HANDED_OVER)
+    try:
+        return Kept(content, load_again(session, settings, recipient))
+    except NotComposable as reason:
+        return Kept(replace(content, missing=str(reason)), None)
+
+
+def compose_content(settings: Settings, kept: Kept) -> Content:
+    """The message as it was sent, with links that lead where they were written to lead, and without the pixel: who
+    looks at it is no reader of the mail."""
+    if kept.ingredients is None:
+        return kept.content
+    try:
+        composed = recompose(settings, kept.ingredients)
+    except NotComposable as reason:
+        return replace(kept.content, missing=str(reason))
+    remarks = tuple(kept.ingredients.remarks)
+    message, rendered = composed.message, composed.rendered
+    if isinstance(message, OutboundSms):
+        sms = TextMessage(message.sender, message.to, message.text)
+        return replace(kept.content, sms=sms, remarks=remarks)
+    mail = replace(read_mail(message.content), html=rendered.html, text=rendered.text)
+    html = None if mail.html is None else with_images(mail.html, mail.files)
+    return replace(kept.content, mail=mail, html=html, remarks=remarks)

@@ -1,0 +1,42 @@
+"""Parts of mails, which somebody else has written, as answers that can do nothing in a browser
+(docs/console.md#security)."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.http.console.pages import POLICY
+
+FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
+"""Of a page with a frame."""
+FRAMED_POLICY = (
+    "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+"""Of the HTML in the frame: nothing runs, nothing is loaded, and its origin is nobody's."""
+LINKS_DO_NOTHING = '\n<base target="_blank">'
+"""Behind the HTML: its links would open windows, which the sandbox does not let them, and the frame stays."""
+
+
+def framing(response: Response) -> Response:
+    """A page that has a frame with the HTML of a mail."""
+    response.headers["Content-Security-Policy"] = FRAMING_POLICY
+    return response
+
+
+def framed_html(html: str) -> Response:
+    """The HTML of a mail, for such a frame alone."""
+    headers = {"Content-Security-Policy": FRAMED_POLICY}
+    return Response(html + LINKS_DO_NOTHING, content_type="text/html; charset=utf-8", headers=headers)
+
+
+def source(content: bytes) -> Response:
+    """A whole mail, as text."""
+    return Response(content, content_type="text/plain; charset=utf-8")
+
+
+def download(name: str, content: bytes) -> Response:
+    """An attachment, which browsers store, whatever it is."""
+    response = Response(content, content_type="application/octet-stream")
+    response.headers.set("Content-Disposition", "attachment", filename=name)
+    return response

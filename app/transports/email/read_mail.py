@@ -1,0 +1,107 @@
+"""Reads a mail that this service has encoded (app/transports/email/mime.py), to show it to people. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
+
+from app.transports.email.headers import one_line
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types that are shown within the HTML."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """An attachment as the mail has it; `content_id` is that of one that the HTML refers to."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+    content_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail with its parts. The names of headers are as they are written, their values decoded and on one line."""
+
+    source: bytes = field(repr=False)
+    headers: Sequence[tuple[str, str]]
+    html: str | None
+    text: str | None
+    files: Sequence[AttachedFile]
+
+    def header(self, name: str) -> str:
+        """The value of the first header of that name; empty without one."""
+        return next((value for written, value in self.headers if written.lower() == name.lower()), "")
+
+
+def read_mail(source: bytes) -> Mail:
+    """The mail with its parts."""
+    parts = list(_parts(message_from_bytes(source)))
+    return Mail(
+        source,
+        list(_headers(source)),
+        _body(parts, "text/html"),
+        _body(parts, "text/plain"),
+        [_file(number, part) for number, part in enumerate(parts, 1) if part.get_content_disposition() is not None],
+    )
+
+
+def with_images(html: str, files: Sequence[AttachedFile]) -> str:
+    """The HTML with the attached images that it refers to in it, so that nothing has to be loaded to show them."""
+    for one in files:
+        if one.content_id and one.media_type in IMAGES:
+            data = base64.b64encode(one.content).decode("ascii")
+            html = html.replace(f"cid:{one.content_id}", f"data:{one.media_type};base64,{data}")
+    return html
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """The bodies and attachments; an attached mail is one attachment."""
+    if message.get_content_maintype() != "multipart" or not message.is_multipart():
+        yield message
+        return
+    for part in message.get_payload():
+        if isinstance(part, Message):
+            yield from _parts(part)
+
+
+def _headers(source: bytes) -> Iterator[tuple[str, str]]:
+    """Linear in the header, however it is folded."""
+    head = source.partition(b"\r\n\r\n")[0].decode("utf-8", "replace")
+    for line in head.replace("\r\n ", " ").replace("\r\n\t", " ").split("\r\n"):
+        name, _, value = line.partition(":")
+        yield name, _decoded(value.strip())
+
+
+def _decoded(value: str) -> str:
+    try:
+        return one_line(str(make_header(decode_header(value))))
+    except (HeaderParseError, LookupError, UnicodeError):
+        return value
+
+
+def _body(parts: Sequence[Message], media_type: str) -> str | None:
+    """The first part of the type that is not attached."""
+    for part in parts:
+        if part.get_content_type() == media_type and part.get_content_disposition() is None:
+            return _content(part).decode("utf-8", "replace").replace("\r\n", "\n")
+    return None
+
+
+def _file(number: int, part: Message) -> AttachedFile:
+    name, content_id = one_line(part.get_filename() or ""), str(part.get("Content-ID", "")).strip("<> ")
+    return AttachedFile(name or f"file-{number}", part.get_content_type(), _content(part), content_id or None)
+
+
+def _content(part: Message) -> bytes:
+    if part.is_multipart():  # an attached mail
+        return b"".join(one.as_bytes() for one in part.get_payload() if isinstance(one, Message))
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
