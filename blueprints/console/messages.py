@@ -23,6 +23,7 @@ from app.console.messages import (
     sought,
 )
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
+from app.console.step_deliveries import step_deliveries
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.errors import CATALOGUE, ServiceError
@@ -134,11 +135,13 @@ def _message(uuid: str, status: int = 200, refused: str | None = None) -> Respon
     with services().database.read() as session:
         message = read_message(session, services(), message_of(session, who.account_id, uuid))
         recipient, state = message.recipient, message.explained.state
+        told = step_deliveries(session, recipient, message.steps) if viewer.sees_contacts else {}
         may_mend = viewer.sees_contacts and "contact.update" in who.scopes
         return page(
             "message.html",
             status,
             message=message,
+            told=told,
             viewer=viewer,
             refused=refused,
             state=state if state in SHOWN or who.is_operator else RecipientState.QUEUED,

@@ -1,0 +1,172 @@
+"""The webhook deliveries that told of the steps of a message (docs/console.md#messages).
+
+Events have no index by message, so that of a step is looked for where it must be: behind what a webhook had got before
+the step. At most four statements, and a bounded number of rows, whatever waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+from sqlalchemy import Select, Subquery, func, literal, select, union_all
+from sqlalchemy.orm import Session
+
+from app.audit.values import host_of
+from app.clock import timestamp
+from app.console.webhooks import PATH
+from app.db.models import Event, Recipient, RecipientStep, Webhook, WebhookAttempt
+from app.events.batch_contents import oldest_waiting
+from app.events.choice import Choice
+from app.ids import shown_id
+from app.recipients.timeline import TimelineStep
+
+MOST_WEBHOOKS = 5
+MOST_STEPS = 6
+"""The latest steps that make events."""
+MOST_EVENTS = 1000
+"""Events of a webhook among which that of a step is looked for: those of one request."""
+MOST_ATTEMPTS = 100
+"""Attempts after a step among which those with its event are looked for."""
+DISORDER = 100
+"""Attempts are logged when they end, not in the order in which they began: the id of the first one after a moment is
+the lowest of so many."""
+EVENTS = {
+    TimelineStep.SENT: "sent",
+    TimelineStep.BOUNCED: "bounced",
+    TimelineStep.FAILED: "failed",
+    TimelineStep.OPENED: "opened",
+    TimelineStep.OPENED_BY_MACHINE: "opened",
+    TimelineStep.CLICKED: "clicked",
+    TimelineStep.CLICKED_BY_MACHINE: "clicked",
+    TimelineStep.ACKNOWLEDGED: "acknowledged",
+    TimelineStep.RECEIVED: "received",
+}
+"""Step -> the event that it makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDelivery:
+    """The latest delivery of the event of a step to a webhook, or that it still waits: then `time` is that of the next
+    try, and `path` that of the webhook."""
+
+    host: str | None
+    state: str
+    time: datetime
+    path: str
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A step and a webhook that hears of it, with what is found one after the other."""
+
+    step: RecipientStep
+    webhook: Webhook
+    first_attempt: int | None = None
+    after_event: int | None = None
+    event: int | None = None
+
+
+def step_deliveries(
+    session: Session, recipient: Recipient, steps: Sequence[RecipientStep]
+) -> Mapping[int, Sequence[StepDelivery]]:
+    """Id of a step -> the deliveries of its event, by webhook, as far as events and deliveries are kept."""
+    pairs = _pairs(session, recipient, steps)
+    _find_attempts(session, pairs)
+    _find_events(session, pairs, recipient.uuid)
+    found: dict[int, list[StepDelivery]] = {}
+    for pair, attempt in _latest_attempts(session, [one for one in pairs if one.event is not None]):
+        if attempt is not None or (pair.event or 0) > pair.webhook.position:
+            found.setdefault(pair.step.id, []).append(_delivery(pair.webhook, attempt))
+    return found
+
+
+def _pairs(session: Session, recipient: Recipient, steps: Sequence[RecipientStep]) -> list[_Pair]:
+    telling = [one for one in steps if one.step in EVENTS][-MOST_STEPS:]
+    if not telling:
+        return []
+    of_account = select(Webhook).where(Webhook.account_id == recipient.account_id)
+    webhooks = session.scalars(of_account.order_by(Webhook.id).limit(MOST_WEBHOOKS)).all()
+    return [_Pair(step, one) for step, one in product(telling, webhooks) if _hears(one, step, recipient)]
+
+
+def _hears(webhook: Webhook, step: RecipientStep, recipient: Recipient) -> bool:
+    event = EVENTS[TimelineStep(step.step)]
+    kind = "sms" if event == "received" else "recipient"
+    named = {"object": kind, "event": event, "list_id": shown_id(recipient.list_id)}
+    return Choice(webhook.chosen_events, webhook.chosen_lists).accepts(named)
+
+
+def _find_attempts(session: Session, pairs: Sequence[_Pair]) -> None:
+    """The first attempt of each webhook after each step: its event comes behind what was done by then. Without one it
+    comes behind what is done now."""
+    for one in pairs:
+        one.after_event = one.webhook.position
+    for number, attempt, after_event in _rows(session, [_first_attempt(one) for one in pairs]):
+        pairs[number].first_attempt, pairs[number].after_event = attempt, after_event
+
+
+def _first_attempt(pair: _Pair) -> Select[Any]:
+    soon = select(WebhookAttempt.id).where(WebhookAttempt.time >= pair.step.time)
+    lowest = soon.order_by(WebhookAttempt.time).limit(DISORDER).subquery()
+    columns: tuple[Any, ...] = (WebhookAttempt.id, WebhookAttempt.after_event)
+    of_webhook = select(*columns).where(
+        WebhookAttempt.webhook_id == pair.webhook.id,
+        WebhookAttempt.time >= pair.step.time,
+        WebhookAttempt.id >= select(func.min(lowest.c.id)).scalar_subquery(),
+    )
+    return of_webhook.order_by(WebhookAttempt.id).limit(1)
+
+
+def _find_events(session: Session, pairs: Sequence[_Pair], uuid: str) -> None:
+    searched = [one for one in pairs if one.after_event is not None]
+    for number, event in _rows(session, [_event(one, uuid) for one in searched]):
+        searched[number].event = event
+
+
+def _event(pair: _Pair, uuid: str) -> Select[Any]:
+    columns = Event.id, Event.payload
+    behind = oldest_waiting(pair.webhook.id, pair.after_event, MOST_EVENTS, *columns).subquery()
+    name = EVENTS[TimelineStep(pair.step.step)]
+    texts = f'"uuid":"{uuid}"', f'"event":"{name}"', f'"timestamp":"{timestamp(pair.step.time)}"'
+    named = select(behind.c.id).where(*(behind.c.payload.contains(text, autoescape=True) for text in texts))
+    return named.order_by(behind.c.id).limit(1)
+
+
+def _latest_attempts(session: Session, pairs: Sequence[_Pair]) -> list[tuple[_Pair, Any]]:
+    """The latest attempt with the event of each pair; None if there was none yet."""
+    tried = [one for one in pairs if one.first_attempt is not None]
+    found = {id(tried[row.number]): row for row in _rows(session, [_attempt(one) for one in tried])}
+    return [(one, found.get(id(one))) for one in pairs]
+
+
+def _attempt(pair: _Pair) -> Select[Any]:
+    after = select(WebhookAttempt).where(
+        WebhookAttempt.webhook_id == pair.webhook.id, WebhookAttempt.id >= pair.first_attempt
+    )
+    following = after.order_by(WebhookAttempt.id).limit(MOST_ATTEMPTS).subquery()
+    with_event = select(following.c.id, following.c.outcome, following.c.time).where(
+        following.c.after_event < pair.event, following.c.last_event >= pair.event
+    )
+    return with_event.order_by(following.c.id.desc()).limit(1)
+
+
+def _rows(session: Session, selects: Sequence[Select[Any]]) -> Sequence[Any]:
+    """The rows of all, in one statement, each behind the number of its select."""
+    if not selects:
+        return []
+    parts: list[Subquery] = [one.subquery() for one in selects]
+    return session.execute(
+        union_all(*(select(literal(number).label("number"), part) for number, part in enumerate(parts)))
+    ).all()
+
+
+def _delivery(webhook: Webhook, attempt: Any) -> StepDelivery:
+    host, path = host_of(webhook.url), f"{PATH}/{webhook.id}"
+    if attempt is None:
+        state = "held" if webhook.held_to is not None else "waits"
+        return StepDelivery(host, state, webhook.due_time, path)
+    return StepDelivery(host, attempt.outcome, attempt.time, f"{path}/deliveries/{attempt.id}")
