@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option, list_option
-from app.cli.cells import columns_of, flat
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.find_contacts import find_list
 from app.contacts.acts import act_on_list
+from app.contacts.cells import columns_of, flat
 from app.contacts.counts import number_of_contacts
 from app.contacts.read import contact_shape
 from app.db.models import Contact

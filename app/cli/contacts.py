@@ -25,9 +25,9 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.cells import column_key, contact_from_cells, flat
 from app.cli.find_contacts import find_contact, find_list, shown, without_links
 from app.contacts.acts import act_on_contact
+from app.contacts.cells import column_key, contact_from_cells, flat
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts

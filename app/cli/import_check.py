@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.cli.cells import contact_from_cells
 from app.cli.import_columns import NAMELESS
 from app.cli.import_faults import Fault, FaultReport
 from app.cli.import_rejects import NoRejects, Rejects
 from app.cli.import_spool import CheckedRow, CheckedRows
+from app.contacts.cells import contact_from_cells
 from app.contacts.imports import resets_double_opt_in
 from app.contacts.rules import address_errors
 from app.contacts.upsert import identifier_of, key_of, unidentified

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.cli.base import WrongValue
-from app.cli.cells import column_key, columns_of
 from app.cli.import_faults import shortened
+from app.contacts.cells import column_key, columns_of
 from app.lists.fields import ListSpec
 
 MOST_NAMED = 20

@@ -7,12 +7,12 @@ merged, so that it costs the same however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, literal, null, select, tuple_
+from sqlalchemy import ColumnElement, and_, case, literal, null, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress
@@ -140,6 +140,20 @@ def _suppression(state: str, row: Any) -> Suppression:
     entry_id, kind, address, moment, list_id, list_name, reason = row
     shown = None if address.startswith(PREFIX) else address
     return Suppression(state, entry_id, kind, shown, moment, list_id, list_name, reason)
+
+
+def suppressions_of(
+    session: Session, account_id: int, list_id: int, addresses: Collection[NormalizedAddress]
+) -> Sequence[Suppression]:
+    """What keeps messages of the list from the addresses: two statements."""
+    found: list[Suppression] = []
+    for state, model in MODELS.items():
+        of_any = or_(*(and_(model.kind == one.kind, model.address == one.key) for one in addresses))
+        entries = _selected(state).where(model.account_id == account_id, of_any)
+        if state == UNSUBSCRIBED:
+            entries = entries.where(or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == list_id))
+        found += [_suppression(state, row) for row in session.execute(entries.order_by(model.id))]
+    return found
 
 
 def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:

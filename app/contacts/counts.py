@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from app.db.counters import CONTACT_COUNTS, count
 from app.db.database import Transaction
+from app.db.in_json import in_json
 from app.db.locks import lock_out_writers
 from app.db.models import Contact, ContactCount, table_of
 from app.db.models.counts import total
@@ -22,6 +25,13 @@ def number_of_contacts(session: Session, list_id: int) -> int:
     """The counted number: this does not read the contacts."""
     counted = select(total(ContactCount.contacts, ContactCount.list_id == list_id))
     return int(session.execute(counted).scalar_one())
+
+
+def numbers_of_contacts(session: Session, list_ids: Collection[int]) -> Mapping[int, int]:
+    """List id -> the counted number, of lists that have had contacts: one statement."""
+    counted = select(ContactCount.list_id, func.sum(ContactCount.contacts)).group_by(ContactCount.list_id)
+    rows = session.execute(counted.where(in_json(ContactCount.list_id, list(list_ids))))
+    return {list_id: int(number) for list_id, number in rows}
 
 
 def forget_count(transaction: Transaction, list_id: int) -> None:

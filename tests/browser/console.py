@@ -182,13 +182,14 @@ class Watched:
         self.open("/console")
 
     def every_page(self) -> list[str]:
-        """The paths of the pages in the navigation, and for each list there that of its first row."""
+        """The paths of the pages in the navigation, for each table there that of its first row, and for each table on
+        that page the same."""
         links = self.page.get_by_role("navigation", name="Pages").get_by_role("link")
         found = [str(one.get_attribute("href")) for one in links.all()]
-        for path in list(found):
-            self.open(path)
-            rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
-            found += [str(one.get_attribute("href")) for one in rows]
+        leading = found
+        for _ in range(2):
+            leading = [href for path in leading for href in self._first_row(path) if href not in found]
+            found += leading
         return [*found, *self._further(found)]
 
     def _further(self, paths: list[str]) -> list[str]:
@@ -199,6 +200,11 @@ class Watched:
             links = self.page.locator("main .title a[href$='/content']").all()[:1]
             further += [str(one.get_attribute("href")) for one in links]
         return further
+
+    def _first_row(self, path: str) -> list[str]:
+        self.open(path)
+        rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
+        return [str(one.get_attribute("href")) for one in rows]
 
     def _said(self, message: ConsoleMessage) -> None:
         if not any(f"the server responded with a status of {one} " in message.text for one in self.expected):

@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "automations": ("content", "db"),
     "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
-    "contacts": ("accounts", "audit", "automations", "db", "events", "lists", "query"),
+    "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "lists", "query"),
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
@@ -78,8 +78,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
-        *("accounts", "audit", "contacts", "csv_files", "db", "events", "groups", "infrastructure", "maintenance"),
-        *("query", "recipients", "routing", "sends", "services", "transports"),
+        *("accounts", "audit", "contacts", "csv_files", "db", "events", "groups", "infrastructure", "lists"),
+        *("maintenance", "query", "recipients", "routing", "sends", "services", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),

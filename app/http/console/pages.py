@@ -26,6 +26,7 @@ SIGN_IN = "/console/sign-in"
 PAGES = (
     (HOME, "o", "Overview", "report.view"),
     ("/console/messages", "m", "Messages", "report.view"),
+    ("/console/lists", "l", "Lists", "list.view"),
     ("/console/suppressions", "s", "Suppressions", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
     ("/console/keys", "k", "Keys", MANAGE),

@@ -36,6 +36,8 @@ class Search:
     nothing: Mapping[str, Any]
     """What the template shows of a query that is refused."""
     time: str = "creation_time"
+    file: str | None = None
+    """The path of the same as a file, unless it is that of the page with `.csv`."""
 
     def query(self) -> Pairs:
         """The query of the request."""
@@ -49,10 +51,22 @@ def search_page(search: Search, status: int = 200, refused: Sequence[str] = (), 
         account_id = named_account_id(session)
         if account_id is None:
             return choose_account(session, search.path, search.title)
-        if not refused and _is_form(search):
-            return goes_to(link(search.path, search.query()))
         account = existing(session.get(Account, account_id), "account", account_id)
-        return _answer(search, session, account, status=status, refused=refused, **others)
+        return search_within(search, session, account, status, refused, **others)
+
+
+def search_within(
+    search: Search,
+    session: ReadSession,
+    account: Account,
+    status: int = 200,
+    refused: Sequence[str] = (),
+    **others: Any,
+) -> Response:
+    """The same of an account that is known, as where the path names what is the account's."""
+    if not refused and _is_form(search):
+        return goes_to(link(search.path, search.query()))
+    return _answer(search, session, account, status=status, refused=refused, **others)
 
 
 def installation_search_page(search: Search, **others: Any) -> Response:
@@ -96,7 +110,7 @@ def of_query(search: Search, pairs: Pairs, older: Pairs | None) -> dict[str, Any
         "older": link(search.path, older) if older else None,
         "newest": link(search.path, [one for one in pairs if one[0] != CURSOR]) if CURSOR in values else None,
         "all": link(search.path, []),
-        "csv": link(f"{search.path}.csv", pairs),
+        "csv": link(search.file or f"{search.path}.csv", pairs),
         "link": link,
     }
 

@@ -1,4 +1,4 @@
-"""Contacts as text: the columns of a CSV file and the `key=value` arguments of commands."""
+"""Contacts as text: the columns of a CSV file, the `key=value` arguments of commands, and forms of the console."""
 
 from __future__ import annotations
 

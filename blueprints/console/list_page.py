@@ -1,0 +1,101 @@
+"""What the pages of a list and of its contacts have in common (docs/console.md#lists-and-contacts)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flask import Response, request
+
+from app.console.contact_form import inputs_of
+from app.console.contacts import columns_of_table, search, state_of
+from app.console.list_changes import ListForm, name_of
+from app.console.lists import list_of, path_of_list
+from app.console.queries import ON_A_PAGE, Pairs, of_address
+from app.console.scopes import MANAGE
+from app.contacts.counts import number_of_contacts
+from app.db.database import ReadSession, Transaction
+from app.db.models import Account
+from app.errors import CATALOGUE, ServiceError
+from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.searches import Search, link, search_within
+from app.http.context import services
+from app.http.paths import path_id
+from app.lists.fields import FIELD_TYPES, ListSpec
+
+
+def list_form() -> ListForm:
+    """What the form of a list says."""
+    text = {name: request.form.get(name, "").strip() for name in ("name", "stop_words")}
+    flags = {name: request.form.get(name) == "1" for name in ("allow_duplicates", "system")}
+    return ListForm(text["name"], text["stop_words"], **flags)
+
+
+def list_of_path(session: ReadSession | Transaction, list_id: str) -> ListSpec:
+    """The list of the path, of the account of the session, or for operators of any. Raises `not_found`."""
+    return list_of(session, chosen_account_id(), path_id(list_id))
+
+
+def may_write(contact_list: ListSpec, scope: str) -> bool:
+    """Whether the session may do so to contacts of the list: those of a system list are for the command line, and for
+    whom a link of it has signed in."""
+    scopes = signed_in().scopes
+    return scope in scopes and (not contact_list.system or MANAGE in scopes)
+
+
+def contacts_search(contact_list: ListSpec) -> Search:
+    """The search of the contacts of a list."""
+    path = path_of_list(contact_list)
+
+    def read(session: ReadSession, _account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+        keys = services().settings.secret_keys
+        found, older = search(session, keys, contact_list, pairs, ON_A_PAGE)
+        return {"items": found}, older
+
+    title, file = name_of(contact_list), f"{path}/contacts.csv"
+    return Search(path, title, "list.html", of_address, read, nothing={"items": []}, file=file)
+
+
+def list_page(
+    list_id: str,
+    error: ServiceError | None = None,
+    *,
+    changed: ListForm | None = None,
+    new_field: Mapping[str, str] | None = None,
+    new_contact: Mapping[str, str] | None = None,
+) -> Response:
+    """The page of a list, which tells of a refusal, with what the form said that was refused."""
+    if error is not None and error.code == "not_found":
+        raise error
+    with services().database.read() as session:
+        contact_list = list_of_path(session, list_id)
+        account = session.get_one(Account, contact_list.account_id)
+        known = {
+            "contact_list": contact_list,
+            "name": name_of(contact_list),
+            "number_of_contacts": number_of_contacts(session, contact_list.id),
+            "columns": columns_of_table(contact_list),
+            "state_of": state_of,
+            "inputs": inputs_of(contact_list, None, new_contact),
+            "form": changed,
+            "new_contact": new_contact,
+            "new_field": new_field,
+            "types": FIELD_TYPES,
+            "of": path_of_list(contact_list),
+            "at": lambda path: link(path, [], contact_list.account_id),
+            "may_manage": MANAGE in signed_in().scopes,
+            "may_create": may_write(contact_list, "contact.create"),
+        }
+        return search_within(
+            contacts_search(contact_list), session, account, status_of(error), texts_of(error), **known
+        )
+
+
+def texts_of(error: ServiceError | None) -> Sequence[str]:
+    """What a refusal says, if there is one."""
+    return [] if error is None else [one.developer_message for one in error.errors]
+
+
+def status_of(error: ServiceError | None) -> int:
+    """The status of the page that tells of it."""
+    return 200 if error is None else CATALOGUE[error.code].status
