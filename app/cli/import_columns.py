@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.cli.base import WrongValue
-from app.cli.import_faults import shortened
 from app.contacts.cells import column_key, columns_of
+from app.contacts.import_check import NAMELESS
+from app.contacts.import_faults import shortened
 from app.lists.fields import ListSpec
 
 MOST_NAMED = 20
 """Columns that an error message lists."""
 ABOUT_ROWS = "_"
 """How the names of columns begin that say something about their rows, such as those of a file with rejected rows."""
-NAMELESS = ""
-"""The key of a column without a name, whose cells must be empty."""
-
 Mapped = Mapping[str, str | None]
 """Name of a column -> the attribute, None for a column that is left out."""
 

@@ -10,13 +10,13 @@ import orjson
 
 from app.cli.base import WrongValue, echo, print_done
 from app.cli.csv_files import STANDARD
-from app.cli.import_check import FileCheck
 from app.cli.import_columns import Mapped, is_column, keys_of
 from app.cli.import_rejects import rejects_of
-from app.cli.import_spool import CheckedRows
 from app.cli.import_writing import ImportWriting, listeners_of
 from app.cli.progress import progress
 from app.clock import timestamp
+from app.contacts.import_check import FileCheck
+from app.contacts.import_spool import CheckedRows
 from app.contacts.imports import ImportPosition, find_import
 from app.csv_files.delimiters import DELIMITERS, delimiter_name
 from app.csv_files.encodings import UTF_8, check_encoding, find_encoding

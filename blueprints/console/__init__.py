@@ -2,6 +2,7 @@
 
 from blueprints.console import (
     audit,
+    contact_import,
     contacts,
     content,
     deliveries,
@@ -18,6 +19,7 @@ from blueprints.console.blueprint import blp
 __all__ = [
     "audit",
     "blp",
+    "contact_import",
     "contacts",
     "content",
     "deliveries",

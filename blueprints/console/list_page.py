@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, request
 
 from app.console.contact_form import inputs_of
+from app.console.contact_import import MOST_ROWS
 from app.console.contacts import columns_of_table, search, state_of
 from app.console.list_changes import ListForm, name_of
 from app.console.lists import list_of, path_of_list
@@ -81,6 +82,7 @@ def list_page(
             "new_contact": new_contact,
             "new_field": new_field,
             "types": FIELD_TYPES,
+            "most_rows": MOST_ROWS,
             "of": path_of_list(contact_list),
             "at": lambda path: link(path, [], contact_list.account_id),
             "may_manage": MANAGE in signed_in().scopes,

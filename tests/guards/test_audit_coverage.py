@@ -139,6 +139,7 @@ AUDITED_ROUTES = {
     "POST /console/lists/<list_id>/contacts/<contact_id>",
     "POST /console/lists/<list_id>/contacts/<contact_id>/delete",
     "POST /console/lists/<list_id>/contacts/<contact_id>/subscription",
+    "POST /console/lists/<list_id>/import",
     "POST /console/messages/<uuid>/resubscribe",
     "POST /console/messages/<uuid>/retry",
     "POST /console/messages/<uuid>/unblock",
@@ -157,6 +158,7 @@ AUDITED_ROUTES = {
     "POST /v1/automations/<automation_id>/resume",
 }
 NOT_AUDITED_ROUTES = {
+    "POST /console/lists/<list_id>/import/preview": "stores nothing",
     "POST /console/suppressions/preview": "stores nothing",
     "POST /v1/transactional-sends": "traffic",
     "POST /v1/lists/<list_id>/contacts": "traffic: an application keeps its contacts, and each has its events",

@@ -78,6 +78,8 @@ CONSOLE = {
     ("POST", "/console/lists/<>/contacts/<>/subscription"): ("contact.update",),
     ("POST", "/console/lists/<>/delete"): ("manage",),
     ("POST", "/console/lists/<>/fields"): ("manage",),
+    ("POST", "/console/lists/<>/import"): ("contact.create",),
+    ("POST", "/console/lists/<>/import/preview"): ("contact.create",),
     ("GET", "/console/messages"): ("report.view",),
     ("GET", "/console/messages.csv"): ("report.view",),
     ("GET", "/console/messages/<>"): ("report.view",),

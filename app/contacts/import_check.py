@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from app.cli.import_columns import NAMELESS
-from app.cli.import_faults import Fault, FaultReport
-from app.cli.import_rejects import NoRejects, Rejects
-from app.cli.import_spool import CheckedRow, CheckedRows
 from app.contacts.cells import contact_from_cells
+from app.contacts.import_faults import Fault, FaultReport
+from app.contacts.import_spool import CheckedRow, CheckedRows
 from app.contacts.imports import resets_double_opt_in
 from app.contacts.rules import address_errors
 from app.contacts.upsert import identifier_of, key_of, unidentified
@@ -24,6 +22,15 @@ from app.lists.fields import ListSpec
 BATCH_SIZE = 1000
 MOST_CHARACTERS = 4 * 1024 * 1024
 """Of the rows of a batch."""
+NAMELESS = ""
+"""The key of a column without a name, whose cells must be empty."""
+
+
+class FaultyRows(Protocol):
+    """Where the rows go that are left out."""
+
+    def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
+        """Takes a row with what is wrong with it."""
 
 
 @dataclass(slots=True)
@@ -46,7 +53,7 @@ class FileCheck:
         contact_list: ListSpec,
         keys: Sequence[str | None],
         valid: CheckedRows,
-        rejects: Rejects | NoRejects,
+        rejects: FaultyRows,
     ) -> None:
         self.rows = 0
         self.report = FaultReport()

@@ -1,0 +1,185 @@
+"""Importing contacts from a CSV file: columns are matched with attributes, and the rows are checked, before anything is
+written (docs/console.md#importing-contacts).
+
+The check and the writing are those of `contacts import`; a file is so small here that one transaction writes all of it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from app.audit.record import record
+from app.contacts.acts import act_on_list
+from app.contacts.cells import READ_ONLY, column_key, columns_of
+from app.contacts.import_check import FileCheck
+from app.contacts.import_faults import Fault
+from app.contacts.import_spool import CheckedRow, CheckedRows
+from app.contacts.upsert import Upserted, identifier_of, upsert_contacts
+from app.csv_files.cells import from_cell
+from app.csv_files.encodings import check_encoding, find_encoding
+from app.csv_files.reader import CsvReader, FileFormat, FileRow, delimiter_of, reading
+from app.csv_files.source import UnreadableFile
+from app.db.database import Database, Transaction
+from app.db.write_turns import WriteTurns
+from app.errors import ServiceError
+from app.lists.fields import ListSpec
+from app.lists.find import get_list
+
+MOST_BYTES = 1024 * 1024
+MOST_ROWS = 5000
+MOST_FAULTS = 20
+LEFT_OUT = ""
+"""In place of an attribute: the column is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, the attribute that it is, or `LEFT_OUT`, and its cell in the first row."""
+
+    name: str
+    key: str
+    example: str
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a file says: its columns, its valid rows, the first of its faults by line, and how many rows are faulty.
+    `problem` says why nothing of it can be imported, if so."""
+
+    columns: Sequence[Column] = ()
+    rows: list[CheckedRow] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    faulty: int = 0
+    problem: str | None = None
+
+    def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
+        """A row that cannot be imported."""
+        self.faulty += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append((row.line, "; ".join(fault.text for fault in faults)))
+
+    @property
+    def keys(self) -> list[str]:
+        """The attribute of each column."""
+        return [column.key for column in self.columns]
+
+    @property
+    def contacts(self) -> list[Mapping[str, Any]]:
+        """What the valid rows write."""
+        return [row.attributes for row in self.rows]
+
+
+def cell_of(attributes: Mapping[str, Any], key: str) -> str:
+    """What a row writes to an attribute; nothing for an empty cell."""
+    name, _, part = key.partition(".")
+    value = attributes.get(name, {}).get(part) if part else attributes.get(name)
+    return "" if value is None else str(value)
+
+
+def attributes_of(contact_list: ListSpec) -> list[str]:
+    """What a column may be."""
+    missing = [kind for kind in ("email", "mobile") if not getattr(contact_list, f"has_{kind}")]
+    return [key for key in columns_of(contact_list) if key not in (*READ_ONLY, *missing)]
+
+
+def check_file(database: Database, contact_list: ListSpec, content: bytes, chosen: Sequence[str] | None) -> Checked:
+    """Reads the file, whose columns are these attributes, or without any those that their names say. Stores nothing.
+    Raises `too_long`, and `invalid_string` for one that is no such file."""
+    identifier_of(contact_list)
+    if len(content) > MOST_BYTES:
+        detail = f"A file has at most {MOST_BYTES:,} bytes here; contacts import FILE.csv reads longer ones."
+        raise ServiceError("too_long", field="file", detail=detail)
+    try:
+        return _checked(database, contact_list, io.BytesIO(content), chosen)
+    except UnreadableFile as error:
+        raise ServiceError("invalid_string", field="file", detail=f"{error}.") from None
+
+
+def _checked(database: Database, contact_list: ListSpec, file: io.BytesIO, chosen: Sequence[str] | None) -> Checked:
+    encoding = find_encoding(file)
+    check_encoding(file, encoding)
+    known = attributes_of(contact_list)
+    delimiter = delimiter_of(file, encoding, lambda name: _named(contact_list, known, name) != LEFT_OUT)
+    form = FileFormat(encoding, delimiter)
+    with reading(file, form) as reader:
+        first = _first_row(reader)
+        keys = _guessed(contact_list, known, reader.head) if chosen is None else _read(known, reader.head, chosen)
+    cells = [*first.cells, *[""] * len(keys)]
+    checked = Checked([Column(*one) for one in zip(reader.head, keys, map(from_cell, cells), strict=False)])
+    checked.problem = _problem(contact_list, keys)
+    if checked.problem is None:
+        with reading(file, form) as reader, CheckedRows() as valid:
+            check = FileCheck(database, contact_list, [key or None for key in keys], valid, checked)
+            check.run(reader, lambda: None, done=0)
+            while some := valid.take(MOST_ROWS):
+                checked.rows += some
+    return checked
+
+
+def _first_row(reader: CsvReader) -> FileRow:
+    """The first row, if there are not too many. Raises `UnreadableFile`."""
+    rows = list(islice(reader.rows(), MOST_ROWS + 1))
+    if len(rows) > MOST_ROWS:
+        raise UnreadableFile(
+            f"the file has more than {MOST_ROWS:,} rows; divide it, or use the command contacts import FILE.csv"
+        )
+    if not rows:
+        raise UnreadableFile("the file has no row below the names of its columns")
+    return rows[0]
+
+
+def _named(contact_list: ListSpec, known: Sequence[str], name: str) -> str:
+    key = column_key(contact_list, name)
+    return LEFT_OUT if key is None or key not in known else key
+
+
+def _guessed(contact_list: ListSpec, known: Sequence[str], head: Sequence[str]) -> list[str]:
+    """By their names; of two columns that are the same attribute the first one."""
+    keys = [_named(contact_list, known, name) for name in head]
+    return [key if keys.index(key) == place else LEFT_OUT for place, key in enumerate(keys)]
+
+
+def _read(known: Sequence[str], head: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    if len(chosen) != len(head) or not {*chosen} <= {*known, LEFT_OUT}:
+        raise ServiceError("invalid_string", field="column", detail="Choose an attribute of the list for each column.")
+    return list(chosen)
+
+
+def _problem(contact_list: ListSpec, keys: Sequence[str]) -> str | None:
+    twice = next((key for key in keys if key != LEFT_OUT and keys.count(key) > 1), None)
+    if twice is not None:
+        return f"Two columns are {twice}: leave one of them out."
+    if contact_list.identifier not in keys:
+        return f"No column is {contact_list.identifier}, by which the contacts of this list are found."
+    return None
+
+
+def try_out(database: Database, contact_list: ListSpec, checked: Checked) -> Upserted:
+    """What the valid rows would do: does it, and takes it back. Rows that the contacts refuse become the problem of the
+    file."""
+
+    def work(transaction: Transaction) -> Upserted:
+        return _upsert(transaction, contact_list, checked)
+
+    try:
+        return WriteTurns(database).take(len(checked.rows), work, keep=False)
+    except ServiceError as error:
+        first = error.errors[0]
+        checked.problem = f"Line {checked.rows[first.index or 0].line}: {first.developer_message}"
+        return Upserted()
+
+
+def import_rows(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> None:
+    """Creates and updates the contacts, all or none. Raises the errors of the rows, located by their places."""
+    _upsert(transaction, contact_list, checked)
+    record(transaction, act_on_list("list.imported", contact_list, rows=len(checked.rows)))
+
+
+def _upsert(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> Upserted:
+    # Read again: automations may have begun to listen to the list meanwhile.
+    current = get_list(transaction, contact_list.account_id, contact_list.id)
+    return upsert_contacts(transaction, current, checked.contacts, allow_system=True)

@@ -1,0 +1,119 @@
+"""Importing contacts into a list (docs/console.md#importing-contacts)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.console.contact_import import (
+    MOST_BYTES,
+    Checked,
+    attributes_of,
+    cell_of,
+    check_file,
+    import_rows,
+    try_out,
+)
+from app.console.list_changes import name_of
+from app.console.lists import path_of_list
+from app.errors import ServiceError
+from app.http.console.pages import goes_to, page
+from app.http.console.searches import link
+from app.http.context import services
+from app.lists.fields import ListSpec
+from blueprints.console.blueprint import blp
+from blueprints.console.list_page import list_of_path, list_page, may_write
+
+MOST_SENT_BACK = 2 * MOST_BYTES
+"""Bytes of the form with which a preview is imported: the file is in it, in base64."""
+SHOWN_ROWS = 10
+
+
+@blp.route("/lists/<list_id>/import/preview")
+class ContactPreview(MethodView):
+    """What a file would do."""
+
+    @blp.scope("contact.create")
+    def post(self, list_id: str) -> Response:
+        """Checks the file, with the columns of the form if it has any, and shows its first faults. Stores nothing."""
+        request.max_form_memory_size = MOST_SENT_BACK
+        try:
+            contact_list, content = _list(list_id), _content()
+            chosen = request.form.getlist("column") or None
+            checked = check_file(services().database, contact_list, content, chosen)
+        except ServiceError as error:
+            return list_page(list_id, error)
+        return _preview(contact_list, checked, content)
+
+
+@blp.route("/lists/<list_id>/import")
+class ContactImport(MethodView):
+    """Importing what a preview has shown."""
+
+    @blp.scope("contact.create")
+    def post(self, list_id: str) -> Response:
+        """Creates and updates the contacts of the valid rows, all or none."""
+        request.max_form_memory_size = MOST_SENT_BACK
+        try:
+            contact_list, content, chosen = _list(list_id), _content(), request.form.getlist("column")
+            checked = check_file(services().database, contact_list, content, chosen)
+            if checked.problem is None and not _is_as_shown(checked):
+                checked.problem = "This is not what was shown before. Look at it, and import it then."
+            if checked.problem is not None:
+                return _preview(contact_list, checked, content, 422)
+            with services().database.write() as transaction:
+                import_rows(transaction, contact_list, checked)
+        except ServiceError as error:
+            return list_page(list_id, error)
+        return goes_to(link(path_of_list(contact_list), [], contact_list.account_id))
+
+
+def _list(list_id: str) -> ListSpec:
+    """The list of the path. Raises `list_not_mutable` for a system list that the session may not change."""
+    with services().database.read() as session:
+        contact_list = list_of_path(session, list_id)
+    if not may_write(contact_list, "contact.create"):
+        raise ServiceError("list_not_mutable")
+    return contact_list
+
+
+def _content() -> bytes:
+    """The file, or what a preview sends back of it. Raises `invalid_string` for what no preview has sent."""
+    file = request.files.get("file")
+    if file is not None:
+        return bytes(file.read(MOST_BYTES + 1))
+    try:
+        return base64.b64decode(request.form.get("content", ""), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise ServiceError("invalid_string", field="content", detail="Choose the file again.") from None
+
+
+def _is_as_shown(checked: Checked) -> bool:
+    """Whether the preview was of these columns, and of as many valid and faulty rows."""
+    shown = request.form.getlist("shown")
+    return shown == [*checked.keys, str(len(checked.rows)), str(checked.faulty)]
+
+
+def _preview(contact_list: ListSpec, checked: Checked, content: bytes, status: int = 200) -> Response:
+    problem = checked.problem
+    upserted = try_out(services().database, contact_list, checked) if problem is None and checked.rows else None
+    path = path_of_list(contact_list)
+    return page(
+        "contacts_preview.html",
+        status,
+        contact_list=contact_list,
+        name=name_of(contact_list),
+        checked=checked,
+        upserted=upserted,
+        refused=[checked.problem] if checked.problem else [],
+        content=base64.urlsafe_b64encode(content).decode("ascii"),
+        attributes=attributes_of(contact_list),
+        shown=checked.rows[:SHOWN_ROWS],
+        cell_of=cell_of,
+        action=link(f"{path}/import", [], contact_list.account_id),
+        preview=link(f"{path}/import/preview", [], contact_list.account_id),
+        back=link(path, [], contact_list.account_id),
+    )
