@@ -14,23 +14,12 @@ from app.cli.acts import digest_of, record_act
 from app.cli.addresses import address_kind
 from app.cli.base import Command, WrongValue, account_option, json_option, print_done
 from app.cli.progress import progress
-from app.db.remains import compact, file_size, renew_statistics
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.forget import Forgotten, forget, held
+from app.privacy.nouns import counted
 from app.privacy.person import with_test_account
-from app.privacy.places import tables_of_places
-
-SMALL = 256 * 1024 * 1024
-"""Bytes up to which a SQLite file is compacted unasked: that takes a moment."""
-
-ONE = {
-    **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
-    **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
-    **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
-    "named in sends": "named in sends",
-}
-"""What is counted -> what one of it is called, where that is more than the letter at the end."""
+from app.privacy.remains import remove_remains
 
 all_accounts_option = click.option("--all-accounts", is_flag=True, help="In every account of the installation.")
 
@@ -68,7 +57,7 @@ def forget_(
     record_acts("person.forgotten", address, accounts)
     with progress("forgetting", None) as advance:
         forgotten = forget(services(), accounts, kind, address, wait=wait, advance=advance)
-    compacted = _remove_remains(compact)
+    compacted = remove_remains(services().database, compact)
     _print(forgotten, compacted, _further(forgotten, account, all_accounts), as_json)
     if not forgotten.is_complete:
         raise click.exceptions.Exit(1)
@@ -90,18 +79,8 @@ def accounts_of(account: str | None, every: bool) -> list[int]:
         return with_test_account(session, find_account(session, account).id)
 
 
-def _remove_remains(wanted: bool | None) -> bool | None:
-    """Returns whether SQLite's file was written anew; None where there is none."""
-    database = services().database
-    size = file_size(database)
-    renew_statistics(database, tables_of_places())
-    if size is None:
-        return None
-    return (wanted or (wanted is None and size <= SMALL)) and compact(database)
-
-
 def _print_held(counts: Mapping[str, int], as_json: bool) -> None:
-    print_done(f"held: {_counted(counts)}" if counts else "nothing is held", {"held": dict(counts)}, as_json)
+    print_done(f"held: {counted(counts)}" if counts else "nothing is held", {"held": dict(counts)}, as_json)
 
 
 def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str], as_json: bool) -> None:
@@ -118,9 +97,9 @@ def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str],
 
 
 def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
-    yield f"removed: {_counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
+    yield f"removed: {counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
     if forgotten.kept:
-        yield f"kept as keyed hashes: {_counted(forgotten.kept)}"
+        yield f"kept as keyed hashes: {counted(forgotten.kept)}"
     if forgotten.in_flight:
         yield f"being handed over at this moment: {', '.join(forgotten.in_flight)}; repeat the command"
     if forgotten.journals:
@@ -134,11 +113,3 @@ def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str
     scope = ["--all-accounts"] if every else [] if account is None else ["--account", account]
     commands = (shlex.join(["contacts", "forget", one, *scope]) for one in sorted(forgotten.other_addresses))
     return [f"the contacts also had another address: {COMMAND_LINE} {command}" for command in commands]
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(_with_noun(count, name.replace("_", " ")) for name, count in counts.items())
-
-
-def _with_noun(count: int, noun: str) -> str:
-    return f"{count} {ONE.get(noun, noun.removesuffix('s')) if count == 1 else noun}"

@@ -140,4 +140,5 @@ def _page(
             messages=link(OF_MESSAGES, [("contact_id", str(one))], account.id),
             may_update=may_write(contact_list, "contact.update"),
             may_delete=may_write(contact_list, "contact.delete"),
+            may_forget=MANAGE in signed_in().scopes,
         )

@@ -143,6 +143,8 @@ AUDITED_ROUTES = {
     "POST /console/messages/<uuid>/resubscribe",
     "POST /console/messages/<uuid>/retry",
     "POST /console/messages/<uuid>/unblock",
+    "POST /console/people/export",
+    "POST /console/people/forget",
     "POST /console/suppressions",
     "POST /console/suppressions/import",
     "POST /console/suppressions/<state>/<suppression_id>/remove",
@@ -158,6 +160,7 @@ AUDITED_ROUTES = {
     "POST /v1/automations/<automation_id>/resume",
 }
 NOT_AUDITED_ROUTES = {
+    "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",
     "POST /console/suppressions/preview": "stores nothing",
     "POST /v1/transactional-sends": "traffic",

@@ -90,6 +90,8 @@ CONSOLE = {
     ("POST", "/console/messages/<>/resubscribe"): ("contact.update",),
     ("POST", "/console/messages/<>/retry"): ("send.email", "send.sms"),
     ("POST", "/console/messages/<>/unblock"): ("contact.update",),
+    ("GET", "/console/people"): ("manage",),
+    **{("POST", f"/console/people/{one}"): ("manage",) for one in ("export", "forget", "held")},
     ("POST", "/console/sign-out"): ("report.view", "operator"),
     ("GET", "/console/suppressions"): ("contact.view",),
     ("POST", "/console/suppressions"): ("contact.update",),

@@ -19,7 +19,6 @@ import pytest
 from sqlalchemy import delete, inspect, text, update
 from sqlalchemy.orm import Session
 
-from app.cli.forget_person import ONE
 from app.clock import now
 from app.contacts.suppress import unsubscribe
 from app.db.models import (
@@ -44,6 +43,7 @@ from app.infrastructure.secrets import encrypt
 from app.privacy.events import EventOfPerson, events_of
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
+from app.privacy.nouns import ONE
 from app.privacy.person import Person, with_test_account
 from app.privacy.places import PLACES, tables_of_places
 from app.privacy.small_places import KEPT_OF_ANSWER

@@ -27,6 +27,7 @@ PAGES = (
     (HOME, "o", "Overview", "report.view"),
     ("/console/messages", "m", "Messages", "report.view"),
     ("/console/lists", "l", "Lists", "list.view"),
+    ("/console/people", "p", "People", MANAGE),
     ("/console/suppressions", "s", "Suppressions", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
     ("/console/keys", "k", "Keys", MANAGE),

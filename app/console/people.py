@@ -1,0 +1,92 @@
+"""What is held about a person, handing it out, and forgetting it, as the command line does
+(docs/console.md#forgetting-a-person)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from sqlalchemy.orm import Session
+
+from app.addresses import NormalizedAddress
+from app.audit.record import Act, record
+from app.console.suppression_changes import address_of
+from app.db.models import Account
+from app.errors import ServiceError
+from app.infrastructure.address_digest import address_digest
+from app.privacy.document import document
+from app.privacy.export import export_person
+from app.privacy.forget import Forgotten, forget, held
+from app.privacy.person import with_test_account
+from app.privacy.places import PLACES
+from app.privacy.remains import remove_remains
+from app.services import Services
+
+PATH = "/console/people"
+WAIT = 5.0
+"""Seconds for which messages that are being handed over are waited for; who is left waiting repeats it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whom:
+    """An address in an account and its test account, as the commands of the same name mean it."""
+
+    account: Account
+    account_ids: Sequence[int]
+    address: NormalizedAddress
+
+    @property
+    def shown(self) -> str:
+        """The address."""
+        return self.address.key
+
+
+def whom(session: Session, account: Account, text: str) -> Whom:
+    """The person with the address that somebody has written. Raises `invalid_email_address` or
+    `invalid_mobile_address`."""
+    return Whom(account, with_test_account(session, account.id), address_of(text))
+
+
+def held_of(services: Services, person: Whom) -> Mapping[str, int]:
+    """What is held, in words, with how much there is of it. Nothing is changed."""
+    counts = held(services, person.account_ids, person.address.kind, person.address.key)
+    return {place.holds: counts[place.name] for place in PLACES if place.name in counts}
+
+
+def check_confirmation(person: Whom, typed: str) -> None:
+    """Raises `invalid_string` unless the address was typed again."""
+    try:
+        is_same = address_of(typed) == person.address
+    except ServiceError:
+        is_same = False
+    if not is_same:
+        detail = f"Nothing was removed: type the address, {person.shown}."
+        raise ServiceError("invalid_string", field="confirmation", detail=detail)
+
+
+def forget_person(services: Services, person: Whom) -> tuple[Forgotten, bool | None]:
+    """Removes the person; returns what was removed, and whether SQLite's file was written anew (None: there is
+    none)."""
+    _record(services, "person.forgotten", person)
+    forgotten = forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT)
+    return forgotten, remove_remains(services.database, None)
+
+
+def person_document(services: Services, person: Whom) -> Iterator[str] | None:
+    """All that is held as a JSON document, in parts; None if nothing is."""
+    kind, key = person.address
+    found = export_person(services, person.account_ids, kind, key)
+    first = next(found, None)
+    if first is None:
+        return None
+    _record(services, "person.exported", person)
+    return document(kind, key, chain([first], found))
+
+
+def _record(services: Services, action: str, person: Whom) -> None:
+    """What is about to be done, in each account: the log knows the address by its keyed hash alone."""
+    digest = address_digest(services.settings.secret_key, person.address)
+    with services.database.write() as transaction:
+        for account_id in person.account_ids:
+            record(transaction, Act(action, account_id, address_digest=digest))

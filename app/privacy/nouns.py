@@ -1,0 +1,22 @@
+"""What is removed of a person, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ONE = {
+    **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
+    **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
+    **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
+    "named in sends": "named in sends",
+}
+"""What is counted -> what one of it is called, where that is more than the letter at the end."""
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """The numbers with their nouns."""
+    return ", ".join(_with_noun(count, name.replace("_", " ")) for name, count in counts.items())
+
+
+def _with_noun(count: int, noun: str) -> str:
+    return f"{count} {ONE.get(noun, noun.removesuffix('s')) if count == 1 else noun}"

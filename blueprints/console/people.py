@@ -1,0 +1,116 @@
+"""People: what is held about one, handing it out, and forgetting it (docs/console.md#forgetting-a-person)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.console.people import PATH, Whom, check_confirmation, forget_person, held_of, person_document, whom
+from app.console.scopes import MANAGE
+from app.errors import CATALOGUE, ServiceError
+from app.http.console.pages import page
+from app.http.console.searches import account_of_request, choose_account, link, named_account_id
+from app.http.context import services
+from blueprints.console.blueprint import blp
+
+
+@blp.route("/people")
+class People(MethodView):
+    """People of an account."""
+
+    @blp.scope(MANAGE)
+    def get(self) -> Response:
+        """Asks for an address, which is in no path and no query."""
+        return _ask()
+
+
+@blp.route("/people/held")
+class Held(MethodView):
+    """What is held about a person."""
+
+    @blp.scope(MANAGE)
+    def post(self) -> Response:
+        """Shows how much of it there is, and what forgetting would remove and keep. Changes nothing."""
+        try:
+            person = _person()
+        except ServiceError as error:
+            return _ask(error)
+        return _held(person)
+
+
+@blp.route("/people/forget")
+class Forget(MethodView):
+    """Forgetting a person."""
+
+    @blp.scope(MANAGE)
+    def post(self) -> Response:
+        """Removes all that is held, once the address was typed."""
+        try:
+            person = _person()
+        except ServiceError as error:
+            return _ask(error)
+        try:
+            check_confirmation(person, request.form.get("confirmation", "").strip())
+        except ServiceError as error:
+            return _held(person, error)
+        forgotten, compacted = forget_person(services(), person)
+        return page(
+            "person_forgotten.html",
+            person=person,
+            forgotten=forgotten,
+            compacted=compacted,
+            of_forget=link(f"{PATH}/forget"),
+            of_held=link(f"{PATH}/held"),
+            of_people=link(PATH),
+        )
+
+
+@blp.route("/people/export")
+class ExportPerson(MethodView):
+    """Handing out what is held about a person."""
+
+    @blp.scope(MANAGE)
+    def post(self) -> Response:
+        """All of it as a JSON file, made while it is sent."""
+        try:
+            person = _person()
+        except ServiceError as error:
+            return _ask(error)
+        parts = person_document(services(), person)
+        if parts is None:
+            return _held(person)
+        headers = {"Content-Disposition": 'attachment; filename="person.json"'}
+        return Response(parts, content_type="application/json; charset=utf-8", headers=headers)
+
+
+def _person() -> Whom:
+    """The person of the form. Raises the errors of the address, and `not_found` where an account must be chosen."""
+    with services().database.read() as session:
+        return whom(session, account_of_request(session), request.form.get("address", "").strip())
+
+
+def _ask(error: ServiceError | None = None) -> Response:
+    if error is not None and error.code == "not_found":
+        raise error
+    with services().database.read() as session:
+        if named_account_id(session) is None:
+            return choose_account(session, PATH, "People")
+        account = account_of_request(session)
+    known = {"address": request.form.get("address", ""), "action": link(f"{PATH}/held")}
+    return page("people.html", _status(error), account=account, refused=_texts(error), **known)
+
+
+def _held(person: Whom, error: ServiceError | None = None) -> Response:
+    links = {"of_forget": link(f"{PATH}/forget"), "of_export": link(f"{PATH}/export"), "of_people": link(PATH)}
+    found = held_of(services(), person)
+    return page("person.html", _status(error), person=person, held=found, refused=_texts(error), **links)
+
+
+def _texts(error: ServiceError | None) -> Sequence[str]:
+    return [] if error is None else [one.developer_message for one in error.errors]
+
+
+def _status(error: ServiceError | None) -> int:
+    return 200 if error is None else CATALOGUE[error.code].status
