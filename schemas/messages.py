@@ -5,8 +5,13 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
+from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
+from app.names import LONGEST_NAME
+from schemas.base import CodeSchema
+from schemas.fields import Email, Name, String
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
+from schemas.sends import Body
 
 
 class MessageLinksSchema(SelfLinksSchema):
@@ -70,3 +75,35 @@ class MessageCollectionSchema(EnvelopeSchema):
     """A page of messages."""
 
     _embedded = fields.Nested(MessageCollectionEmbeddedSchema)
+
+
+class NewMessageSchema(CodeSchema):
+    """The form with which the console creates a message."""
+
+    name = Name(required=True, least=1, most=LONGEST_NAME)
+    type = String(required=True, choices=MESSAGE_TYPES)
+
+
+class WrittenSmsSchema(CodeSchema):
+    """The form of a stored text message; null clears an attribute."""
+
+    name = Name(required=True, least=1, most=LONGEST_NAME)
+    from_address = String(allow_none=True)
+    body_text = Body()
+
+
+class WrittenEmailSchema(CodeSchema):
+    """The form of a stored mail; null clears an attribute."""
+
+    name = Name(required=True, least=1, most=LONGEST_NAME)
+    subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True)
+    from_name = String(most=MAX_FROM_NAME_LENGTH, allow_none=True)
+    from_address = Email(allow_none=True)
+    reply_to = Email(allow_none=True)
+    thumbnail_url = String(allow_none=True)
+    body_html = Body()
+    body_text = Body()
+
+
+NEW, WRITTEN = NewMessageSchema(), {"email": WrittenEmailSchema(), "sms": WrittenSmsSchema()}
+"""The schemas of the forms, those of a written message by its type."""

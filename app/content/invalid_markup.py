@@ -32,7 +32,7 @@ def find_invalid_markup(source: str) -> Iterator[InvalidMarkup]:
         marker = _invalid(tokens, position, kept)
         if marker is not None:
             yield InvalidMarkup(line, marker[:MAX_SHOWN])
-        line += _line_breaks(token)
+        line += line_breaks(token)
 
 
 def _invalid(tokens: Sequence[Token], position: int, kept: Token) -> str | None:
@@ -56,7 +56,8 @@ def _opens(tokens: Sequence[Token], position: int) -> bool:
     return isinstance(token, str) and token.startswith(DELIMITER)
 
 
-def _line_breaks(token: Token) -> int:
+def line_breaks(token: Token) -> int:
+    """How many lines the source of a token ends."""
     match token:
         case str():
             return token.count("\n")

@@ -12,6 +12,8 @@ from blueprints.console import (
     overview,
     people,
     signing,
+    stored_message,
+    stored_messages,
     suppressions,
     webhooks,
 )
@@ -30,6 +32,8 @@ __all__ = [
     "overview",
     "people",
     "signing",
+    "stored_message",
+    "stored_messages",
     "suppressions",
     "webhooks",
 ]

@@ -102,3 +102,33 @@ def test_everything_works_without_scripts(browser: Browser, console: Console) ->
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     assert watched.faults == []
     context.close()
+
+
+def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Watched) -> None:
+    console, page = watched.console, watched.page
+    watched.sign_in(console.link())
+    watched.open("/console/stored-messages")
+    page.get_by_label("Name", exact=True).fill("Written in a browser")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Written in a browser")
+    for label, text in (
+        *(("Subject", "Hello %%first_name%%"), ("Name of the sender", "Acme")),
+        *(("Address of the sender", "hello@acme.example"), ("HTML body", "<h1>Hi %%first_name**you%%</h1>")),
+    ):
+        page.get_by_label(label, exact=True).fill(text)
+    preview, frame = page.get_by_role("region", name="Preview"), page.frame_locator("iframe")
+    expect(preview).to_contain_text("Subject, line 1: first_name has no value")
+    expect(frame.get_by_role("heading")).to_have_text("Hi you")
+    page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
+    expect(preview).to_contain_text("Hello Ann")
+    expect(frame.get_by_role("heading")).to_have_text("Hi Ann")
+    page.get_by_label("As wide as a phone").check()
+    expect(page.locator("iframe")).to_have_css("width", "376px")
+    page.get_by_label("Dark scheme").check()
+    expect(page.locator("iframe")).to_have_css("color-scheme", "dark")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("List, by its name or id").fill("1")
+    page.get_by_label("Email address").fill("ann@example.com")
+    page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
+    page.get_by_role("button", name="Send a test").click()
+    expect(page.locator(".state")).to_have_text("delivered", timeout=30_000)

@@ -145,6 +145,9 @@ AUDITED_ROUTES = {
     "POST /console/messages/<uuid>/unblock",
     "POST /console/people/export",
     "POST /console/people/forget",
+    "POST /console/stored-messages",
+    "POST /console/stored-messages/<message_id>",
+    "POST /console/stored-messages/<message_id>/delete",
     "POST /console/suppressions",
     "POST /console/suppressions/import",
     "POST /console/suppressions/<state>/<suppression_id>/remove",
@@ -162,6 +165,8 @@ AUDITED_ROUTES = {
 NOT_AUDITED_ROUTES = {
     "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",
+    **{f"POST /console/stored-messages/<message_id>/{one}": "stores nothing" for one in ("html", "preview")},
+    "POST /console/stored-messages/<message_id>/test": "traffic",
     "POST /console/suppressions/preview": "stores nothing",
     "POST /v1/transactional-sends": "traffic",
     "POST /v1/lists/<list_id>/contacts": "traffic: an application keeps its contacts, and each has its events",

@@ -93,6 +93,16 @@ CONSOLE = {
     ("GET", "/console/people"): ("manage",),
     **{("POST", f"/console/people/{one}"): ("manage",) for one in ("export", "forget", "held")},
     ("POST", "/console/sign-out"): ("report.view", "operator"),
+    ("GET", "/console/stored-messages"): ("message.view",),
+    ("POST", "/console/stored-messages"): ("manage",),
+    ("GET", "/console/stored-messages.csv"): ("message.view",),
+    ("GET", "/console/stored-messages/<>"): ("message.view",),
+    ("POST", "/console/stored-messages/<>"): ("manage",),
+    ("POST", "/console/stored-messages/<>/delete"): ("manage",),
+    **{
+        ("POST", f"/console/stored-messages/<>/{one}"): ("send.email", "send.sms")
+        for one in ("html", "preview", "test")
+    },
     ("GET", "/console/suppressions"): ("contact.view",),
     ("POST", "/console/suppressions"): ("contact.update",),
     ("GET", "/console/suppressions.csv"): ("contact.view",),

@@ -28,6 +28,7 @@ PAGES = (
     ("/console/messages", "m", "Messages", "report.view"),
     ("/console/lists", "l", "Lists", "list.view"),
     ("/console/people", "p", "People", MANAGE),
+    ("/console/stored-messages", "t", "Stored messages", "message.view"),
     ("/console/suppressions", "s", "Suppressions", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
     ("/console/keys", "k", "Keys", MANAGE),

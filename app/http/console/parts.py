@@ -30,6 +30,12 @@ def framed_html(html: str) -> Response:
     return Response(html + LINKS_DO_NOTHING, content_type="text/html; charset=utf-8", headers=headers)
 
 
+def framed_text(text: str) -> Response:
+    """Words in its place, for the frame."""
+    headers = {"Content-Security-Policy": FRAMED_POLICY}
+    return Response(text, content_type="text/plain; charset=utf-8", headers=headers)
+
+
 def source(content: bytes) -> Response:
     """A whole mail, as text."""
     return Response(content, content_type="text/plain; charset=utf-8")

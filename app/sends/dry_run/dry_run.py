@@ -9,12 +9,15 @@ from typing import Any
 from app.content.invalid_markup import find_invalid_markup
 from app.ids import shown_id
 from app.sends.accept.accept import SendRequest, check_references, check_rules
+from app.sends.accept.content import Content
 from app.sends.accept.groups import find_group
 from app.sends.accept.write import ValidSend
 from app.sends.dry_run.forecast import Forecast, forecasts
 from app.sends.dry_run.prepare import prepare
 from app.services import Services
 
+PARTS = ("subject", "body_html", "body_text")
+"""Attributes that have wildcards and conditionals."""
 MAX_MARKERS = 100
 """Invalid markers of one attribute that are shown."""
 
@@ -50,13 +53,14 @@ def _send(valid: ValidSend) -> dict[str, Any]:
         "include_unsubscribed": draft.include_unsubscribed,
         "track_opens": valid.tracking.opens,
         "track_clicks": valid.tracking.clicks,
-        "invalid_markup": list(_invalid_markup(valid)),
+        "invalid_markup": list(invalid_markup(valid.content)),
     }
 
 
-def _invalid_markup(valid: ValidSend) -> Iterator[dict[str, Any]]:
-    for field in ("subject", "body_html", "body_text"):
-        markers = find_invalid_markup(getattr(valid.content, field) or "")
+def invalid_markup(content: Content) -> Iterator[dict[str, Any]]:
+    """The markers that stay as written, each with the attribute and the line."""
+    for field in PARTS:
+        markers = find_invalid_markup(getattr(content, field) or "")
         for found, _ in zip(markers, range(MAX_MARKERS), strict=False):
             yield {"field": field, "line": found.line, "marker": found.marker}
 

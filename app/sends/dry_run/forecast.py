@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from app.content.wildcards import AttachmentReference
+from app.content.placeholder_lines import placeholder_of
 from app.recipients.reasons import FailReason
 from app.sends.delivery.build import ComposedMessage, MessageBuilder
 from app.sends.delivery.compose import PreparedRecipient
@@ -139,10 +139,7 @@ def _shown(
 def _named(unfilled: Unfilled) -> Iterator[UnfilledWildcard]:
     for field, placeholders in unfilled.items():
         for one in placeholders:
-            if isinstance(one, AttachmentReference):
-                yield UnfilledWildcard(field, f"attachment:{one.name}", "")
-            else:
-                yield UnfilledWildcard(field, one.key, one.fallback)
+            yield UnfilledWildcard(field, *placeholder_of(one))
 
 
 def _headers(content: bytes) -> list[dict[str, str]]:

@@ -30,6 +30,19 @@
     }
   });
 
+  // A frame follows the form that fills it. It is a new one each time, so that the way back leads to the page before.
+  function fillFrame() {
+    const button = document.querySelector("[data-fills-frame]");
+    const frame = button && document.querySelector(`iframe[name="${button.formTarget}"]`);
+    if (frame) {
+      frame.replaceWith(frame.cloneNode());
+      button.form.requestSubmit(button);
+    }
+  }
+
+  fillFrame();
+  document.addEventListener("htmx:after:swap", fillFrame);
+
   let goes = false;
 
   function isTyping(target) {

@@ -1,0 +1,175 @@
+"""Stored messages: searching, writing and deleting them, with what one would look like and a test of it
+(docs/console.md#stored-messages)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KIND_BY_TYPE
+from app.console.queries import Pairs, older_query
+from app.db.database import Transaction
+from app.db.lookup import find_by_name_or_id
+from app.db.models import Account, List, Message
+from app.errors import ServiceError
+from app.ids import copied_id, existing
+from app.messages.read import MESSAGES, page_messages
+from app.names import LONGEST_NAME
+from app.query.copies import with_copies
+from app.query.cursors import CursorScope
+from app.query.grammar import parse_collection
+from app.query.reader import Page
+from app.secret_keys import SecretKeys
+from app.sends.accept.accept import LoadDraft, SendRequest, accept
+from app.sends.accept.content import effective_content, find_saved_message
+from app.sends.accept.rules import Limits
+from app.sends.dry_run.preview import Preview, preview
+from app.services import Services
+
+PATH = "/console/stored-messages"
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "email": (
+        *("name", "subject", "from_name", "from_address", "reply_to", "thumbnail_url"),
+        *("body_html", "body_text"),
+    ),
+    "sms": ("name", "from_address", "body_text"),
+}
+"""Type -> the attributes that are written."""
+LONGEST_VALUES = 100_000
+"""Characters of the JSON object with values."""
+MOST_LISTS = 100
+"""Lists whose names a form offers, the newest."""
+NOBODY = {"email": "someone@example.com", "mobile": "61400000000"}
+"""Kind of an address -> the one of a preview for which none is chosen."""
+IN_CONTENT = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """For whom a message is shown, as a form says it: an address, a list by its name or id, and the values of wildcards
+    as a JSON object. Each may be empty."""
+
+    list: str = ""
+    address: str = ""
+    values: str = ""
+
+
+def sought(text: str) -> tuple[str, str]:
+    """The filter of a text that somebody looks for: an id, or a name."""
+    return ("id", text) if text.isascii() and text.isdigit() else ("name", text)
+
+
+def search(
+    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
+) -> tuple[Page, Pairs | None]:
+    """The account's messages that match, the newest first, and the query of older ones. Raises the errors of the
+    query."""
+    cursors = CursorScope(secret_keys, account.id, PATH)
+    query = replace(parse_collection(pairs, MESSAGES.resource, cursors), limit=limit)
+    if account.test_of is not None:
+        query = with_copies(query, ("id",))
+    page = page_messages(session, account.id, query)
+    return page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None)
+
+
+def find_message(session: Session, account_id: int | None, message_id: int) -> Message:
+    """The account's message with the id that everybody outside sees, or that of any account for None. Raises
+    `not_found`."""
+    wanted = select(Message).where(Message.id == message_id)
+    if account_id is not None:
+        ids = (message_id, copied_id(message_id))  # In a test account the message may be a copy.
+        wanted = select(Message).where(Message.account_id == account_id, Message.id.in_(ids))
+    return existing(session.scalars(wanted).first(), "message", message_id)
+
+
+def newest_lists(session: Session, account_id: int) -> Sequence[str]:
+    """The names of the lists that a form offers."""
+    names = select(List.name).where(List.account_id == account_id).order_by(List.id.desc())
+    return [name for name in session.scalars(names.limit(MOST_LISTS)) if name]
+
+
+def preview_message(
+    services: Services,
+    message: Message,
+    written: Mapping[str, str | None],
+    reader: Reader,
+    *,
+    load: LoadDraft,
+    request_id: str,
+) -> Preview:
+    """What the message would look like with the content that somebody has written. `load` validates the body of a send.
+    Raises `ServiceError` for content, a list or values that no send may have."""
+    content = {name: text for name, text in written.items() if name in IN_CONTENT}
+    with services.database.read() as session:
+        found = _list(session, message.account_id, reader.list)
+    body = {"type": message.type, "list_id": found, "group_name": "preview", **content}
+    # Without a type of its own, because one that is only shown may lack what a send needs.
+    draft = load({**body, "recipients": [_recipient(message, reader)]}, None, _limits(services))
+    return preview(services, message.account_id, draft, request_id)
+
+
+def send_test(
+    transaction: Transaction,
+    services: Services,
+    message: Message,
+    reader: Reader,
+    *,
+    load: LoadDraft,
+    request_id: str,
+) -> str:
+    """Sends the message as it is stored, as the API does; returns the uuid of what is sent. Raises what a send
+    raises."""
+    if not reader.address:
+        raise ServiceError("required", field="address")
+    account_id, saved = message.account_id, find_saved_message(transaction, message.account_id, message.id)
+    body = {
+        "type": message.type,
+        "list_id": _list(transaction, account_id, reader.list),
+        "message_id": message.id,
+        "group_name": f"Tests of {message.name}"[:LONGEST_NAME].strip(),
+        "recipients": [_recipient(message, reader)],
+    }
+    draft = load(body, saved.type if saved else None, _limits(services))
+    content = effective_content(draft, saved)
+    return accept(transaction, services, SendRequest(account_id, request_id, draft, saved, content)).uuids[0]
+
+
+def _list(session: Session, account_id: int, wanted: str) -> int | None:
+    return find_by_name_or_id(session, List, account_id, wanted, "list").id if wanted else None
+
+
+def _recipient(message: Message, reader: Reader) -> dict[str, Any]:
+    """The only recipient, as a send has it."""
+    kind = ADDRESS_KIND_BY_TYPE[message.type]
+    return {**values_of(reader.values), kind: reader.address or NOBODY[kind]}
+
+
+def _limits(services: Services) -> Limits:
+    return Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
+
+
+def values_of(text: str) -> dict[str, Any]:
+    """The values that a form has as a JSON object; numbers as they are written. Raises `invalid_object`."""
+    if not text.strip():
+        return {}
+    if len(text) > LONGEST_VALUES:
+        detail = f"values: has more than {LONGEST_VALUES} characters."
+        raise ServiceError("too_long", field="values", detail=detail)
+    try:
+        values = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair cannot be stored
+    except (ValueError, RecursionError) as error:
+        raise ServiceError("invalid_object", field="values", detail=f"values: no JSON: {error}.") from None
+    if not isinstance(values, dict):
+        raise ServiceError("invalid_object", field="values", detail="values: must be a JSON object.")
+    return values
+
+
+def _refuse(constant: str) -> Any:
+    """`NaN` and `Infinity`, which Python would read."""
+    raise ValueError(f"{constant} is no value")
