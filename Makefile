@@ -228,6 +228,10 @@ migration: setup-dev ## write a migration for changed models: make migration m="
 	@$(VENV)/bin/ruff check --quiet --fix app/db/migrations || true
 	@$(VENV)/bin/ruff format --quiet app/db/migrations
 
+.PHONY: translations
+translations: setup-dev ## read the texts of the pages for recipients into the catalogues, and compile these
+	@$(PYTHON) -m tools.translations
+
 .PHONY: vendor
 vendor: setup-dev ## renew the styles and scripts of others that the console serves (needs npm)
 	@$(PYTHON) -m tools.vendor

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 
-from flask import Response, current_app, make_response, render_template, request
+from flask import Response, current_app, request
 from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
+from app.http.html_pages import dead_link_page
 from app.http.redirect import VerbatimRedirect
 from app.http.responses import not_cached
 from app.tracking.devices import client_of
@@ -49,7 +50,7 @@ class Click(MethodView):
         with services().database.read() as session:
             target = find_link_target(session, services().settings.secret_keys, token)
         if target is None:
-            return not_cached(make_response(render_template("dead_link.html"), 404))
+            return dead_link_page()
         _record_visit(target.recipient_id, target)
         return not_cached(VerbatimRedirect(location_header(target.url)))
 

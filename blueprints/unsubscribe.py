@@ -1,19 +1,26 @@
-"""The page of an opt-out link. It needs no key: the token in the link identifies the recipient
+"""The pages of an opt-out link. They need no key: the token in the link identifies the recipient
 (docs/inbound.md#unsubscribing).
 
-GET shows a form, because mail and sms apps fetch links automatically; only POST unsubscribes.
+GET shows a form, because mail and sms apps fetch links automatically; only POST unsubscribes, or takes it back.
 """
 
 from __future__ import annotations
 
-from flask import Response, make_response, render_template
+from flask import Response
 from flask.views import MethodView
 
 from app.db.database import Transaction
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
+from app.http.html_pages import dead_link_page, recipient_page
 from app.http.responses import not_cached
-from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe, find_unsubscribe_request
+from app.tracking.unsubscribe import (
+    UnsubscribeRequest,
+    apply_unsubscribe,
+    find_unsubscribe_request,
+    may_be_undone,
+    undo_unsubscribe,
+)
 
 blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
 
@@ -26,24 +33,43 @@ class Unsubscribe(MethodView):
     def get(self, token: str) -> Response:
         """The form to confirm."""
         with services().database.read() as session:
-            unsubscribe_request = find_unsubscribe_request(session, services().settings.secret_keys, token)
-        return _page(unsubscribe_request, done=False)
+            found = find_unsubscribe_request(session, services().settings.secret_keys, token)
+        return _page(token, found, "asked")
 
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:
         """Unsubscribes; a repetition changes nothing."""
-        unsubscribe_request = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
-        return _page(unsubscribe_request, done=True)
+        found, can_undo = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
+        return _page(token, found, "done", can_undo=can_undo)
 
 
-def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | None:
-    unsubscribe_request = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
-    if unsubscribe_request is not None:
-        apply_unsubscribe(transaction, unsubscribe_request)
-    return unsubscribe_request
+@blp.route("/<token>/undo")
+class Undo(MethodView):
+    """Taking back what the link has done."""
+
+    @blp.scope(PUBLIC)
+    def post(self, token: str) -> Response:
+        """Subscribes the address again, for an hour after the link was used; then, and for what something else has
+        done, it changes nothing."""
+        found, undone = services().database.transact(lambda transaction: _undo(transaction, token))
+        return _page(token, found, "restored" if undone else "done")
 
 
-def _page(unsubscribe_request: UnsubscribeRequest | None, *, done: bool) -> Response:
-    """An HTML page, also for the 404 of an unknown link, because the client is a browser."""
-    page = render_template("unsubscribe.html", unsubscribe_request=unsubscribe_request, done=done)
-    return not_cached(make_response(page, 200 if unsubscribe_request else 404))
+def _unsubscribe(transaction: Transaction, token: str) -> tuple[UnsubscribeRequest | None, bool]:
+    found = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
+    if found is None:
+        return None, False
+    apply_unsubscribe(transaction, found)
+    return found, may_be_undone(transaction, found)
+
+
+def _undo(transaction: Transaction, token: str) -> tuple[UnsubscribeRequest | None, bool]:
+    found = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
+    return found, found is not None and undo_unsubscribe(transaction, found)
+
+
+def _page(token: str, found: UnsubscribeRequest | None, state: str, *, can_undo: bool = False) -> Response:
+    if found is None:
+        return dead_link_page()
+    values = {"of": found, "path": f"/u/{token}", "state": state, "may_be_undone": can_undo}
+    return not_cached(recipient_page("unsubscribe.html", 200, found.brand, **values))

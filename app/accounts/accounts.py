@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.brand import checked_brand_name, checked_colour
 from app.addresses import is_valid_email
 from app.clock import find_zone, this_second
 from app.db.changes import apply_changes
@@ -49,8 +50,8 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     """Changes the given attributes; returns whether any differed.
 
     Raises `ServiceError`: `conflict` if the name is taken, `invalid_email_address` for an invalid address, `not_empty`
-    or `too_long` for the name, `invalid_string` for an invalid network, rate limit, retention or priority,
-    `invalid_time_zone`.
+    or `too_long` for the name or that of the brand, `invalid_string` for an invalid network, rate limit, retention,
+    priority or colour, `invalid_time_zone`.
     """
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
@@ -85,6 +86,10 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     for attribute in RETENTIONS:
         if checked.get(attribute) is not None:
             checked[attribute] = _retention(attribute, checked[attribute])
+    if checked.get("brand_name") is not None:
+        checked["brand_name"] = checked_brand_name(checked["brand_name"])
+    if checked.get("brand_colour") is not None:
+        checked["brand_colour"] = checked_colour(checked["brand_colour"])
     if "time_zone" in checked:
         checked["time_zone"] = _zone(checked["time_zone"])
     for attribute in ("email_priority", "sms_priority"):

@@ -24,6 +24,7 @@ COPIED_SETTINGS = (
     *("owner_email", "owner_confirmed", "allowed_networks", "default_from_name", "default_from_address"),
     *("rate_limit", "track_opens", "track_clicks", "machine_events", "email_priority", "sms_priority", "time_zone"),
     *("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit"),
+    *("brand_name", "brand_colour"),
 )
 
 

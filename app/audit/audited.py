@@ -115,6 +115,7 @@ AUDITED: dict[type[Base], Audited] = {
             *("name", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
             *("machine_events", "email_priority", "sms_priority", "time_zone", "test_of"),
             *("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit"),
+            *("brand_name", "brand_colour"),
         ),
         named=columns("owner_email", "default_from_name", "default_from_address"),
         unrecorded=columns("id", "has_digests", *TIMES),

@@ -36,6 +36,8 @@ def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
         click.option("--time-zone", metavar="NAME", help="IANA name of the time zone of the times in messages."),
+        click.option("--brand-colour", metavar="#RRGGBB", help="Colour of the pages that recipients see."),
+        click.option("--brand-name", metavar="NAME", help="Name on these pages; an empty text means the account's."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
         *(_retention(*one) for one in RETENTIONS),
         click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
@@ -79,6 +81,8 @@ def _row(account: Account) -> Row:
         "allowed_networks": account.allowed_networks,
         "default_from_name": account.default_from_name,
         "default_from_address": account.default_from_address,
+        "brand_name": account.brand_name,
+        "brand_colour": account.brand_colour,
         "time_zone": account.time_zone,
         "rate_limit": account.rate_limit,
         "track_opens": account.track_opens,

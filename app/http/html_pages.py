@@ -7,30 +7,42 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from flask import Response, make_response, render_template, request
+from markupsafe import Markup
 
+from app.accounts.brand import Brand
 from app.errors import Code, ServiceError
 from app.http.context import FAULT
+from app.http.languages import language, translated
 from app.http.paths import first_segment
+from app.http.responses import not_cached
 
 PAGE_SEGMENTS = frozenset({"u", "c"})
 """First path segments of links in messages: a recipient who follows one gets a page, also for an error."""
 
-TEMPLATE = Path(__file__).parent.parent / "templates" / "page.html"
+TEMPLATES = Path(__file__).parent.parent / "templates"
 
 
-def _policy() -> str:
-    """No resource is loaded and no script runs; the only style is the page's own."""
-    style = re.search(r"<style>(.*?)</style>", TEMPLATE.read_text("utf-8"), re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(style[1].encode() if style else b"").digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    )
+def _hash(style: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
 
 
+def _own_styles() -> str:
+    """The styles of the templates: nothing else is allowed."""
+    texts = "".join((TEMPLATES / name).read_text("utf-8") for name in ("page.html", "recipient.html"))
+    return " ".join(_hash(style) for style in re.findall(r"<style>(\n.*?)</style>", texts, re.DOTALL))
+
+
+def _policy(styles: str) -> str:
+    """No resource is loaded and no script runs."""
+    return f"default-src 'none'; style-src {styles}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+OWN_STYLES = _own_styles()
 SECURITY_HEADERS = {
-    "Content-Security-Policy": _policy(),
+    "Content-Security-Policy": _policy(OWN_STYLES),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -51,9 +63,32 @@ def expects_html(error: ServiceError) -> bool:
     return FAULT not in request.environ or error.code == "service_unavailable"
 
 
+def recipient_page(template: str, status: int = 200, brand: Brand | None = None, **values: Any) -> Response:
+    """A page for a recipient, in the language of the browser and with the brand of the sender."""
+    colours = "" if brand is None or brand.colour is None else _colours(brand.colour, brand.text_colour)
+    used = language()
+    response = make_response(render_template(template, language=used, brand=brand, colours=colours, **values), status)
+    if colours:
+        response.headers["Content-Security-Policy"] = _policy(f"{OWN_STYLES} {_hash(colours)}")
+    response.headers["Content-Language"] = used
+    response.vary.add("Accept-Language")
+    return response
+
+
+def _colours(colour: str, text_colour: str) -> Markup:
+    """A style with nothing but checked colours (app/accounts/brand.py)."""
+    return Markup(":root { --brand: %s; --on-brand: %s; }") % (colour, text_colour)
+
+
+def dead_link_page() -> Response:
+    """The page of a link that leads nowhere (any more): 404, because the client is a browser."""
+    return not_cached(recipient_page("dead_link.html", 404))
+
+
 def error_page(code: Code, headers: Mapping[str, str]) -> Response:
     """The error as a page for an end user."""
-    response = make_response(render_template("error.html", message=code.message), code.status, dict(headers))
+    response = recipient_page("error.html", code.status, message=translated(code.message))
+    response.headers.update(headers)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"
     return response

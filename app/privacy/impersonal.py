@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 IMPERSONAL: Mapping[str, str] = {
     "accounts": (
-        "allowed_networks default_from_address default_from_name email_priority name owner_email rate_limit "
-        "retain_audit retain_captured retain_content retain_logs retain_recipients sms_priority time_zone"
+        "allowed_networks brand_colour brand_name default_from_address default_from_name email_priority name "
+        "owner_email rate_limit retain_audit retain_captured retain_content retain_logs retain_recipients "
+        "sms_priority time_zone"
     ),
     "api_keys": "access_level former_name name token_hash token_hint",
     "audit_entries": (

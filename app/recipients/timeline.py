@@ -30,6 +30,8 @@ class TimelineStep(enum.StrEnum):
     REPORTED_DELAYED = "reported delayed"
     COMPLAINED = "complained"
     UNSUBSCRIBED = "unsubscribed"
+    RESUBSCRIBED = "resubscribed"
+    """The recipient has taken back the unsubscribing."""
 
     FORGOTTEN = "forgotten"
     """The person was forgotten: address, values and the words of this timeline are gone."""

@@ -22,7 +22,7 @@ from app.services import Services
 OWN = (
     *("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
     *("machine_events", "time_zone", "email_priority", "sms_priority", "retain_content", "retain_recipients"),
-    *("retain_captured", "retain_logs", "retain_audit"),
+    *("retain_captured", "retain_logs", "retain_audit", "brand_name", "brand_colour"),
 )
 DEFAULT_FROM = {"default_from_name": "default_from.name", "default_from_address": "default_from.address"}
 

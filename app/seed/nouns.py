@@ -87,6 +87,8 @@ ACCOUNT = Record(
         "retain_captured": nullable(text),
         "retain_logs": nullable(text),
         "retain_audit": nullable(text),
+        "brand_name": nullable(text),
+        "brand_colour": nullable(text),
         "keys": each(KEY),
         "domains": each(domain),
         "sms_senders": each(SENDER),

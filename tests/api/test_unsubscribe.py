@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
+from datetime import timedelta
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
+from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
-from app.db.models import Contact, Unsubscriber
+from app.accounts.accounts import update_account
+from app.clock import now
+from app.db.models import Account, Contact, Unsubscriber
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.support.client import Client
 from tests.support.races import meanwhile
@@ -146,3 +152,129 @@ def test_a_deadlock_of_a_click_and_an_update_is_resolved(tenant: Tenant, rows: R
     assert [click.status_code for click in clicks] == [200]
     assert entries(tenant) == [("mobile", mobile, list_id)]
     assert rows.group_of(recipient_id).unsubscribed == 1
+
+
+def test_what_the_link_did_can_be_undone(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The page offers it; the contact is subscribed as before, with an event and a step. The count of the group stays,
+    and the link works again."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    contact_id = rows.add_contact(list_id, None, mobile)
+    rows.add_webhook()
+    (recipient_id,) = rows.add_send([{"mobile": mobile, "contact_id": contact_id}], type="sms", list_id=list_id)
+    path = path_of(tenant, recipient_id)
+    assert f'action="{path}/undo"' not in anon.get(path).text
+    assert f'<form method="post" action="{path}/undo">' in anon.request("POST", path).text
+
+    undone = anon.request("POST", f"{path}/undo")
+    assert (undone.status_code, undone.headers["Cache-Control"]) == (200, "no-store")
+    assert "<title>You are subscribed again</title>" in undone.text
+    assert entries(tenant) == []
+    assert [json.loads(payload)["event"] for payload in rows.payloads()] == ["updated", "updated"]
+    assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed", "resubscribed"]
+
+    anon.request("POST", path)
+    assert entries(tenant) == [("mobile", mobile, list_id)]
+    assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed", "resubscribed", "unsubscribed"]
+    assert rows.group_of(recipient_id).unsubscribed == 1
+
+
+def test_undoing_needs_a_post(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """Programs that look at links change nothing."""
+    (recipient_id,) = rows.add_send([new_mobile()], type="sms", list_id=rows.add_list())
+    anon.request("POST", path_of(tenant, recipient_id))
+    refused = anon.get(f"{path_of(tenant, recipient_id)}/undo")
+    assert (refused.status_code, refused.mimetype) == (405, "text/html")
+    assert len(entries(tenant)) == 1
+
+
+def _undo(tenant: Tenant, anon: Client, recipient_id: int) -> None:
+    page = anon.request("POST", f"{path_of(tenant, recipient_id)}/undo")
+    assert (page.status_code, "<title>You are unsubscribed</title>" in page.text) == (200, True)
+    assert "/undo" not in page.text
+
+
+def test_undoing_ends_after_an_hour(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """Then the mail with the link may be with somebody else."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id)
+    anon.request("POST", path_of(tenant, recipient_id))
+    with tenant.services.database.write() as transaction:
+        earlier = update(Unsubscriber).where(Unsubscriber.account_id == tenant.id)
+        transaction.execute(earlier.values(creation_time=now() - timedelta(minutes=61)))
+    _undo(tenant, anon, recipient_id)
+    assert entries(tenant) == [("mobile", mobile, list_id)]
+
+
+def test_undoing_leaves_what_else_unsubscribed_the_address(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """An entry that was there before the link was used, and one for the whole account."""
+    known, other, list_id = new_mobile(), new_mobile(), rows.add_list()
+    first, second, third = rows.add_send([known, other, other], type="sms", list_id=list_id)
+    (of_account,) = rows.add_send([other], type="sms")
+    anon.request("POST", path_of(tenant, first))
+    with tenant.services.database.write() as transaction:
+        earlier = update(Unsubscriber).where(Unsubscriber.account_id == tenant.id)
+        transaction.execute(earlier.values(creation_time=now() - timedelta(minutes=2)))
+    (again,) = rows.add_send([known], type="sms", list_id=list_id)
+    anon.request("POST", path_of(tenant, again))
+    _undo(tenant, anon, again)
+
+    anon.request("POST", path_of(tenant, of_account))
+    anon.request("POST", path_of(tenant, second))
+    _undo(tenant, anon, second)
+    _undo(tenant, anon, third)
+    assert sorted(entries(tenant), key=str) == sorted(
+        [("mobile", known, list_id), ("mobile", other, list_id), ("mobile", other, None)], key=str
+    )
+
+
+@pytest.mark.parametrize(
+    ("preferred", "shown"),
+    [
+        ("de-AT, en;q=0.5", ("de", "Abmelden?")),
+        ("fr", ("fr", "Se désabonner ?")),
+        ("pt, de;q=0, es;q=0.9", ("es", "¿Darse de baja?")),
+        ("pt", ("en", "Unsubscribe?")),
+        ("", ("en", "Unsubscribe?")),
+    ],
+)
+def test_the_page_has_the_language_of_the_browser(
+    tenant: Tenant, rows: Rows, anon: Client, preferred: str, shown: tuple[str, str]
+) -> None:
+    """The first of its languages that there is, else English. Values stand in the texts, escaped."""
+    language, title = shown
+    (recipient_id,) = rows.add_send([mobile := new_mobile()], type="sms", list_id=rows.add_list("<b>Shop"))
+    page = anon.get(path_of(tenant, recipient_id), headers={"Accept-Language": preferred})
+    assert (page.headers["Content-Language"], page.headers["Vary"]) == (language, "Accept-Language")
+    assert f'<html lang="{language}">' in page.text
+    assert f"<title>{title}</title>" in page.text
+    assert f"<strong>{mobile}</strong>" in page.text
+    assert "&lt;b&gt;Shop" in page.text
+
+
+def test_errors_have_the_language_of_the_browser(anon: Client) -> None:
+    """Of links that do not exist, and of requests that no link makes."""
+    german = {"Accept-Language": "de"}
+    assert "Dieser Link funktioniert nicht" in anon.get("/u/nonsense", headers=german).text
+    assert "Dieser Link funktioniert nicht" in anon.get("/c/nonsense", headers=german).text
+    refused = anon.request("DELETE", "/u/nonsense", headers=german)
+    assert (refused.status_code, refused.headers["Content-Language"]) == (405, "de")
+    assert "<h1>Das ist hier nicht möglich.</h1>" in refused.text
+
+
+@pytest.mark.parametrize(("colour", "text_colour"), [("#0A66C2", "#ffffff"), ("#ffe066", "#000000")])
+def test_the_page_has_the_brand_of_the_account(
+    tenant: Tenant, rows: Rows, anon: Client, colour: str, text_colour: str
+) -> None:
+    """Its name, escaped, and its colour with a text that can be read on it, in a style that the policy allows."""
+    with tenant.services.database.write() as transaction:
+        account = transaction.get_one(Account, tenant.id)
+        update_account(transaction, account, {"brand_name": " Müller & Co ", "brand_colour": colour})
+    (recipient_id,) = rows.add_send([new_mobile()], type="sms")
+    page = anon.get(path_of(tenant, recipient_id))
+    assert '<header class="brand">Müller &amp; Co</header>' in page.text
+    assert "will get no more messages from Müller &amp; Co." in page.text
+    styles = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
+    assert styles[1] == f":root {{ --brand: {colour.lower()}; --on-brand: {text_colour}; }}"
+    for style in styles:
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in page.headers["Content-Security-Policy"]

@@ -48,6 +48,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "retain_captured": None,
         "retain_logs": None,
         "retain_audit": None,
+        "brand_name": None,
+        "brand_colour": None,
         "test_of": None,
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
@@ -60,6 +62,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         *("--time-zone", "", "--email-priority", "high", "--sms-priority", ""),
         *("--retain-content", "", "--retain-recipients", "off"),
         *("--retain-captured", "12H", "--retain-logs", "4w", "--retain-audit", "off"),
+        *("--brand-name", "Acme Energy", "--brand-colour", "#0A66C2"),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
     expected |= {
@@ -76,6 +79,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "retain_captured": "12h",
         "retain_logs": "4w",
         "retain_audit": "off",
+        "brand_name": "Acme Energy",
+        "brand_colour": "#0a66c2",
     }
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
@@ -114,6 +119,11 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
         (["--name", ""], "name: must not be empty"),
         (["--email-priority", "urgent"], "email_priority: 'urgent' is neither high nor normal"),
         (["--sms-priority", "High"], "sms_priority: 'High' is neither high nor normal"),
+        (["--brand-name", "  "], "brand_name: must not be empty"),
+        (["--brand-name", "x" * 101], "brand_name: has more than 100 characters"),
+        (["--brand-name", "Ac\u2028me"], "brand_name: holds a control character"),
+        (["--brand-colour", "blue"], "brand_colour: 'blue' is not a colour such as #0a66c2"),
+        (["--brand-colour", "#0a66c2;"], "brand_colour: '#0a66c2;' is not a colour such as #0a66c2"),
         *(
             (["--time-zone", name], f"time_zone: {name!r} is not the name of an IANA time zone, such as Australia/Bris")
             for name in ("Mars", "utc", "+1000", "../etc/passwd", "Europe/Berlin ", "EST5EDT4")

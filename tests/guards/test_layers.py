@@ -54,7 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
     "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "lists", "query"),
-    "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
+    "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
         *("network", "recipients", "routing", "services", "tracking", "transports"),

@@ -40,6 +40,9 @@ class Account(Timestamps, Base):
     email_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     sms_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     """The priority of sends of the type that have none (docs/delivery.md#priority)."""
+    brand_name: Mapped[str | None]
+    brand_colour: Mapped[str | None]
+    """On the pages that recipients see (docs/inbound.md#pages-for-recipients); null: none."""
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""

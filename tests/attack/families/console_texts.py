@@ -45,6 +45,7 @@ KEPT = frozenset(
         *("uuid", "type", "kind", "state", "step", "result", "action", "object", "stage", "outcome", "simulates"),
         *("access_level", "priority", "email_priority", "sms_priority", "rate_limit", "time_zone", "actor_kind"),
         *("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit", "held_state"),
+        "brand_colour",
         *("token", "token_hash", "fingerprint", "digest", "address_digest", "key", "key_id", "email_key", "worker"),
         *("batch_id", "payload", "body", "holder", "request_id", "link_type", "open_type", "unsubscribe_type"),
         *("algorithm", "private_key", "public_key", "secret", "secret_values", "watched_event", "options"),

@@ -19,6 +19,7 @@ def test_the_stored_steps_are_never_renamed() -> None:
     assert [step.value for step in TimelineStep] == [
         *("sent", "deferred", "uncertain", "bounced", "failed", "recovered", "requeued", "held"),
         *("acknowledged", "received", "reported arrived", "reported delayed", "complained", "unsubscribed"),
+        *("resubscribed",),
         *("forgotten", "opened", "clicked", "opened by machine", "clicked by machine"),
     ]
 
