@@ -28,6 +28,8 @@ VICTIM, ATTACKER = NAMES
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CHOSEN = frozenset({"account", "limit", "offset", "fields", "expand", "_tz", "from", "to", "cursor"})
 """Parameters that no wildcard could widen: most are the console's own to say."""
+COPIED = frozenset({"list_id", "message_id"})
+"""What a test account has copies of, under the ids of the originals: a test key of the victim knows them."""
 WILDCARDS = ("%", "_", "*", "%@%", ".*@.*", "[a-z0-9-]*", "x' OR '1'='1", "a|b", "^", "\\", "(", "\x00", "\ud800", "‰")
 
 
@@ -130,6 +132,8 @@ def ids(console: Console) -> Iterator[Case]:
         theirs = {name: on.victim.ids[name] for name in page.parameters}
         absent = {name: NOBODY.get(name, NOTHING) for name in page.parameters}
         for who, browser in browsers.items():
+            if who == "the victim's test key" and COPIED & set(page.parameters):
+                continue
             answer, nobody = (browser.ask(page.method, page.path(values), OWN) for values in (theirs, absent))
             said = [*theirs.values(), *absent.values()]
             same = (answer.status, _without(answer.text, said)) == (nobody.status, _without(nobody.text, said))
