@@ -19,9 +19,9 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.domain_lookup import verify_domain
 from app.cli.domain_rows import SHOWN, domain_rows, print_domain
 from app.http.context import services
+from app.maintenance.sending_domains import verify_domain
 
 group = Group("domains", help="Sending domains: mail may only come from a verified one.")
 for command in (*domain_keys.COMMANDS, domain_reports.command):
@@ -103,7 +103,7 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
     """
     with services().database.read() as session:
         account_id = find_account(session, account).id
-    row = verify_domain(account_id, name)
+    row = verify_domain(services(), account_id, name)
     print_domain(row, as_json)
     if not row["verified"]:
         echo(UNVERIFIED, err=True)

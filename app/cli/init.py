@@ -11,7 +11,6 @@ from flask.cli import with_appcontext
 
 from app.accounts.domain_names import domain_key
 from app.cli.base import Command, WrongValue, given_options, json_option, print_json
-from app.cli.domain_lookup import verify_domain
 from app.cli.domain_rows import domain_rows
 from app.cli.init_report import print_report, report
 from app.cli.wake import wake_after
@@ -20,6 +19,7 @@ from app.db.schema import schema_of
 from app.first_setup.answers import check_relays
 from app.first_setup.reach import TRANSPORTS, Wanted, present_account, reach
 from app.http.context import services
+from app.maintenance.sending_domains import verify_domain
 from app.routing.transports import transport_named
 from app.services import Services
 
@@ -66,7 +66,7 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
         if wanted.transports:
             wake_after(transaction)
         (row,) = domain_rows(transaction, [reached.domain])
-    found = row if trust else verify_domain(reached.domain.account_id, domain)
+    found = row if trust else verify_domain(parts, reached.domain.account_id, domain)
     with parts.database.read() as session:
         facts = report(session, parts.settings, reached, found)
     if as_json:

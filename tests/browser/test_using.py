@@ -132,3 +132,20 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
     page.get_by_role("button", name="Send a test").click()
     expect(page.locator(".state")).to_have_text("delivered", timeout=30_000)
+
+
+def test_the_records_of_a_new_domain_are_copied(watched: Watched) -> None:
+    console, page = watched.console, watched.page
+    watched.sign_in(console.link())
+    page.keyboard.type("gd")
+    page.get_by_label("Domain", exact=True).fill("copied.example")
+    page.get_by_role("button", name="Add the domain").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("copied.example")
+    copy = page.get_by_role("button", name="Copy the value of record 1")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copy.click()
+    expect(copy).to_have_text("Copied")
+    assert str(page.evaluate("navigator.clipboard.readText()")).startswith("v=spf1 ")
+    page.get_by_text("Delete it").click()
+    page.get_by_role("button", name="Delete the domain").click()
+    expect(page.get_by_role("region", name="Sending domains")).not_to_contain_text("copied.example")

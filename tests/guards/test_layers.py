@@ -70,7 +70,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
         *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "retention"),
-        *("routing", "runs", "sends", "services"),
+        *("routing", "runs", "sends", "services", "tracking"),
     ),
     "privacy": (
         *("contacts", "db", "infrastructure", "lists", "recipients", "retention", "routing", "sends", "services"),
@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
-        *("runs", "seed", "sends", "services", "tracking", "transports"),
+        *("runs", "seed", "sends", "services", "transports"),
     ),
     "launcher": ("accounts", "console", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),

@@ -43,6 +43,26 @@
   fillFrame();
   document.addEventListener("htmx:after:swap", fillFrame);
 
+  // Texts to copy get a button, where the browser lets a script copy.
+  function addCopyButtons() {
+    for (const element of document.querySelectorAll("[data-copy]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", `Copy ${element.dataset.copy}`);
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(element.textContent);
+        button.textContent = "Copied";
+      });
+      element.after(" ", button);
+    }
+  }
+
+  if (navigator.clipboard) {
+    addCopyButtons();
+  }
+
   let goes = false;
 
   function isTyping(target) {

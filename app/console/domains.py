@@ -1,0 +1,181 @@
+"""Sending domains with their records, and the senders of text messages (docs/console.md#domains-and-senders)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.accounts.dns_records import Record
+from app.accounts.senders import create_sender
+from app.db.database import Transaction
+from app.db.lookup import find_by_name_or_id
+from app.db.models import Domain, List, SmsSender
+from app.errors import ServiceError
+from app.ids import existing, shown_id
+from app.maintenance.sending_domains import domain_rows
+from app.settings import Settings
+
+PATH = "/console/domains"
+OF_SENDERS = "/console/senders"
+MOST = 200
+"""Domains and senders that a page shows, by name."""
+PURPOSES = {
+    "spf": "SPF: which servers send for the domain",
+    "dkim": "DKIM: the key that signs its mail",
+    "dmarc": "DMARC: what receivers do with mail that is not signed",
+    "dmarc_reports": "DMARC reports: who may get them",
+    "tls_reports": "TLS reports: who gets them",
+    "tracking": "Tracking host: where links lead",
+    "return_path": "Return path: where reports of bounces go",
+}
+"""Purpose of a record -> what it is for."""
+SENDER_KINDS = {
+    "virtual_number": "virtual number, to which people reply",
+    "number": "number, which only sends",
+    "alphanumeric": "name",
+}
+"""Kind of a sender -> in words."""
+ONLY_ONE = ("spf", "dkim", "return_path")
+"""Purposes of records of which a name may have one alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRecord:
+    """A record to publish, and what the last lookup has found in its place: its state, None without a lookup."""
+
+    purpose: str
+    name: str
+    type: str
+    value: str
+    state: str | None
+    found: Sequence[str]
+
+    @property
+    def means(self) -> str:
+        """What it is for."""
+        return PURPOSES[self.purpose]
+
+    @property
+    def lacks(self) -> str:
+        """What is missing, in words; empty for one that is right or was not looked up."""
+        match self.state:
+            case "missing":
+                return "Nothing of the kind is published under this name."
+            case "unknown":
+                return "The name servers have not answered, so nothing is known."
+            case "wrong":
+                return self._wrong()
+        return ""
+
+    def _wrong(self) -> str:
+        if self.type != "TXT":
+            return "It leads elsewhere."
+        if len(self.found) > 1 and self.purpose in ONLY_ONE:
+            return "There are several, of which receivers take none: merge them into one."
+        if self.purpose == "dkim":
+            return "Another key is published."
+        if self.purpose in ("spf", "return_path"):
+            return f"It lacks {self.value.split()[1]}: add that to the record that is there."
+        return "There are several, of which receivers take none: leave one."
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDomain:
+    """A sending domain as a page shows it."""
+
+    account_id: int
+    row: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """That of its own page."""
+        return f"{PATH}/{self.row['id']}"
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self.row["trusted"]:
+            return "trusted"
+        return "verified" if self.row["verified"] else "unverified"
+
+    @property
+    def records(self) -> Sequence[ShownRecord]:
+        """The records to publish."""
+        return [ShownRecord(**one) for one in self.row["records"]]
+
+    @property
+    def lacking(self) -> Sequence[str]:
+        """The purposes of records that the last lookup has not found right, each once."""
+        return list(dict.fromkeys(one.purpose for one in self.records if one.state not in (None, "right")))
+
+    @property
+    def zone(self) -> str:
+        """Its records as lines of a zone file."""
+        return "\n".join(Record(one.purpose, one.name, one.type, one.value).zone_line() for one in self.records)
+
+
+def shown_domains(session: Session, settings: Settings, account_id: int) -> Sequence[ShownDomain]:
+    """The account's domains, by name: two statements."""
+    of_account = select(Domain).where(Domain.account_id == account_id).order_by(Domain.name).limit(MOST)
+    found = session.scalars(of_account).all()
+    return [ShownDomain(account_id, row) for row in domain_rows(session, settings, found)]
+
+
+def shown_domain(session: Session, settings: Settings, domain: Domain) -> ShownDomain:
+    """One of them: one statement."""
+    (row,) = domain_rows(session, settings, [domain])
+    return ShownDomain(domain.account_id, row)
+
+
+def domain_with_id(session: Session, account_id: int | None, domain_id: int) -> Domain:
+    """The account's domain with that id, or that of any account for None. Raises `not_found`."""
+    wanted = select(Domain).where(Domain.id == domain_id)
+    found = session.scalars(wanted if account_id is None else wanted.where(Domain.account_id == account_id)).first()
+    return existing(found, "domain", domain_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSender:
+    """A sender of text messages, with the only list that it may be used for, if there is one."""
+
+    sender: SmsSender
+    list_name: str | None
+
+    @property
+    def list_id(self) -> int | None:
+        """As everybody outside sees it."""
+        return shown_id(self.sender.list_id)
+
+
+def shown_senders(session: Session, account_id: int) -> Sequence[ShownSender]:
+    """The account's senders, by address: one statement."""
+    rows = select(SmsSender, List.name).outerjoin(List, List.id == SmsSender.list_id)
+    of_account = rows.where(SmsSender.account_id == account_id).order_by(SmsSender.address)
+    return [ShownSender(sender, name) for sender, name in session.execute(of_account.limit(MOST))]
+
+
+def sender_with_id(session: Session, account_id: int | None, sender_id: int) -> SmsSender:
+    """The account's sender with that id, or that of any account for None. Raises `not_found`."""
+    wanted = select(SmsSender).where(SmsSender.id == sender_id)
+    of_account = wanted if account_id is None else wanted.where(SmsSender.account_id == account_id)
+    return existing(session.scalars(of_account).first(), "sender", sender_id)
+
+
+def add_sender(transaction: Transaction, account_id: int, form: Mapping[str, str]) -> SmsSender:
+    """Approves the sender of a form: an address, a kind, a list by its name or id, and messages per second; the last
+    two may be empty. Raises `invalid_id`, `invalid_number`, and what `create_sender` raises."""
+    wanted = form["list"]
+    list_id = find_by_name_or_id(transaction, List, account_id, wanted, "list").id if wanted else None
+    rate = _rate(form["rate"])
+    return create_sender(transaction, account_id, form["address"], form["kind"], list_id, rate=rate)
+
+
+def _rate(text: str) -> float | None:
+    try:
+        return float(text or 0) or None
+    except ValueError:
+        raise ServiceError("invalid_number", field="rate", detail=f"rate: {text!r} is not a number.") from None

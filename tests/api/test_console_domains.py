@@ -1,0 +1,268 @@
+"""Sending domains and senders of text messages in the console (docs/console.md#domains-and-senders)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+
+from app.accounts.domains import find_domain
+from app.clock import this_second
+from app.db.models import AuditEntry, DkimKey, Domain, SmsSender
+from app.http.context import EXTENSION
+from app.maintenance.sending_domains import domain_rows
+from app.settings import Settings
+from tests.support.apps import app_with
+from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.cases import each
+from tests.support.nameserver import FAILING, NameServer
+from tests.support.tenants import Tenant, new_mobile, unique
+
+PATH, SENDERS = "/console/domains", "/console/senders"
+ACTIONS = ("check", "delete", "hosts", "rotate")
+
+
+@pytest.fixture
+def names() -> Iterator[NameServer]:
+    with NameServer() as running:
+        yield running
+
+
+@pytest.fixture
+def asking(settings: Settings, names: NameServer) -> Iterator[Flask]:
+    """A service that queries the test's name server."""
+    changes = {"dns_resolver": names.address, "spf_include": "spf.service.example"}
+    with app_with(settings, **changes) as app:
+        yield app
+
+
+def manager(tenant: Tenant, app: Flask | None = None) -> Browser:
+    """A browser that a link of the command line has signed in to the account."""
+    browser = Browser(app or tenant.app)
+    assert browser.follow_link(new_link(browser.app, tenant.id)).status_code == 303
+    return browser
+
+
+def new_domain() -> str:
+    return f"{unique('domain').lower()}.example"
+
+
+def add(browser: Browser, name: str, **form: str) -> str:
+    """The path of a domain that is added."""
+    answer = browser.post(PATH, name=name, **form)
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["Location"])
+
+
+def row_of(tenant: Tenant, name: str, settings: Settings) -> Mapping[str, Any]:
+    with tenant.services.database.read() as session:
+        (row,) = domain_rows(session, settings, [find_domain(session, tenant.id, name)])
+    return row
+
+
+def acts(tenant: Tenant, kind: str) -> list[str]:
+    with tenant.services.database.read() as session:
+        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == kind
+        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+
+
+def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
+    tenant: Tenant, asking: Flask, names: NameServer
+) -> None:
+    browser, name = manager(tenant, asking), new_domain()
+    settings = asking.extensions[EXTENSION].settings
+    path = add(browser, f" {name.upper()} ")
+    page = words(browser.get(path))
+    assert "unverified · not checked yet" in page
+    assert "SPF: which servers send for the domain not checked" in page
+    assert "v=spf1 include:spf.service.example ~all" in page
+    row = row_of(tenant, name, settings)
+    spf, rsa, ed25519, dmarc = row["records"]
+    for record in (rsa, dmarc):
+        names.texts[record["name"]] = [record["value"]]
+    names.texts[name] = ["v=spf1 include:other.example -all", "google-site-verification=1"]
+    names.texts[ed25519["name"]] = ["v=DKIM1; k=ed25519; p=QUJD"]
+    assert browser.post(f"{path}/check").headers["Location"] == path
+    page = words(browser.get(path))
+    assert "wrong · It lacks include:spf.service.example: add that to the record that is there." in page
+    assert "Published now v=spf1 include:other.example -all" in page
+    assert "google-site-verification" not in page
+    assert "wrong · Another key is published." in page
+    assert "DMARC: what receivers do with mail that is not signed right" in page
+    assert "Sends from it are refused" in page
+    assert f"{name} unverified spf, dkim" in words(browser.get(PATH))
+    names.texts[name] = [spf["value"], "v=spf1 -all"]
+    del names.texts[ed25519["name"]]
+    browser.post(f"{path}/check")
+    page = words(browser.get(path))
+    assert "There are several, of which receivers take none: merge them into one." in page
+    assert "missing · Nothing of the kind is published under this name." in page
+    names.texts[name] = [spf["value"]]
+    names.texts[dmarc["name"]] = FAILING
+    browser.post(f"{path}/check")
+    page = words(browser.get(path))
+    assert "verified · checked" in page
+    assert "unknown · The name servers have not answered, so nothing is known." in page
+    assert "Mail may be sent from it. What is not right below is recommended." in page
+    assert acts(tenant, "domain") == ["domain.created", "domain.verified"]
+
+
+def test_the_files_have_the_domains_the_records_and_the_senders(tenant: Tenant) -> None:
+    browser, name, number = manager(tenant), new_domain(), new_mobile()
+    path, list_id = add(browser, name), tenant.add_list("Customers")
+    tenant.add_sender(number, list_id=list_id)
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
+    assert {row[head.index("name")]: row[head.index("verified")] for row in rows} == {
+        tenant.domain: "true",
+        name: "false",
+    }
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{path}/records.csv").text))
+    assert {row[head.index("purpose")] for row in rows} >= {"spf", "dkim", "dmarc"}
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{SENDERS}.csv").text))
+    (row,) = rows
+    assert row[1:5] == [number, "virtual_number", str(list_id), "Customers"]
+
+
+def test_the_records_can_be_copied_as_a_zone_file(tenant: Tenant) -> None:
+    browser, name = manager(tenant), new_domain()
+    page = browser.get(add(browser, name))
+    assert page.text.count('data-copy="the value of record') == page.text.count('data-copy="the name of record') >= 4
+    assert f"{name}. IN TXT &#34;v=spf1 " in page.text
+    assert "<button" in page.text
+    assert ">Copy<" not in page.text, "without JavaScript nothing could copy"
+
+
+def test_hosts_are_set_and_cleared(tenant: Tenant) -> None:
+    browser, name = manager(tenant), new_domain()
+    path = add(browser, name)
+    form = {"tracking_host": f"links.{name}", "return_path_host": f"bounces.{name}"}
+    assert browser.post(f"{path}/hosts", **form).status_code == 303
+    page = words(browser.get(path))
+    assert f"Tracking host: where links lead not checked Name links.{name} Type " in page
+    assert "Return path: where reports of bounces go" in page
+    refused = browser.post(f"{path}/hosts", tracking_host=name, return_path_host="x")
+    assert refused.status_code == 422
+    assert "must be a name of its own" in words(refused)
+    assert f'value="{name}"' in refused.text
+    same = browser.post(f"{path}/hosts", tracking_host=f"a.{name}", return_path_host=f"a.{name}")
+    assert same.status_code == 409
+    assert browser.post(f"{path}/hosts", tracking_host="", return_path_host="").status_code == 303
+    assert "Tracking host: where links lead" not in words(browser.get(path))
+
+
+def test_keys_are_made_anew_and_a_domain_is_deleted(tenant: Tenant) -> None:
+    browser, name = manager(tenant), new_domain()
+    path = add(browser, name)
+    assert browser.post(f"{path}/rotate").status_code == 303
+    assert words(browser.get(path)).count(" pending since") == 2
+    assert browser.post(f"{path}/rotate").status_code == 409
+    assert browser.post(f"{path}/delete").headers["Location"] == PATH
+    assert browser.get(path).status_code == 404
+    assert browser.post(f"{path}/check").status_code == 404
+    with tenant.services.database.read() as session:
+        assert session.scalars(select(DkimKey).where(DkimKey.account_id == tenant.id)).all() == []
+    assert acts(tenant, "domain") == ["domain.created", "domain.updated", "domain.deleted"]
+
+
+@each(
+    ("name", "status"), [("", 422), ("localhost", 422), ("x\0y.example", 422), ("a" * 300, 422), ("<b>.example", 422)]
+)
+def test_what_is_no_domain_is_refused(tenant: Tenant, name: str, status: int) -> None:
+    answer = manager(tenant).post(PATH, name=name)
+    assert answer.status_code == status
+    assert 'role="alert"' in answer.text
+    assert "<b>" not in answer.text
+
+
+def test_only_operators_trust_a_domain(tenant: Tenant) -> None:
+    name, browser = new_domain(), operator(tenant.app)
+    assert "Trust it" not in words(manager(tenant).get(PATH))
+    assert "unverified" in words(manager(tenant).get(add(manager(tenant), name, trust="1")))
+    answer = browser.post(f"{PATH}?account={tenant.id}", name=name, trust="1")
+    assert answer.status_code == 303
+    path = answer.headers["Location"]
+    assert path.endswith(f"?account={tenant.id}")
+    page = words(browser.get(path))
+    assert "trusted" in page
+    assert "an operator trusts it, whatever is published" in page
+
+
+def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
+    browser, number, list_id = manager(tenant), new_mobile(), tenant.add_list("Customers")
+    form = {"address": number, "kind": "virtual_number", "list": "Customers", "rate": "2.5"}
+    assert browser.post(SENDERS, **form).headers["Location"] == PATH
+    assert browser.post(SENDERS, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
+    page = words(browser.get(PATH))
+    assert f"{number} virtual number, to which people reply Customers 2.5" in page
+    assert "Acme name any no limit" in page
+    with tenant.services.database.read() as session:
+        made = session.scalars(select(SmsSender).where(SmsSender.address == number)).one()
+    assert (made.account_id, made.kind, made.list_id, made.messages_per_second) == (
+        *(tenant.id, "virtual_number", list_id),
+        2.5,
+    )
+    for changes, status in (
+        ({"address": number}, 409),
+        ({"address": "+61"}, 422),
+        ({"address": new_mobile(), "kind": "fax"}, 422),
+        ({"address": new_mobile(), "rate": "fast"}, 422),
+        ({"address": new_mobile(), "rate": "nan"}, 422),
+        ({"address": new_mobile(), "rate": "1e9"}, 422),
+        ({"address": new_mobile(), "list": "Nowhere"}, 422),
+    ):
+        refused = browser.post(SENDERS, **{**form, **changes})
+        assert refused.status_code == status, changes
+        assert f'value="{changes["address"]}"' in refused.text
+    assert browser.post(f"{SENDERS}/{made.id}/delete").status_code == 303
+    assert number not in words(browser.get(PATH))
+    assert acts(tenant, "sender") == ["sender.created", "sender.created", "sender.deleted"]
+
+
+def test_levels_see_and_do_what_their_scopes_allow(tenant: Tenant) -> None:
+    path = add(manager(tenant), new_domain())
+    sender = tenant.add_sender(new_mobile())
+    pages = (PATH, path, f"{PATH}.csv", f"{path}/records.csv", f"{SENDERS}.csv")
+    for level, status in (("report", 403), ("limited", 403), ("standard", 200)):
+        browser = signed_in(tenant, level)
+        assert [browser.get(one).status_code for one in pages] == [status] * 5
+        changes = [PATH, SENDERS, f"{SENDERS}/{sender}/delete", *(f"{path}/{one}" for one in ACTIONS)]
+        assert {browser.post(one).status_code for one in changes} == {403}
+    standard = signed_in(tenant)
+    assert "Check now" not in words(standard.get(path))
+    assert "Add a domain" not in words(standard.get(PATH))
+
+
+def test_another_account_has_no_such_domain_and_no_such_sender(tenant: Tenant, other_tenant: Tenant) -> None:
+    path, sender = add(manager(tenant), new_domain()), tenant.add_sender(new_mobile())
+    browser = manager(other_tenant)
+    assert browser.get(path).status_code == 404
+    assert browser.get(f"{path}?account={tenant.id}").status_code == 404
+    assert browser.get(f"{path}/records.csv").status_code == 404
+    assert [browser.post(f"{path}/{one}").status_code for one in ACTIONS] == [404] * 4
+    assert browser.post(f"{SENDERS}/{sender}/delete").status_code == 404
+    assert tenant.domain not in words(browser.get(f"{PATH}?account={tenant.id}"))
+    with tenant.services.database.read() as session:
+        assert session.get(SmsSender, sender) is not None
+
+
+def test_a_page_takes_as_many_statements_for_many_as_for_one(
+    tenant: Tenant, count_statements: Callable[[], Any]
+) -> None:
+    browser = signed_in(tenant)
+
+    def statements() -> int:
+        with count_statements() as counter:
+            assert browser.get(PATH).status_code == 200
+        return sum(one.startswith("SELECT") for one in counter.statements)
+
+    tenant.add_sender(new_mobile())
+    few = statements()
+    for _ in range(5):
+        tenant.add_sender(new_mobile(), list_id=tenant.add_list())
+        tenant.add(Domain, name=new_domain(), creation_time=this_second())
+    assert statements() == few
