@@ -7,7 +7,7 @@ It is read with a fixed number of statements, which indexes answer. Nothing coun
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from app.audit.values import host_of
 from app.console.charts import Chart, chart
 from app.db.models import Account, Domain, QueueEntry, Webhook
-from app.groups.over_time import counts_by_hour
+from app.groups.over_time import Counts, counts_by_hour
 from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
 from app.routing.routes import PRIORITIES
@@ -60,7 +60,11 @@ class OfAccount:
 
 def day(session: Session, account_id: int | None, moment: datetime) -> Day:
     """The last hours of the account, or of all."""
-    counts = counts_by_hour(session, account_id, moment, HOURS)
+    return day_of(counts_by_hour(session, account_id, moment, HOURS))
+
+
+def day_of(counts: Mapping[datetime, Counts]) -> Day:
+    """Charts of the counts by hour."""
     return Day(
         list(counts), [chart(name, [one[counter] for one in counts.values()]) for counter, name in CHARTS.items()]
     )

@@ -26,6 +26,7 @@ SIGN_IN = "/console/sign-in"
 PAGES = (
     (HOME, "o", "Overview", "report.view"),
     ("/console/messages", "m", "Messages", "report.view"),
+    ("/console/groups", "r", "Groups", "report.view"),
     ("/console/lists", "l", "Lists", "list.view"),
     ("/console/people", "p", "People", MANAGE),
     ("/console/stored-messages", "t", "Stored messages", "message.view"),

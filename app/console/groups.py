@@ -1,0 +1,155 @@
+"""Groups: searching them, and the report of one with what its latest messages tell (docs/console.md#groups)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.console.overview import HOURS, Day, day_of
+from app.console.queries import Pairs, older_query
+from app.db.in_json import in_json
+from app.db.models import Account, Group, Recipient, RecipientStep
+from app.groups.over_time import counts_by_hour
+from app.groups.read import COUNTERS, GROUPS, get_group, page_groups
+from app.ids import existing
+from app.query.conditions import Query
+from app.query.cursors import CursorScope
+from app.query.grammar import parse_collection
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
+from app.secret_keys import SecretKeys
+from app.tracking.devices import client_of
+from app.tracking.visits import link_of_detail
+
+PATH = "/console/groups"
+LATEST = 500
+"""Messages of a group of which its page tells reasons, links and devices."""
+MOST_STEPS = 5_000
+"""Of their opens and clicks that are read."""
+MOST_LINES = 20
+"""Reasons, and links, that are shown."""
+OF_DELIVERED = ("opened", "clicked", "unsubscribed")
+"""Counters whose rate is of what was delivered; that of the others is of what was sent."""
+UNKNOWN_DEVICE = "unknown"
+SEPARATOR = " · "
+"""Between the link and the user agent in the detail of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A counter of a group, and its share of what it is a part of; None where that is nothing."""
+
+    name: str
+    count: int
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """What the latest messages of a group tell: how many they are, why some failed or bounced, and by how many of them
+    each link was followed and each kind of device was used. The most frequent come first."""
+
+    messages: int
+    reasons: Sequence[tuple[str, int]]
+    links: Sequence[tuple[str, int]]
+    devices: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A group as the API shows it, with its measures, its last hours and its latest messages."""
+
+    account_id: int
+    group: Mapping[str, Any]
+    measures: Sequence[Measure]
+    day: Day
+    latest: Latest
+
+
+def path_of_group(group_id: int) -> str:
+    """That of its page."""
+    return f"{PATH}/{group_id}"
+
+
+def search(
+    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
+) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
+    """The account's groups that match, the newest first, and the query of older ones: one statement. Raises the errors
+    of the query."""
+    cursors = CursorScope(secret_keys, account.id, PATH)
+    query = replace(parse_collection(pairs, GROUPS.resource, cursors), limit=limit)
+    page = page_groups(session, account.id, query)
+    return page.items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
+
+
+def owner_of_group(session: Session, account_id: int | None, group_id: int) -> int:
+    """The account that has the group: the one given, or that of any group for None. Raises `not_found`."""
+    if account_id is not None:
+        return account_id
+    owner = session.scalar(select(Group.account_id).where(Group.id == group_id))
+    return int(existing(owner, "transactional group", group_id))
+
+
+def report_of(session: Session, account_id: int, group_id: int, moment: datetime) -> Report:
+    """The report of the account's group: four statements. Raises `not_found`."""
+    group = get_group(session, account_id, group_id, Query())
+    hours = counts_by_hour(session, account_id, moment, HOURS, group_id=group_id)
+    return Report(account_id, group, measures(group), day_of(hours), latest_of(session, account_id, group_id))
+
+
+def measures(group: Mapping[str, Any]) -> list[Measure]:
+    """Each counter with its share."""
+    return [
+        Measure(name, group[name], _share(group[name], group["delivered" if name in OF_DELIVERED else "sent"]))
+        for name in COUNTERS
+    ]
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def latest_of(session: Session, account_id: int, group_id: int) -> Latest:
+    """Of the newest messages of the group. Opens and clicks by machines are left out."""
+    columns = select(Recipient.id, Recipient.state, Recipient.reason)
+    of_group = columns.where(Recipient.account_id == account_id, Recipient.group_id == group_id)
+    newest = of_group.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(LATEST)
+    rows = session.execute(newest).all()
+    lost = (row.reason or row.state for row in rows if row.state in (RecipientState.FAILED, RecipientState.BOUNCED))
+    links, devices = _visits(session, account_id, [row.id for row in rows])
+    return Latest(len(rows), _most(Counter(lost)), _most(links), _most(devices))
+
+
+def _visits(session: Session, account_id: int, ids: list[int]) -> tuple[Counter[str], Counter[str]]:
+    """By how many messages each link was followed, and each kind of device used."""
+    visits = select(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail).where(
+        RecipientStep.account_id == account_id,
+        in_json(RecipientStep.recipient_id, ids),
+        RecipientStep.step.in_((TimelineStep.OPENED, TimelineStep.CLICKED)),
+    )
+    followed, used, kinds = set(), set(), dict[str, str]()
+    for recipient_id, step, detail in session.execute(visits.limit(MOST_STEPS)):
+        link = link_of_detail(step, detail)
+        agent = (detail or "").removeprefix(link).removeprefix(SEPARATOR)
+        if link:
+            followed.add((recipient_id, link))
+        if agent not in kinds:
+            kinds[agent] = client_of("GET", {"User-Agent": agent}).device_type or UNKNOWN_DEVICE
+        used.add((recipient_id, kinds[agent]))
+    return Counter(link for _, link in followed), Counter(kind for _, kind in used)
+
+
+def _most(counted: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:MOST_LINES]
+
+
+def beside(report: Report, other: Report | None) -> Iterable[tuple[Measure, Measure | None]]:
+    """The measures of a report, each with that of the other."""
+    others = [None] * len(report.measures) if other is None else other.measures
+    return zip(report.measures, others, strict=True)

@@ -1,0 +1,127 @@
+"""Groups in the console: searching them, and the report of one (docs/console.md#groups)."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from sqlalchemy import update
+
+from app.clock import now
+from app.db.models import Group, RecipientStep
+from tests.support.browser import operator, signed_in, words
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant
+
+PATH = "/console/groups"
+IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Mobile/15E148"
+LINK = "https://shop.example/offers?of=ann"
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account."""
+    return Rows(tenant.services, tenant.id)
+
+
+def new_group(rows: Rows, **counters: int) -> int:
+    """A group with these counters."""
+    group_id = rows.add_group()
+    with rows.services.database.write() as transaction:
+        own = {f"own_{name}": count for name, count in {"sent": 0, **counters}.items()}
+        transaction.execute(update(Group).where(Group.id == group_id).values(own))
+    return group_id
+
+
+def name_of(rows: Rows, group_id: int) -> str:
+    with rows.services.database.read() as session:
+        return session.get_one(Group, group_id).name
+
+
+def add_step(rows: Rows, recipient_id: int, step: str, detail: str | None = None) -> None:
+    with rows.services.database.write() as transaction:
+        owner = {"account_id": rows.account_id, "recipient_id": recipient_id}
+        transaction.add(RecipientStep(**owner, time=now(), step=step, detail=detail))
+
+
+def test_groups_are_found_by_the_query_language(tenant: Tenant, rows: Rows) -> None:
+    first, second = new_group(rows, sent=1), new_group(rows, sent=1234, delivered=1200)
+    browser = signed_in(tenant, "report")
+    page = words(browser.get(PATH))
+    assert page.index(name_of(rows, second)) < page.index(name_of(rows, first)), "the newest first"
+    assert "1 234" in page
+    found = browser.get(f"{PATH}?find={first}&type=email").headers["Location"]
+    assert found == f"{PATH}?type=email&id={first}"
+    assert name_of(rows, second) not in words(browser.get(found))
+    refused = browser.get(f"{PATH}?colour=red")
+    assert (refused.status_code, "colour" in words(refused)) == (400, True)
+    assert "No group matches." in words(browser.get(f"{PATH}?name=none"))
+
+    lines = list(csv.DictReader(io.StringIO(browser.get(f"{PATH}.csv").text.removeprefix("\ufeff"))))
+    assert [(line["id"], line["sent"]) for line in lines][:2] == [(str(second), "1234"), (str(first), "1")]
+
+
+def test_a_report_has_the_shares_of_its_counters(tenant: Tenant, rows: Rows) -> None:
+    """Of what was sent, or of what was delivered; of nothing there is no share."""
+    group_id = new_group(rows, sent=200, failed_contacts=1, bounced=19, delivered=180, opened=90, clicked=9)
+    page = words(signed_in(tenant, "report").get(f"{PATH}/{group_id}"))
+    assert "sent 200 100.0 % failed 1 0.5 % bounced 19 9.5 % delivered 180 90.0 %" in page
+    assert "opened 90 50.0 % clicked 9 5.0 % unsubscribed 0 0.0 %" in page
+    empty = words(signed_in(tenant).get(f"{PATH}/{new_group(rows)}"))
+    assert "delivered 0 – opened 0 –" in empty
+    assert "None has failed or bounced." in empty
+
+
+def test_the_latest_messages_tell_reasons_links_and_devices(tenant: Tenant, rows: Rows) -> None:
+    """Each message counts once for a link and a kind of device, and machines do not. Keys of the level `report` see
+    no links, since they may have values of people in them."""
+    group_id = new_group(rows, sent=4)
+    settled = [{"email": f"{name}@example.com", "state": "delivered"} for name in ("ann", "bob")]
+    failed = [{"email": "cy@example.com", "state": "failed", "reason": "blocked"}] * 2
+    ann, bob, *_ = rows.add_send([*settled, *failed], group_id=group_id)
+    for _ in range(2):
+        add_step(rows, ann, "clicked", f"{LINK} · {IPHONE}")
+    add_step(rows, bob, "clicked", f"{LINK} · {IPHONE}")
+    add_step(rows, bob, "opened", "")
+    add_step(rows, bob, "clicked by machine", "https://shop.example/only-machines · bot")
+    page = words(signed_in(tenant).get(f"{PATH}/{group_id}"))
+    assert "Of the latest 4 messages:" in page
+    assert "Reason Messages blocked 2" in page
+    assert f"Link Messages {LINK} 2 Devices" in page
+    assert "Kind Messages mobile 2 unknown 1" in page
+    report = words(signed_in(tenant, "report").get(f"{PATH}/{group_id}"))
+    assert "shop.example" not in report
+    assert "Kind Messages mobile 2 unknown 1" in report
+
+
+def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
+    """Of the same account; anything else is refused, and the first one is shown alone."""
+    first, second = new_group(rows, sent=10, delivered=5), new_group(rows, sent=20, delivered=5)
+    browser = signed_in(tenant)
+    page = words(browser.get(f"{PATH}/{first}?beside={second}"))
+    assert "delivered 5 50.0 % 5 25.0 %" in page
+    assert name_of(rows, second) in page
+    for wrong, status, text in (("x", 422, "'x' is not the id of a group."), ("999999999", 404, "There is no")):
+        refused = browser.get(f"{PATH}/{first}?beside={wrong}")
+        assert (refused.status_code, text in words(refused)) == (status, True)
+        assert "delivered 5 50.0 % opened" in words(refused)
+
+
+def test_a_group_of_another_account_does_not_exist(tenant: Tenant, other_tenant: Tenant, rows: Rows) -> None:
+    """Operators see those of all."""
+    own, foreign = new_group(rows), new_group(Rows(other_tenant.services, other_tenant.id), sent=3)
+    browser = signed_in(tenant)
+    assert browser.get(f"{PATH}/{foreign}").status_code == 404
+    assert browser.get(f"{PATH}/{foreign}/day.csv").status_code == 404
+    assert browser.get(f"{PATH}/{own}?beside={foreign}").status_code == 404
+    shown = operator(tenant.app).get(f"{PATH}/{foreign}")
+    assert (shown.status_code, "sent 3 100.0 %" in words(shown)) == (200, True)
+    assert operator(tenant.app).get(f"{PATH}/{foreign}?beside={own}").status_code == 404
+
+
+def test_its_hours_are_a_file(tenant: Tenant, rows: Rows) -> None:
+    file = signed_in(tenant, "report").get(f"{PATH}/{new_group(rows)}/day.csv")
+    head, *lines = csv.reader(io.StringIO(file.text.removeprefix("\ufeff")))
+    assert head == ["hour", "accepted", "delivered", "bounced", "opened", "clicked"]
+    assert len(lines) == 24
