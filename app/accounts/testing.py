@@ -28,7 +28,7 @@ COPIED_SETTINGS = (
 )
 
 
-def _test_account_of(session: Session, account: Account) -> Account | None:
+def test_account_of(session: Session, account: Account) -> Account | None:
     """The test account of an account, or the account itself if it is one."""
     if account.test_of is not None:
         return account
@@ -37,7 +37,7 @@ def _test_account_of(session: Session, account: Account) -> Account | None:
 
 def find_test_account(session: Session, account: Account) -> Account:
     """The test account. Raises `ServiceError` (`invalid_id`) if the account has none yet."""
-    found = _test_account_of(session, account)
+    found = test_account_of(session, account)
     if found is None:
         detail = f"the account {account.name!r} has no test keys yet: flask keys create NAME --level LEVEL --test"
         raise ServiceError("invalid_id", field="account", detail=detail)
@@ -52,7 +52,7 @@ def refreshed_test_account(transaction: Transaction, account: Account) -> Accoun
     """
     if account.test_of is not None:
         raise ServiceError("invalid_id", field="account", detail=f"{account.name!r} is a test account itself")
-    test = _test_account_of(transaction, account) or _create(transaction, account)
+    test = test_account_of(transaction, account) or _create(transaction, account)
     act = Act("test_account.refreshed", account.id, test.id, test.name)
     with recorded_as_one(transaction, act):
         renumber_late_copies(transaction, test.id)

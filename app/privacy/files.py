@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
 from app.privacy.person import Person
 from app.routing.transports import transport_urls
 from app.sends.outcomes.journal import SUFFIX, journal_folder
 from app.services import Services
+from app.settings import Settings
 from app.transports.base import TransportUrlError
 from app.transports.email import relay_urls
 from app.transports.urls import folder_path
@@ -19,9 +22,13 @@ NAMES = ("{}.eml", "{}-bcc.eml", "{}.json")
 
 def message_folders(services: Services) -> list[Path]:
     """The folders of this machine that messages are written to."""
-    settings = services.settings
     with services.database.read() as session:
-        named = transport_urls(session, settings.secret_keys)
+        return folders_of_transports(session, services.settings)
+
+
+def folders_of_transports(session: Session, settings: Settings) -> list[Path]:
+    """The same, within a session."""
+    named = transport_urls(session, settings.secret_keys)
     urls = [*relay_urls(settings.email_transport_url), settings.sms_transport_url, *named]
     return list(dict.fromkeys(_folders(urls)))
 

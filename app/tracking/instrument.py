@@ -23,6 +23,10 @@ NO_LINKS: LinkIds = {}
 OWN_PAGES = ("u", "o", "c")
 """First segments of this service's own links, which are not tracked: opting out is not a click."""
 
+_PIXEL = re.compile(
+    r'<img src="[^"\s]{1,2000}/o/[A-Za-z0-9_-]{1,64}\.gif" width="1" height="1" alt="" '
+    r'style="border:0;height:1px;width:1px">'
+)
 _BODY_END = re.compile("</body", re.IGNORECASE)
 
 
@@ -45,6 +49,11 @@ class Instrumenter(NamedTuple):
         )
         end = max((found.start() for found in _BODY_END.finditer(html)), default=len(html))
         return html[:end] + pixel + html[end:]
+
+    @staticmethod
+    def without_pixel(html: str) -> str:
+        """The HTML without that image, to be looked at: nothing in it is asked for."""
+        return _PIXEL.sub("", html)
 
     def with_links(
         self,

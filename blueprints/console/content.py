@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from flask import Response, request
+from flask import Response
 from flask.views import MethodView
 
 from app.console.content import MOST_SHOWN, Content, compose_content, find_content
@@ -12,10 +10,9 @@ from app.console.messages import PATH, message_of
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import page
-from app.http.console.parts import download, framed_html, framing, source
+from app.http.console.parts import download, framed_html, framing, numbered, source
 from app.http.context import services
-from app.http.paths import path_id
-from app.transports.email.read_mail import AttachedFile, Mail
+from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
 
 
@@ -63,14 +60,6 @@ class ContentAttachment(MethodView):
         """The one with the number that the query names; the first is 1."""
         found = numbered(_mail(uuid).files)
         return download(found.name, found.content)
-
-
-def numbered(files: Sequence[AttachedFile]) -> AttachedFile:
-    """The file with the number of the request. Raises `not_found`."""
-    number = path_id(request.args.get("number", "1"))
-    if not 1 <= number <= len(files):
-        raise ServiceError("not_found", detail="The mail has no such attachment, or it is not kept any more.")
-    return files[number - 1]
 
 
 def _mail(uuid: str) -> Mail:

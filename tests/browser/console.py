@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import json
 import os
 import re
 import shutil
@@ -73,21 +74,26 @@ class Console:
 
     def link(self, *options: str) -> str:
         """The path of a new link that signs in once."""
-        command = [sys.executable, "-m", "flask", "--app", "wsgi", "console", "login", *options]
-        output = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=self.service.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=True,
-        ).stdout
+        output = self._run("console", "login", *options)
         found = LINK.search(output)
         assert found, output
         return found[1]
 
-    def send(self, address: str, **changes: object) -> str:
+    def test_key(self) -> str:
+        """A new test key."""
+        named = ("create", "browser", "--level", "standard", "--test", "--json")
+        return str(json.loads(self._run("keys", *named))["token"])
+
+    def _run(self, *words: str) -> str:
+        """What a command prints."""
+        command = [sys.executable, "-m", "flask", "--app", "wsgi", *words]
+        environment = self.service.environment
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+        return done.stdout
+
+    def send(self, address: str, token: str = TOKENS["standard"], **changes: object) -> str:
         """An accepted message of the demo; its uuid."""
         body = {
             **{"type": "email", "list_id": 1, "group_name": "First steps", "subject": "Hello"},
@@ -96,14 +102,24 @@ class Console:
             "recipients": [{"email": address}],
             **changes,
         }
-        headers = {"Authorization": f"Bearer {TOKENS['standard']}"}
+        body = {name: value for name, value in body.items() if value is not None}
+        headers = {"Authorization": f"Bearer {token}"}
         answer = requests.post(f"{self.base}/v1/transactional-sends", json=body, headers=headers, timeout=PATIENCE)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["_embedded"]["recipients"][0]["uuid"])
 
-    def state(self, uuid: str) -> str:
+    def text(self, mobile: str) -> str:
+        """An accepted text message; its uuid."""
+        changes: dict[str, Any] = {
+            **{"type": "sms", "from_address": "ACME", "unsubscribe_type": "none", "body_text": "Your code is 1234"},
+            **dict.fromkeys(("subject", "from_name", "body_html")),
+            **{"group_name": "Codes", "recipients": [{"mobile": mobile}]},
+        }
+        return self.send(mobile, **changes)
+
+    def state(self, uuid: str, token: str = TOKENS["standard"]) -> str:
         """The state of a message."""
-        headers = {"Authorization": f"Bearer {TOKENS['standard']}"}
+        headers = {"Authorization": f"Bearer {token}"}
         answer = requests.get(f"{self.base}/v1/transactional-sends/{uuid}", headers=headers, timeout=PATIENCE)
         return str(answer.json()["state"])
 
@@ -140,6 +156,10 @@ def running_console() -> Iterator[Console]:
             settled = {made.send("ann@example.com"): "delivered", made.send(GONE): "bounced"}
             settled[made.send("dead@example.com")] = "failed"
             made.send(BUSY)
+            settled[made.text("61411111111")] = "sent"
+            test_key = made.test_key()
+            captured = made.send("ann@example.com", test_key, track_opens=True)
+            wait_until(lambda: made.state(captured, test_key) == "delivered", "a mail of a test key is captured")
             wait_until(lambda: all(made.state(one) == state for one, state in settled.items()), "they are settled")
             yield made
         finally:
@@ -182,29 +202,17 @@ class Watched:
         self.open("/console")
 
     def every_page(self) -> list[str]:
-        """The paths of the pages in the navigation, for each table there that of its first row, and for each table on
-        that page the same."""
+        """The paths of the pages in the navigation, and of those that a page leads to with the first row of its list or
+        beside its title."""
         links = self.page.get_by_role("navigation", name="Pages").get_by_role("link")
         found = [str(one.get_attribute("href")) for one in links.all()]
-        leading = found
-        for _ in range(2):
-            leading = [href for path in leading for href in self._first_row(path) if href not in found]
-            found += leading
-        return [*found, *self._further(found)]
-
-    def _further(self, paths: list[str]) -> list[str]:
-        """The paths of the pages with what messages say, to which pages of messages lead."""
-        further = []
-        for path in paths:
+        for path in found:  # which grows meanwhile
             self.open(path)
-            links = self.page.locator("main .title a[href$='/content']").all()[:1]
-            further += [str(one.get_attribute("href")) for one in links]
-        return further
-
-    def _first_row(self, path: str) -> list[str]:
-        self.open(path)
-        rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
-        return [str(one.get_attribute("href")) for one in rows]
+            rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
+            beside = self.page.locator("main .title a").all()
+            paths = (str(one.get_attribute("href")) for one in (*rows, *beside))
+            found += [one for one in dict.fromkeys(paths) if one not in found]
+        return found
 
     def _said(self, message: ConsoleMessage) -> None:
         if not any(f"the server responded with a status of {one} " in message.text for one in self.expected):

@@ -78,8 +78,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
-        *("accounts", "audit", "contacts", "csv_files", "db", "events", "groups", "infrastructure", "lists"),
-        *("maintenance", "messages", "privacy", "query", "recipients", "routing", "sends", "services"),
+        *("accounts", "audit", "contacts", "content", "csv_files", "db", "events", "groups", "inbox", "infrastructure"),
+        *("lists", "maintenance", "messages", "privacy", "query", "recipients", "routing", "sends", "services"),
         *("tracking", "transports"),
     ),
     # Entry points, and what starts the service.

@@ -65,6 +65,14 @@ CONSOLE = {
     ("GET", "/console/domains/<>"): ("contact.view",),
     ("GET", "/console/domains/<>/records.csv"): ("contact.view",),
     **{("POST", f"/console/domains/<>/{one}"): ("manage",) for one in ("check", "delete", "hosts", "rotate")},
+    ("GET", "/console/inbox"): ("contact.view",),
+    ("GET", "/console/inbox.csv"): ("contact.view",),
+    **{
+        ("GET", f"/console/inbox/{one}{part}"): ("contact.view",)
+        for one in ("<>", "folders/<>")
+        for part in ("", "/attachment", "/html", "/source")
+    },
+    ("GET", "/console/inbox/folders"): ("contact.view",),
     ("GET", "/console/keys"): ("manage",),
     ("POST", "/console/keys"): ("manage",),
     ("GET", "/console/keys.csv"): ("manage",),

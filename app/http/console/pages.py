@@ -31,6 +31,7 @@ PAGES = (
     ("/console/people", "p", "People", MANAGE),
     ("/console/stored-messages", "t", "Stored messages", "message.view"),
     ("/console/suppressions", "s", "Suppressions", "contact.view"),
+    ("/console/inbox", "i", "Inbox", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
     ("/console/domains", "d", "Domains", "contact.view"),
     ("/console/keys", "k", "Keys", MANAGE),

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from flask import Response
+from collections.abc import Sequence
+from typing import TypeVar
 
+from flask import Response, request
+
+from app.errors import ServiceError
 from app.http.console.pages import POLICY
+from app.http.paths import path_id
+
+File = TypeVar("File")
 
 FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
 """Of a page with a frame."""
@@ -46,3 +53,11 @@ def download(name: str, content: bytes) -> Response:
     response = Response(content, content_type="application/octet-stream")
     response.headers.set("Content-Disposition", "attachment", filename=name)
     return response
+
+
+def numbered(files: Sequence[File]) -> File:
+    """The attachment with the number of the query; the first is 1. Raises `not_found`."""
+    number = path_id(request.args.get("number", "1"))
+    if not 1 <= number <= len(files):
+        raise ServiceError("not_found", detail="The mail has no such attachment, or it is not kept any more.")
+    return files[number - 1]

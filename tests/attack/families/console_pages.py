@@ -28,8 +28,9 @@ VICTIM, ATTACKER = NAMES
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CHOSEN = frozenset({"account", "limit", "offset", "fields", "expand", "_tz", "from", "to", "cursor"})
 """Parameters that no wildcard could widen: most are the console's own to say."""
-COPIED = frozenset({"list_id", "message_id"})
-"""What a test account has copies of, under the ids of the originals: a test key of the victim knows them."""
+OF_TESTS = frozenset({"list_id", "message_id", "captured_id"})
+"""What a test account has copies of, under the ids of the originals, and its inbox: a test key of the victim knows
+them."""
 WILDCARDS = ("%", "_", "*", "%@%", ".*@.*", "[a-z0-9-]*", "x' OR '1'='1", "a|b", "^", "\\", "(", "\x00", "\ud800", "‰")
 
 
@@ -132,7 +133,7 @@ def ids(console: Console) -> Iterator[Case]:
         theirs = {name: on.victim.ids[name] for name in page.parameters}
         absent = {name: NOBODY.get(name, NOTHING) for name in page.parameters}
         for who, browser in browsers.items():
-            if who == "the victim's test key" and COPIED & set(page.parameters):
+            if who == "the victim's test key" and OF_TESTS & set(page.parameters):
                 continue
             answer, nobody = (browser.ask(page.method, page.path(values), OWN) for values in (theirs, absent))
             said = [*theirs.values(), *absent.values()]

@@ -1,0 +1,46 @@
+"""A message of the inbox with all that its page shows (docs/console.md#inbox)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.orm import Session
+
+from app.console.content import TextMessage
+from app.console.inbox.checks import Check, checks_of
+from app.console.inbox.html_facts import HtmlFacts, html_facts
+from app.console.inbox.links import MailLink, links_of
+from app.db.models import CapturedMessage
+from app.secret_keys import SecretKeys
+from app.tracking.instrument import Instrumenter
+from app.transports.email.read_mail import Mail, read_mail, with_images
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMail:
+    """A mail, as it left. `html` can be shown without loading anything."""
+
+    mail: Mail
+    html: str | None = field(repr=False)
+    links: Sequence[MailLink]
+    checks: Sequence[Check]
+
+
+def message_of_capture(found: CapturedMessage) -> Mail | TextMessage:
+    """The mail or the text message that was captured."""
+    if found.type == "sms":
+        return TextMessage(found.sender, found.address, found.content.decode("utf-8", "replace"))
+    return read_mail(found.content)
+
+
+def open_mail(session: Session, secret_keys: SecretKeys, account_id: int, mail: Mail) -> OpenedMail:
+    """The account's mail with what there is to say about it; one statement."""
+    facts = HtmlFacts() if mail.html is None else html_facts(mail.html)
+    links = links_of(session, secret_keys, account_id, mail, facts)
+    return OpenedMail(mail, html_of(mail), links, checks_of(mail, facts, links))
+
+
+def html_of(mail: Mail) -> str | None:
+    """Its HTML without the pixel, so that looking at it is no opening, and with the attached images in it."""
+    return None if mail.html is None else with_images(Instrumenter.without_pixel(mail.html), mail.files)

@@ -1,0 +1,119 @@
+"""What `file://` transports have written into folders (docs/console.md#inbox)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+from flask.views import MethodView
+
+from app.console import messages
+from app.console.content import MOST_SHOWN, TextMessage
+from app.console.inbox.captured import PATH as INBOX
+from app.console.inbox.captured import sees_tests
+from app.console.inbox.folders import PATH, check_secrets, find_file, read_file
+from app.console.inbox.opened import html_of, open_mail
+from app.console.queries import ON_A_PAGE, Pairs
+from app.db.database import ReadSession
+from app.db.models import Account, Recipient
+from app.errors import ServiceError
+from app.http.console.guard import signed_in
+from app.http.console.pages import page
+from app.http.console.parts import download, framed_html, framing, numbered, source
+from app.http.console.searches import Search, link, search_page
+from app.http.context import services
+from app.privacy.files import folders_of_transports
+from app.recipients.read import Viewer
+from app.recipients.redaction import Redaction
+from app.transports.email.read_mail import Mail
+from blueprints.console.blueprint import blp
+
+
+@blp.route("/inbox/folders")
+class Folders(MethodView):
+    """The messages of an account, with those that are in folders."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """A page of those that match the query, the newest first."""
+        return search_page(SEARCH, of_tests=link(INBOX) if sees_tests(signed_in()) else None)
+
+
+@blp.route("/inbox/folders/<uuid>")
+class OneFile(MethodView):
+    """One message in a folder."""
+
+    @blp.scope("contact.view")
+    def get(self, uuid: str) -> Response:
+        """Its parts, links and checks."""
+        secret_keys = services().settings.secret_keys
+        with services().database.read() as session:
+            recipient = messages.message_of(session, signed_in().account_id, uuid)
+            message = _message(session, recipient)
+            if isinstance(message, TextMessage):
+                shown: dict[str, Any] = {"sms": message, "opened": None}
+            else:
+                shown = {"sms": None, "opened": open_mail(session, secret_keys, recipient.account_id, message)}
+            shown |= {"uuid": recipient.uuid, "base": f"{PATH}/{recipient.uuid}", "captured": None}
+            return framing(page("inbox_message.html", **shown, may_follow=True, most_shown=MOST_SHOWN))
+
+
+@blp.route("/inbox/folders/<uuid>/html")
+class FileHtml(MethodView):
+    """The HTML of a mail in a folder, for the frame of its page."""
+
+    @blp.scope("contact.view")
+    def get(self, uuid: str) -> Response:
+        """The HTML, in which nothing runs and nothing is loaded."""
+        html = html_of(_mail(uuid))
+        if html is None:
+            raise ServiceError("not_found", detail="The mail has no HTML.")
+        return framed_html(html)
+
+
+@blp.route("/inbox/folders/<uuid>/source")
+class FileSource(MethodView):
+    """The source of a mail in a folder."""
+
+    @blp.scope("contact.view")
+    def get(self, uuid: str) -> Response:
+        """The whole mail as text."""
+        return source(_mail(uuid).source)
+
+
+@blp.route("/inbox/folders/<uuid>/attachment")
+class FileAttachment(MethodView):
+    """An attachment of a mail in a folder."""
+
+    @blp.scope("contact.view")
+    def get(self, uuid: str) -> Response:
+        """The one with the number that the query names; the first is 1."""
+        found = numbered(_mail(uuid).files)
+        return download(found.name, found.content)
+
+
+def _message(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:
+    if not signed_in().is_operator:
+        check_secrets(session, recipient)
+    folders = folders_of_transports(session, services().settings)
+    return read_file(folders, recipient.type, recipient.uuid)
+
+
+def _mail(uuid: str) -> Mail:
+    with services().database.read() as session:
+        message = _message(session, messages.message_of(session, signed_in().account_id, uuid))
+    if isinstance(message, TextMessage):
+        raise ServiceError("not_found", detail="The message is no mail.")
+    return message
+
+
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    settings = services().settings
+    viewer = Viewer("contact.view" in signed_in().scopes, Redaction.of(settings))
+    found = messages.search(session, settings.secret_keys, account, pairs, viewer=viewer, limit=ON_A_PAGE)
+    folders = folders_of_transports(session, settings)
+    items = [{**one, "is_there": find_file(folders, one["type"], one["uuid"]) is not None} for one in found.page.items]
+    return {"items": items, "has_folders": bool(folders)}, found.older
+
+
+SEARCH = Search(PATH, "Folders", "folders.html", messages.sought, _read, nothing={"items": [], "has_folders": True})

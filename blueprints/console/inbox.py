@@ -1,0 +1,150 @@
+"""What test keys have sent, captured instead of sent (docs/console.md#inbox)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+from flask.views import MethodView
+
+from app.addresses import MESSAGE_TYPES
+from app.audit.record import Act, record
+from app.console.content import MOST_SHOWN, TextMessage
+from app.console.inbox import folders
+from app.console.inbox.captured import PATH, find_message, inbox_of, search, sees_tests, sought
+from app.console.inbox.opened import html_of, message_of_capture, open_mail
+from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
+from app.db.database import ReadSession
+from app.db.models import Account
+from app.errors import ServiceError
+from app.http.console.guard import signed_in
+from app.http.console.pages import goes_to, page
+from app.http.console.parts import download, framed_html, framing, numbered, source
+from app.http.console.searches import Search, account_of_request, link, search_page
+from app.http.console.tables import csv_file
+from app.http.context import services
+from app.http.paths import path_id
+from app.query.cursors import CURSOR
+from app.transports.email.read_mail import Mail
+from blueprints.console.blueprint import blp
+
+FILE_COLUMNS = ("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid")
+
+
+@blp.route("/inbox")
+class Inbox(MethodView):
+    """The captured messages of a test account."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """A page of those that match the query, the newest first. Who sees no tests comes to the folders."""
+        if not sees_tests(signed_in()):
+            return goes_to(link(folders.PATH))
+        return search_page(SEARCH, types=MESSAGE_TYPES, of_folders=_of_folders())
+
+
+@blp.route("/inbox.csv")
+class InboxFile(MethodView):
+    """The same as a file."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """The newest of those that match the query."""
+        with services().database.read() as session:
+            account = account_of_request(session)
+            items = _search(session, account, SEARCH.query(), IN_A_FILE)[0]
+        with services().database.write() as transaction:
+            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        return csv_file("inbox.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
+
+
+@blp.route("/inbox/<captured_id>")
+class OneCaptured(MethodView):
+    """One captured message."""
+
+    @blp.scope("contact.view")
+    def get(self, captured_id: str) -> Response:
+        """Its parts, links and checks."""
+        secret_keys, who = services().settings.secret_keys, signed_in()
+        with services().database.read() as session:
+            found = find_message(session, who, path_id(captured_id))
+            message = message_of_capture(found)
+            if isinstance(message, TextMessage):
+                shown: dict[str, Any] = {"sms": message, "opened": None}
+            else:
+                shown = {"sms": None, "opened": open_mail(session, secret_keys, found.account_id, message)}
+            shown |= {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
+            may_follow = who.is_operator or who.is_test
+            return framing(page("inbox_message.html", **shown, may_follow=may_follow, most_shown=MOST_SHOWN))
+
+
+@blp.route("/inbox/<captured_id>/html")
+class CapturedHtml(MethodView):
+    """The HTML of a captured mail, for the frame of its page."""
+
+    @blp.scope("contact.view")
+    def get(self, captured_id: str) -> Response:
+        """The HTML, in which nothing runs and nothing is loaded."""
+        html = html_of(_mail(captured_id))
+        if html is None:
+            raise ServiceError("not_found", detail="The mail has no HTML.")
+        return framed_html(html)
+
+
+@blp.route("/inbox/<captured_id>/source")
+class CapturedSource(MethodView):
+    """The source of a captured mail."""
+
+    @blp.scope("contact.view")
+    def get(self, captured_id: str) -> Response:
+        """The whole mail as text."""
+        return source(_mail(captured_id).source)
+
+
+@blp.route("/inbox/<captured_id>/attachment")
+class CapturedAttachment(MethodView):
+    """An attachment of a captured mail."""
+
+    @blp.scope("contact.view")
+    def get(self, captured_id: str) -> Response:
+        """The one with the number that the query names; the first is 1."""
+        found = numbered(_mail(captured_id).files)
+        return download(found.name, found.content)
+
+
+def _mail(captured_id: str) -> Mail:
+    with services().database.read() as session:
+        message = message_of_capture(find_message(session, signed_in(), path_id(captured_id)))
+    if isinstance(message, TextMessage):
+        raise ServiceError("not_found", detail="The message is no mail.")
+    return message
+
+
+def _of_folders() -> str | None:
+    """The page of the folders; test keys write into none."""
+    return None if signed_in().is_test else link(folders.PATH)
+
+
+def _search(
+    session: ReadSession, account: Account, pairs: Pairs, limit: int
+) -> tuple[list[dict[str, Any]], Pairs | None]:
+    """Of an account that has no test account yet nothing is captured."""
+    found = inbox_of(session, account) if sees_tests(signed_in()) else None
+    return search(session, services().settings.secret_keys, (found or account).id, pairs, limit)
+
+
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    items, older = _search(session, account, pairs, ON_A_PAGE)
+    shown = {"items": items, "has_tests": inbox_of(session, account) is not None}
+    return {**shown, "is_live": CURSOR not in dict(pairs)}, older
+
+
+SEARCH = Search(
+    PATH,
+    "Inbox",
+    "inbox.html",
+    sought,
+    _read,
+    nothing={"items": [], "has_tests": True, "is_live": False},
+    time="captured_time",
+)

@@ -1,0 +1,352 @@
+"""The inbox of the console: what test keys have sent, and what is in folders (docs/console.md#inbox)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import select
+
+from app.clock import now
+from app.console.inbox.checks import checks_of
+from app.console.inbox.html_facts import MOST_LINKS, html_facts
+from app.console.inbox.links import MailLink
+from app.db.models import AuditEntry, Recipient
+from app.privacy.files import folders_of_transports
+from app.retention.erase import delete_content
+from app.sends.delivery.build import MessageBuilder
+from app.sends.delivery.load import load
+from app.sends.recompose import as_claimed
+from app.transports.base import OutboundEmail
+from app.transports.email.read_mail import Mail, read_mail
+from tests.api.test_console_content import PARTS, PIXEL, mail
+from tests.api.test_console_messages import send
+from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.captured import capture
+from tests.support.cases import each
+from tests.support.sends import SendsApi
+from tests.support.tenants import Tenant, new_email, new_mobile
+from tests.support.testing import refreshed
+
+PATH = "/console/inbox"
+FOLDERS = f"{PATH}/folders"
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def testing(tenant: Tenant) -> Tenant:
+    """The test account."""
+    return refreshed(tenant)
+
+
+def linked(tenant: Tenant) -> Browser:
+    """A browser that a link has signed in to the account."""
+    browser = Browser(tenant.app)
+    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
+    return browser
+
+
+def mail_of(tenant: Tenant, uuid: str) -> bytes:
+    """The mail that a worker would send to a recipient."""
+    services = tenant.services
+    with services.database.read() as session:
+        recipient = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
+        (prepared,) = load(session, [as_claimed(recipient)], services.settings)
+    message = MessageBuilder(services.settings).build(prepared).message
+    assert isinstance(message, OutboundEmail)
+    return message.content
+
+
+def capture_mail(testing: Tenant) -> tuple[int, str]:
+    """A captured mail with all parts: its id and the uuid of its recipient."""
+    uuid = mail(SendsApi(testing))
+    return capture(testing, new_email(), uuid=uuid, content=mail_of(testing, uuid)), uuid
+
+
+def test_it_is_seen_by_test_keys_and_whom_a_link_has_signed_in(
+    tenant: Tenant, other_tenant: Tenant, testing: Tenant
+) -> None:
+    address = new_email()
+    found = capture(testing, address)
+    for browser in (signed_in(testing), linked(tenant), linked(testing)):
+        assert f'<a href="{PATH}/{found}">{address}</a>' in browser.get(PATH).text
+        assert browser.get(f"{PATH}/{found}").status_code == 200
+    all_ = operator(tenant.app)
+    assert address in all_.get(f"{PATH}?account={tenant.id}").text
+    assert address in all_.get(f"{PATH}?account={testing.id}").text
+    assert all_.get(f"{PATH}/{found}").status_code == 200
+    for browser in (linked(other_tenant), signed_in(other_tenant)):
+        assert address not in browser.get(PATH, follow_redirects=True).text
+        for part in PARTS:
+            assert browser.get(f"{PATH}/{found}{part}").status_code == 404
+
+
+def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testing: Tenant) -> None:
+    found = capture(testing, new_email())
+    browser = signed_in(tenant)
+    assert browser.get(PATH).headers["Location"] == FOLDERS
+    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS] == [404] * 4
+    assert len(list(csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text)))) == 1
+    assert "what test keys have sent" not in words(browser.get(FOLDERS))
+    for level in ("report", "limited"):
+        for path in (PATH, FOLDERS, f"{PATH}.csv", f"{PATH}/{found}", f"{FOLDERS}/{uuid4()}"):
+            assert signed_in(tenant, level).get(path).status_code == 403
+
+
+@each(
+    ("query", "finds"),
+    [
+        ("address={email}", "email"),
+        ("address={mobile}", "sms"),
+        ("type=sms", "sms"),
+        ("type=email", "email"),
+        ("subject=Welcome", "email"),
+        ("uuid={uuid}", "email"),
+    ],
+)
+def test_a_search_finds_by_what_the_api_filters(testing: Tenant, query: str, finds: str) -> None:
+    known = {"email": new_email("ann"), "mobile": new_mobile(), "uuid": str(uuid4())}
+    capture(testing, known["email"], subject="Welcome", uuid=known["uuid"])
+    capture(testing, known["mobile"], type="sms", subject=None, content=b"Hi")
+    page = signed_in(testing).get(f"{PATH}?{query.format(**known)}").text
+    shown = {name for name, value in (("email", known["email"]), ("sms", known["mobile"])) if f">{value}</a>" in page}
+    assert shown == {finds}
+
+
+@each(
+    ("text", "query"),
+    [
+        ("ann@example.com", "address=ann%40example.com"),
+        ("%2B61 400 000 001", "address=61400000001"),
+        ("Your code", "subject=Your%20code"),
+        ("0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "uuid=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"),
+    ],
+)
+def test_a_form_leads_to_its_query(testing: Tenant, text: str, query: str) -> None:
+    answer = signed_in(testing).get(f"{PATH}?find={text}&type=&from=&to=")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"{PATH}?{query}")
+
+
+def test_a_query_that_is_wrong_says_so_and_an_empty_inbox_what_comes_there(
+    tenant: Tenant, other_tenant: Tenant, testing: Tenant
+) -> None:
+    answer = signed_in(testing).get(f"{PATH}?colour=red")
+    assert answer.status_code == 400
+    assert "colour is not a query parameter" in words(answer)
+    assert "No test key has sent anything yet." in words(linked(tenant).get(PATH))
+    assert "There is no test key yet." in words(linked(other_tenant).get(PATH))
+    assert "No message matches." in words(linked(tenant).get(f"{PATH}?subject=x"))
+
+
+def test_pages_follow_each_other_and_a_file_has_all(testing: Tenant, tenant: Tenant) -> None:
+    ids = {capture(testing, new_email(), subject=f"=1+{number}") for number in range(55)}
+    browser, path, found = linked(tenant), PATH, []
+    while path:
+        page = browser.get(path).text
+        found += [one for one in ids if f'href="{PATH}/{one}"' in page]
+        older = [part for part in page.split('<a href="') if 'rel="next"' in part[:400]]
+        path = older[0].split('"')[0].replace("&amp;", "&") if older else ""
+    assert sorted(found) == sorted(ids)
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
+    assert {int(row[head.index("id")]) for row in rows} == ids
+    assert all(not row[head.index("subject")].startswith("=") for row in rows)
+    with tenant.services.database.read() as session:
+        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "recipient"
+        assert list(session.scalars(select(AuditEntry.action).where(*of_account))) == ["recipient.exported"]
+
+
+def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
+    testing: Tenant, count_statements: Callable[[], Any]
+) -> None:
+    browser = signed_in(testing)
+
+    def statements() -> list[str]:
+        with count_statements() as counter:
+            assert browser.get(PATH).status_code == 200
+        return [one for one in counter.statements if one.startswith("SELECT")]
+
+    capture(testing, new_email())
+    few = statements()
+    for _ in range(20):
+        capture(testing, new_email())
+    many = statements()
+    assert len(few) == len(many) <= 4
+    assert not [one for one in many if "count(" in one.lower()]
+
+
+def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing: Tenant) -> None:
+    found, uuid = capture_mail(testing)
+    browser = signed_in(testing)
+    page = browser.get(f"{PATH}/{found}")
+    text = words(page)
+    assert f'<iframe class="mail" src="{PATH}/{found}/html" sandbox title=' in page.text
+    assert page.headers["Content-Security-Policy"].endswith("; frame-src 'self'")
+    assert f'<a href="/console/messages/{uuid}">' in page.text
+    assert browser.get(f"/console/messages/{uuid}").status_code == 200
+    assert "Plain text Hello Ann" in text
+    assert "offer https://acme.example/offer?p=4711 tracked" in text
+    assert "no more http://" in text
+    for good in (
+        "Subject there is one",
+        "Plain text there is a text part",
+        "Unsubscribing there is a List-Unsubscribe",
+    ):
+        assert good in text
+    html = browser.get(f"{PATH}/{found}/html")
+    assert html.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none';")
+    assert ".gif" not in html.text, "looking at it is no opening"
+    assert "/c/" in html.text
+    assert ".gif" in browser.get(f"{PATH}/{found}/source").text.replace("=\r\n", "")
+    attachment = browser.get(f"{PATH}/{found}/attachment?number=1")
+    assert (attachment.data, attachment.content_type) == (PIXEL, "application/octet-stream")
+    assert browser.get(f"{PATH}/{found}/attachment?number=9").status_code == 404
+
+
+def test_only_who_may_see_the_message_is_led_to_it(tenant: Tenant, testing: Tenant) -> None:
+    found, uuid = capture_mail(testing)
+    assert f'"/console/messages/{uuid}"' not in linked(tenant).get(f"{PATH}/{found}").text
+    assert f'"/console/messages/{uuid}"' in operator(tenant.app).get(f"{PATH}/{found}").text
+
+
+def test_a_text_message_has_segments_and_no_parts_of_a_mail(testing: Tenant) -> None:
+    found = capture(testing, new_mobile(), type="sms", subject=None, sender="ACME", content="Grüße ł".encode())
+    browser = signed_in(testing)
+    page = words(browser.get(f"{PATH}/{found}"))
+    assert "Encoding UCS-2 Characters 7 Segments 1" in page
+    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS[1:]] == [404] * 3
+
+
+def test_what_senders_wrote_never_becomes_markup(testing: Tenant) -> None:
+    content = f'Subject: {SCRIPT}\r\n\r\n{SCRIPT} https://x.example/"><b>'.encode()
+    found = capture(testing, "a@example.com", subject=SCRIPT, sender=SCRIPT, content=content)
+    for path in (PATH, f"{PATH}/{found}"):
+        text = signed_in(testing).get(path).text
+        assert "&lt;script&gt;" in text
+        assert "<script>" not in text
+
+
+@each("wrong", ["0", "x", "9" * 18, "9" * 40, "-1"])
+def test_what_is_not_in_the_inbox_does_not_exist(testing: Tenant, wrong: str) -> None:
+    browser = signed_in(testing)
+    assert [browser.get(f"{PATH}/{wrong}{part}").status_code for part in PARTS] == [404] * 4
+
+
+# ---------------------------------------------------------------------------------------------- folders
+
+
+def folder_of(tenant: Tenant, kind: str) -> Path:
+    """The folder that a transport writes messages of the kind into."""
+    with tenant.services.database.read() as session:
+        folders = folders_of_transports(session, tenant.services.settings)
+    (found,) = [one for one in folders if one.name == kind]
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def test_messages_in_folders_are_found_and_shown(tenant: Tenant, sends: SendsApi) -> None:
+    uuid, mobile = mail(sends), new_mobile()
+    text = sends.send(sends.sms(recipients=[{"mobile": mobile}])).uuids[0]
+    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(mail_of(tenant, uuid))
+    fields = {"uuid": text, "from": "ACME", "to": mobile, "text": "Hi there", "segments": 1}
+    (folder_of(tenant, "sms") / f"{text}.json").write_text(json.dumps(fields))
+    elsewhere = send(sends, new_email())
+    browser = signed_in(tenant)
+    page = browser.get(FOLDERS).text
+    assert f'href="{FOLDERS}/{uuid}"' in page
+    assert f'href="{FOLDERS}/{text}"' in page
+    assert f'href="{FOLDERS}/{elsewhere}"' not in page
+    page = words(browser.get(f"{FOLDERS}/{uuid}"))
+    assert "Grüße, Ann written into a folder" in page
+    assert "offer https://acme.example/offer?p=4711 tracked" in page
+    assert [browser.get(f"{FOLDERS}/{uuid}{part}").status_code for part in PARTS] == [200] * 4
+    assert "Text Hi there From ACME" in words(browser.get(f"{FOLDERS}/{text}"))
+    assert [browser.get(f"{FOLDERS}/{text}{part}").status_code for part in PARTS] == [200, 404, 404, 404]
+    assert [browser.get(f"{FOLDERS}/{elsewhere}{part}").status_code for part in PARTS] == [404] * 4
+
+
+@each("content", [b"", b"no json", b"[]", b"{}", b"\xff"])
+def test_a_file_that_no_transport_has_written_does_not_exist(tenant: Tenant, sends: SendsApi, content: bytes) -> None:
+    text = sends.send(sends.sms()).uuids[0]
+    (folder_of(tenant, "sms") / f"{text}.json").write_bytes(content)
+    assert signed_in(tenant).get(f"{FOLDERS}/{text}").status_code == 404
+
+
+@each("purged", [False, True])
+def test_a_file_that_may_have_secret_values_is_for_operators(tenant: Tenant, sends: SendsApi, purged: bool) -> None:
+    uuid = mail(sends, secret_values=[] if purged else ["code"])
+    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(b"Subject: Code 4711\r\n\r\n4711")
+    if purged:
+        with tenant.services.database.write() as transaction:
+            recipient = transaction.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
+            delete_content(transaction, [recipient.send_id], [recipient.id], now())
+    for part in PARTS:
+        answer = signed_in(tenant).get(f"{FOLDERS}/{uuid}{part}")
+        assert answer.status_code == 403
+        assert "4711" not in answer.text
+    assert "4711" in operator(tenant.app).get(f"{FOLDERS}/{uuid}").text
+
+
+def test_a_file_of_another_account_does_not_exist(tenant: Tenant, other_tenant: Tenant, sends: SendsApi) -> None:
+    uuid = mail(sends)
+    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(mail_of(tenant, uuid))
+    for part in PARTS:
+        assert signed_in(other_tenant).get(f"{FOLDERS}/{uuid}{part}").status_code == 404
+        assert operator(tenant.app).get(f"{FOLDERS}/{uuid}{part}").status_code == 200
+    assert signed_in(tenant).get(f"{FOLDERS}/..%2F{uuid}").status_code == 404
+
+
+# ---------------------------------------------------------------------------------------------- links and checks
+
+
+def read(html: str | None = None, text: str | None = None, **headers: str) -> Mail:
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    found = read_mail(f"{head}\r\n".encode())
+    return Mail(found.source, found.headers, html, text, [])
+
+
+def warnings(mail: Mail, *links: MailLink) -> list[str]:
+    """The names of what is not good."""
+    return [one.name for one in checks_of(mail, html_facts(mail.html or ""), links) if not one.is_good]
+
+
+def test_a_good_mail_passes_and_a_bad_one_says_why() -> None:
+    words_ = " ".join(["word"] * 20)
+    head = {"Subject": "Hi", "DKIM_Signature": "x", "List_Unsubscribe": "<x>", "List_Unsubscribe_Post": "x"}
+    good = read(f'<p>{words_} <img src="cid:x" alt=""></p>', "text", **head)
+    assert warnings(good, MailLink("acme.example", "https://www.acme.example/", "https://www.acme.example/")) == []
+    bad = read('<img src="https://acme.example/a.png">' + " " * 110_000)
+    link = MailLink("https://bank.example/login", "http://evil.example", "http://evil.example")
+    assert warnings(bad, link) == [
+        *("Subject", "Signature", "Unsubscribing", "Plain text", "Text beside images", "Descriptions of images"),
+        *("Length of the HTML", "Texts of links", "Links with https"),
+    ]
+
+
+@each(
+    ("text", "target", "misleads"),
+    [
+        ("Offers", "https://acme.example/", False),
+        ("acme.example", "https://shop.acme.example/x", False),
+        ("https://www.acme.example/x", "https://acme.example/", False),
+        ("http://acme.example:80", "https://acme.example/", False),
+        ("acme.example", "https://evil.example/", True),
+        ("ACME.example/login?x", "https://acme.example.evil.example/", True),
+        ("acme.example", "https://[", True),
+        ("ann@acme.example", "mailto:ann@acme.example", False),
+    ],
+)
+def test_a_text_that_names_another_site_misleads(text: str, target: str, misleads: bool) -> None:
+    assert MailLink(text, target, target).misleads is misleads
+
+
+def test_links_have_the_texts_that_readers_see() -> None:
+    facts = html_facts('<a href="https://x.example"> Read <b>more</b><img alt="now"></a><a name="x">no</a> a&amp;b')
+    assert [(one.target, one.text) for one in facts.links] == [("https://x.example", "Read morenow")]
+    assert (facts.images, facts.without_alt, facts.remote_images, facts.words) == (1, 0, 0, 4)
+    assert len(html_facts('<a href="https://x.example">x</a>' * 500).links) == MOST_LINKS
