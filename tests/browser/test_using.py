@@ -20,7 +20,7 @@ def test_a_message_is_followed_live_from_acceptance_to_its_click(signed_in: Watc
     console, page, address = signed_in.console, signed_in.page, "mei@example.com"
     uuid = console.send(address)
     signed_in.open(f"/console/messages/{uuid}")
-    state, timeline = page.locator(".state"), page.get_by_role("list").filter(has_text="accepted")
+    state, timeline = page.locator(".title .state"), page.get_by_role("list").filter(has_text="accepted")
     expect(state).to_have_text("delivered", timeout=30_000)
     page.evaluate("window.stayed = true")
     console.click(address)
@@ -46,7 +46,7 @@ def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Wa
     page.get_by_role("button", name="Unblock the address").click()
     page.get_by_role("button", name="Send again").click()
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
-    expect(page.locator(".state")).to_have_text("delivered", timeout=30_000)
+    expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
 
 def test_keys_lead_to_pages_and_to_the_search(signed_in: Watched) -> None:
