@@ -38,6 +38,23 @@ def test_a_blind_reader_finds_why_a_message_failed(signed_in: Watched) -> None:
     expect(page.get_by_role("region", name="What became of it")).to_contain_text("nobody of that name lives here")
 
 
+def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: Watched) -> None:
+    console, page = signed_in.console, signed_in.page
+    script = "<script>document.body.textContent = 'It ran'; top.location = '/console'</script>"
+    uuid = console.send(
+        "frame@example.com", body_html=f'<p>Hello <a href="https://acme.example/">there</a></p>{script}'
+    )
+    signed_in.open(f"/console/messages/{uuid}/content")
+    link = page.frame_locator("iframe.mail").get_by_role("link", name="there")
+    link.click()
+    expect(link).to_be_visible()
+    assert page.url.endswith(f"/console/messages/{uuid}/content")
+    assert len(page.context.pages) == 1
+    assert signed_in.faults, "the browser says that it has kept a script from running"
+    assert [one for one in signed_in.faults if "Blocked" not in one] == []
+    signed_in.faults.clear()
+
+
 def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:
     console, page = signed_in.console, signed_in.page
     uuid = console.send("xena@example.com")
