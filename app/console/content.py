@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.models import Recipient
+from app.db.models import Account, Recipient
 from app.recipients.current import current_entry
 from app.recipients.states import RecipientState
 from app.sends.recompose import Ingredients, NotComposable, load_again, recompose
@@ -47,6 +48,8 @@ class Content:
     uuid: str
     was_sent: bool
     """Whether it was handed over, at least once; otherwise it is what would be sent now."""
+    test_account_id: int | None = None
+    """The account that it was captured for, in place of being sent."""
     mail: Mail | None = None
     html: str | None = field(default=None, repr=False)
     sms: TextMessage | None = None
@@ -71,7 +74,8 @@ def find_content(session: Session, settings: Settings, recipient: Recipient) -> 
     """What is kept of the recipient's message."""
     entry = current_entry(session, recipient)
     state = RecipientState(entry.state if entry else recipient.state)
-    content = Content(recipient.uuid, was_sent=state in HANDED_OVER)
+    of_test = select(Account.id).where(Account.id == recipient.account_id, Account.test_of.is_not(None))
+    content = Content(recipient.uuid, state in HANDED_OVER, session.scalar(of_test))
     try:
         return Kept(content, load_again(session, settings, recipient))
     except NotComposable as reason:

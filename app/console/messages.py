@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.audit.record import Act, record
 from app.console.queries import Pairs, of_address, older_query
+from app.console.sessions import SignedIn
 from app.contacts.acts import suppression_act
 from app.contacts.suppress import resubscribe, unblock
 from app.db.database import Transaction
@@ -92,14 +94,26 @@ class Message:
     actions: Sequence[str]
 
 
-def message_of(session: Session, account_id: int | None, uuid: str) -> Recipient:
-    """The account's message, or that of any account for None. Raises `not_found`."""
-    if account_id is not None:
-        return session.get_one(Recipient, require_recipient(session, account_id, uuid))
+def message_of(session: Session, who: SignedIn, uuid: str) -> Recipient:
+    """A message that somebody may see. Raises `not_found`."""
+    if who.account_id is not None:
+        return session.get_one(Recipient, _of_accounts(session, who.account_id, uuid, with_tests=who.sees_tests))
     try:
         return find_recipient(session, uuid)
     except ServiceError:
         raise ServiceError("not_found") from None
+
+
+def _of_accounts(session: Session, account_id: int, uuid: str, *, with_tests: bool) -> int:
+    """The id of the message of the account, or else of its test account."""
+    try:
+        return require_recipient(session, account_id, uuid)
+    except ServiceError:
+        test = select(Account.id).where(Account.test_of == account_id)
+        test_id = session.scalar(test) if with_tests else None
+        if test_id is None:
+            raise
+        return require_recipient(session, test_id, uuid)
 
 
 def read_message(session: Session, services: Services, recipient: Recipient) -> Message:

@@ -70,6 +70,12 @@ class SignedIn:
         """Whether it sees all accounts."""
         return self.account_id is None
 
+    @property
+    def sees_tests(self) -> bool:
+        """Whether it sees what test keys have sent: those keys do, and whom a link has signed in. Another key of the
+        account sees nothing of its test account (docs/testing.md#test-keys)."""
+        return self.is_test or MANAGE in self.scopes
+
 
 def make_link(transaction: Transaction, account: Account | None) -> str:
     """The token of a link that signs in once; without an account, an operator."""

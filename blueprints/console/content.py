@@ -6,11 +6,13 @@ from flask import Response
 from flask.views import MethodView
 
 from app.console.content import MOST_SHOWN, Content, compose_content, find_content
+from app.console.inbox.captured import PATH as INBOX
 from app.console.messages import PATH, message_of
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import page
 from app.http.console.parts import download, framed_html, framing, numbered, source
+from app.http.console.searches import link
 from app.http.context import services
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
@@ -24,8 +26,10 @@ class MessageContent(MethodView):
     def get(self, uuid: str) -> Response:
         """The mail with its parts, or the text message."""
         content = _content(uuid)
+        test_id = content.test_account_id
+        captured = None if test_id is None else link(INBOX, [("uuid", content.uuid)], test_id)
         of = f"{PATH}/{content.uuid}"
-        return framing(page("content.html", content=content, of=of, most_shown=MOST_SHOWN))
+        return framing(page("content.html", content=content, of=of, captured=captured, most_shown=MOST_SHOWN))
 
 
 @blp.route("/messages/<uuid>/content/html")
@@ -73,5 +77,5 @@ def _content(uuid: str) -> Content:
     """Composed once the connection is back in its pool: a large mail takes a while."""
     settings = services().settings
     with services().database.read() as session:
-        kept = find_content(session, settings, message_of(session, signed_in().account_id, uuid))
+        kept = find_content(session, settings, message_of(session, signed_in(), uuid))
     return compose_content(settings, kept)

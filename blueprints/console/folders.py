@@ -7,26 +7,29 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
+from app.audit.record import Act, record
 from app.console import messages
 from app.console.content import MOST_SHOWN, TextMessage
 from app.console.inbox.captured import PATH as INBOX
-from app.console.inbox.captured import sees_tests
 from app.console.inbox.folders import PATH, check_secrets, find_file, read_file
 from app.console.inbox.opened import html_of, open_mail
-from app.console.queries import ON_A_PAGE, Pairs
+from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import page
 from app.http.console.parts import download, framed_html, framing, numbered, source
-from app.http.console.searches import Search, link, search_page
+from app.http.console.searches import Search, account_of_request, link, search_page
+from app.http.console.tables import csv_file
 from app.http.context import services
 from app.privacy.files import folders_of_transports
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
+
+FILE_COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder")
 
 
 @blp.route("/inbox/folders")
@@ -36,7 +39,22 @@ class Folders(MethodView):
     @blp.scope("contact.view")
     def get(self) -> Response:
         """A page of those that match the query, the newest first."""
-        return search_page(SEARCH, of_tests=link(INBOX) if sees_tests(signed_in()) else None)
+        return search_page(SEARCH, of_tests=link(INBOX) if signed_in().sees_tests else None)
+
+
+@blp.route("/inbox/folders.csv")
+class FoldersFile(MethodView):
+    """The same as a file."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """The newest of those that match the query."""
+        with services().database.read() as session:
+            account = account_of_request(session)
+            items = _search(session, account, SEARCH.query(), IN_A_FILE)[0]
+        with services().database.write() as transaction:
+            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        return csv_file("folders.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
 
 
 @blp.route("/inbox/folders/<uuid>")
@@ -48,14 +66,14 @@ class OneFile(MethodView):
         """Its parts, links and checks."""
         secret_keys = services().settings.secret_keys
         with services().database.read() as session:
-            recipient = messages.message_of(session, signed_in().account_id, uuid)
+            recipient = messages.message_of(session, signed_in(), uuid)
             message = _message(session, recipient)
             if isinstance(message, TextMessage):
                 shown: dict[str, Any] = {"sms": message, "opened": None}
             else:
                 shown = {"sms": None, "opened": open_mail(session, secret_keys, recipient.account_id, message)}
             shown |= {"uuid": recipient.uuid, "base": f"{PATH}/{recipient.uuid}", "captured": None}
-            return framing(page("inbox_message.html", **shown, may_follow=True, most_shown=MOST_SHOWN))
+            return framing(page("inbox_message.html", **shown, most_shown=MOST_SHOWN))
 
 
 @blp.route("/inbox/folders/<uuid>/html")
@@ -101,19 +119,26 @@ def _message(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:
 
 def _mail(uuid: str) -> Mail:
     with services().database.read() as session:
-        message = _message(session, messages.message_of(session, signed_in().account_id, uuid))
+        message = _message(session, messages.message_of(session, signed_in(), uuid))
     if isinstance(message, TextMessage):
         raise ServiceError("not_found", detail="The message is no mail.")
     return message
 
 
-def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+def _search(
+    session: ReadSession, account: Account, pairs: Pairs, limit: int
+) -> tuple[list[dict[str, Any]], Pairs | None]:
     settings = services().settings
     viewer = Viewer("contact.view" in signed_in().scopes, Redaction.of(settings))
-    found = messages.search(session, settings.secret_keys, account, pairs, viewer=viewer, limit=ON_A_PAGE)
+    found = messages.search(session, settings.secret_keys, account, pairs, viewer=viewer, limit=limit)
     folders = folders_of_transports(session, settings)
-    items = [{**one, "is_there": find_file(folders, one["type"], one["uuid"]) is not None} for one in found.page.items]
-    return {"items": items, "has_folders": bool(folders)}, found.older
+    found_in = ((one, find_file(folders, one["type"], one["uuid"])) for one in found.page.items)
+    return [{**one, "in_folder": path is not None} for one, path in found_in], found.older
+
+
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    items, older = _search(session, account, pairs, ON_A_PAGE)
+    return {"items": items, "has_folders": bool(folders_of_transports(session, services().settings))}, older
 
 
 SEARCH = Search(PATH, "Folders", "folders.html", messages.sought, _read, nothing={"items": [], "has_folders": True})

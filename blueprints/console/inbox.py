@@ -11,7 +11,7 @@ from app.addresses import MESSAGE_TYPES
 from app.audit.record import Act, record
 from app.console.content import MOST_SHOWN, TextMessage
 from app.console.inbox import folders
-from app.console.inbox.captured import PATH, find_message, inbox_of, search, sees_tests, sought
+from app.console.inbox.captured import PATH, find_message, inbox_of, search, sought
 from app.console.inbox.opened import html_of, message_of_capture, open_mail
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
@@ -38,7 +38,7 @@ class Inbox(MethodView):
     @blp.scope("contact.view")
     def get(self) -> Response:
         """A page of those that match the query, the newest first. Who sees no tests comes to the folders."""
-        if not sees_tests(signed_in()):
+        if not signed_in().sees_tests:
             return goes_to(link(folders.PATH))
         return search_page(SEARCH, types=MESSAGE_TYPES, of_folders=_of_folders())
 
@@ -74,8 +74,7 @@ class OneCaptured(MethodView):
             else:
                 shown = {"sms": None, "opened": open_mail(session, secret_keys, found.account_id, message)}
             shown |= {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
-            may_follow = who.is_operator or who.is_test
-            return framing(page("inbox_message.html", **shown, may_follow=may_follow, most_shown=MOST_SHOWN))
+            return framing(page("inbox_message.html", **shown, most_shown=MOST_SHOWN))
 
 
 @blp.route("/inbox/<captured_id>/html")
@@ -129,7 +128,7 @@ def _search(
     session: ReadSession, account: Account, pairs: Pairs, limit: int
 ) -> tuple[list[dict[str, Any]], Pairs | None]:
     """Of an account that has no test account yet nothing is captured."""
-    found = inbox_of(session, account) if sees_tests(signed_in()) else None
+    found = inbox_of(session, account) if signed_in().sees_tests else None
     return search(session, services().settings.secret_keys, (found or account).id, pairs, limit)
 
 

@@ -133,7 +133,7 @@ SEARCH = Search(PATH, "Messages", "messages.html", sought, _read, nothing={"item
 def _message(uuid: str, status: int = 200, refused: str | None = None) -> Response:
     viewer, who = _viewer(), signed_in()
     with services().database.read() as session:
-        message = read_message(session, services(), message_of(session, who.account_id, uuid))
+        message = read_message(session, services(), message_of(session, who, uuid))
         recipient, state = message.recipient, message.explained.state
         told = step_deliveries(session, recipient, message.steps) if viewer.sees_contacts else {}
         may_mend = viewer.sees_contacts and "contact.update" in who.scopes
@@ -177,7 +177,7 @@ def _mended(uuid: str, action: str) -> Response:
     """The page of the message again, which tells of a refusal."""
     try:
         with services().database.write() as transaction:
-            recipient = message_of(transaction, signed_in().account_id, uuid)
+            recipient = message_of(transaction, signed_in(), uuid)
             if action == "retry":
                 retry(transaction, services(), recipient)
             else:

@@ -208,10 +208,25 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
     assert browser.get(f"{PATH}/{found}/attachment?number=9").status_code == 404
 
 
-def test_only_who_may_see_the_message_is_led_to_it(tenant: Tenant, testing: Tenant) -> None:
+def test_the_content_of_a_message_leads_to_what_was_captured(testing: Tenant, tenant: Tenant, sends: SendsApi) -> None:
     found, uuid = capture_mail(testing)
-    assert f'"/console/messages/{uuid}"' not in linked(tenant).get(f"{PATH}/{found}").text
-    assert f'"/console/messages/{uuid}"' in operator(tenant.app).get(f"{PATH}/{found}").text
+    for browser in (linked(tenant), signed_in(testing), operator(tenant.app)):
+        page = browser.get(f"/console/messages/{uuid}/content").text
+        path = page.split('">as it was captured')[0].rpartition('href="')[2].replace("&amp;", "&")
+        assert f'href="{PATH}/{found}"' in browser.get(path).text
+    page = signed_in(tenant).get(f"/console/messages/{mail(sends)}/content").text
+    assert "as it was captured" not in page
+
+
+def test_the_message_that_was_captured_is_seen_by_who_sees_the_inbox(
+    tenant: Tenant, other_tenant: Tenant, testing: Tenant
+) -> None:
+    _, uuid = capture_mail(testing)
+    paths = [f"/console/messages/{uuid}{part}" for part in ("", "/content", "/content/html")]
+    for browser in (linked(tenant), signed_in(testing), operator(tenant.app)):
+        assert [browser.get(path).status_code for path in paths] == [200] * 3
+    for browser in (signed_in(tenant), signed_in(other_tenant), linked(other_tenant)):
+        assert [browser.get(path).status_code for path in paths] == [404] * 3
 
 
 def test_a_text_message_has_segments_and_no_parts_of_a_mail(testing: Tenant) -> None:
@@ -261,6 +276,9 @@ def test_messages_in_folders_are_found_and_shown(tenant: Tenant, sends: SendsApi
     assert f'href="{FOLDERS}/{uuid}"' in page
     assert f'href="{FOLDERS}/{text}"' in page
     assert f'href="{FOLDERS}/{elsewhere}"' not in page
+    head, *rows = csv.reader(io.StringIO(browser.get(f"{FOLDERS}.csv").text))
+    in_folder = {row[head.index("uuid")]: row[head.index("in_folder")].lower() for row in rows}
+    assert in_folder == {uuid: "true", text: "true", elsewhere: "false"}
     page = words(browser.get(f"{FOLDERS}/{uuid}"))
     assert "Grüße, Ann written into a folder" in page
     assert "offer https://acme.example/offer?p=4711 tracked" in page

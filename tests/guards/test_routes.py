@@ -73,6 +73,7 @@ CONSOLE = {
         for part in ("", "/attachment", "/html", "/source")
     },
     ("GET", "/console/inbox/folders"): ("contact.view",),
+    ("GET", "/console/inbox/folders.csv"): ("contact.view",),
     ("GET", "/console/keys"): ("manage",),
     ("POST", "/console/keys"): ("manage",),
     ("GET", "/console/keys.csv"): ("manage",),

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from app.accounts.testing import test_account_of
 from app.console.queries import Pairs, of_address, older_query
-from app.console.scopes import MANAGE
 from app.console.sessions import SignedIn
 from app.db.models import Account, CapturedMessage
 from app.errors import ServiceError
@@ -29,12 +28,6 @@ def sought(text: str) -> tuple[str, str]:
         return "uuid", text
     name, value = of_address(text)
     return ("address", value) if name == "email" or value.isdigit() else ("subject", text)
-
-
-def sees_tests(who: SignedIn) -> bool:
-    """Whether somebody sees what test keys have sent: those keys, and whom a link has signed in. Another key of the
-    account sees nothing of its test account (docs/testing.md#test-keys)."""
-    return who.is_test or MANAGE in who.scopes
 
 
 def inbox_of(session: Session, account: Account) -> Account | None:
@@ -59,7 +52,7 @@ def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMe
     if who.account_id is not None:
         of_account = or_(Account.id == who.account_id, Account.test_of == who.account_id)
         wanted = wanted.join(Account, Account.id == CapturedMessage.account_id).where(of_account)
-    found = session.scalars(wanted).first() if sees_tests(who) else None
+    found = session.scalars(wanted).first() if who.sees_tests else None
     if found is None:
         raise ServiceError("not_found", detail=f"The inbox has no message {message_id}.")
     return found
