@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.console import BUSY, GONE, Console, Watched
+from tests.browser.console import BUSY, GONE, REFUSAL, Console, Watched
 from tests.support.servers import wait_until
 
 
@@ -53,6 +53,19 @@ def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: 
     assert signed_in.faults, "the browser says that it has kept a script from running"
     assert [one for one in signed_in.faults if "Blocked" not in one] == []
     signed_in.faults.clear()
+
+
+def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watched) -> None:
+    page, address = signed_in.page, "moved@customers.example"
+    signed_in.console.relay.reply(address, REFUSAL)
+    page.get_by_role("link", name="Stored messages", exact=True).click()
+    page.get_by_role("link", name="Welcome", exact=True).click()
+    page.get_by_label("List, by its name or id").fill("Customers")
+    page.get_by_label("Email address of a contact of the list, or of anybody").fill(address)
+    page.get_by_role("button", name="Send a test").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(address)
+    outcome = page.get_by_role("region", name="What became of it")
+    expect(outcome).to_contain_text("nobody of that name lives here", timeout=30_000)
 
 
 def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:

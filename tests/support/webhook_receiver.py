@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,7 +50,7 @@ class Receiver:
 
     def __init__(self, *replies: Reply | int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.hits: list[Hit] = []
-        self._replies = [one if isinstance(one, Reply) else Reply(one) for one in replies] or [Reply()]
+        self._replies = _written(replies)
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer((host, 0), self._handler())
         self._server.daemon_threads = True
@@ -65,6 +66,11 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def reply(self, *replies: Reply | int) -> None:
+        """Answers so from now on."""
+        with self._lock:
+            self._replies = _written(replies)
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -110,3 +116,7 @@ class Receiver:
                 pass
 
         return Handler
+
+
+def _written(replies: Sequence[Reply | int]) -> list[Reply]:
+    return [one if isinstance(one, Reply) else Reply(one) for one in replies] or [Reply()]
