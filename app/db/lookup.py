@@ -16,6 +16,8 @@ Named = TypeVar("Named", Automation, Group, List, Message)
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
     """The account's row with exactly that name, the oldest if there are several."""
+    if "\0" in name:
+        return None  # no column stores it, and PostgreSQL refuses to compare it
     statement = select(model).where(model.account_id == account_id, model.name == name).order_by(model.id)
     return session.scalars(statement.limit(1)).first()
 

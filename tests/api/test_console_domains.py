@@ -214,6 +214,7 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
         ({"address": new_mobile(), "rate": "nan"}, 422),
         ({"address": new_mobile(), "rate": "1e9"}, 422),
         ({"address": new_mobile(), "list": "Nowhere"}, 422),
+        ({"address": new_mobile(), "list": "Customers\0"}, 422),
     ):
         refused = browser.post(SENDERS, **{**form, **changes})
         assert refused.status_code == status, changes

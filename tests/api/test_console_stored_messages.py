@@ -262,6 +262,7 @@ def test_the_segments_of_a_text_message_are_counted(tenant: Tenant) -> None:
         ({"values": '{"a b": "c"}'}, "a b: "),
         ({"values": '{"a": true}'}, "a must be a string or a number."),
         ({"list": "Nowhere"}, "the account has no list 'Nowhere'"),
+        ({"list": "x\0"}, "the account has no list"),
         ({"address": "nobody"}, "email"),
         ({"subject": "x" * 999}, "subject has 999 characters; at most 998 are accepted."),
         ({"body_html": "x\0"}, "body_html must not contain the character U+0000."),
