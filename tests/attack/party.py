@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from app.console.suppressions import BLOCKED
-from app.db.models import Account, ApiKey, AuditEntry, BlockedAddress, Webhook, WebhookAttempt
+from app.db.models import Account, ApiKey, AuditEntry, BlockedAddress, Domain, SmsSender, Webhook, WebhookAttempt
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Party:
         """What only the console has pages for; the first delivery to its webhook is awaited."""
         models = {
             **{"webhook_id": Webhook, "delivery_id": WebhookAttempt, "key_id": ApiKey},
-            **{"suppression_id": BlockedAddress, "entry_id": AuditEntry},
+            **{"suppression_id": BlockedAddress, "entry_id": AuditEntry, "domain_id": Domain, "sender_id": SmsSender},
         }
         for name, model in models.items():
             wait_until(lambda model=model: self._first_id(on, model) is not None, f"{self.name} has a {name}")
