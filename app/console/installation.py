@@ -77,10 +77,10 @@ def installation(session: Session, settings: Settings, overview: Overview) -> In
     return Installation(
         attention=[*_found(overview), *_domains(session)],
         notes=overview.notes,
-        queue=list(_queue(shown)) if is_complete else (),
+        queue=list(queue_figures(shown)) if is_complete else (),
         webhooks=list(_webhooks(shown)) if is_complete else (),
         processes=_processes(shown) if is_complete else {},
-        transports=list(_transports(session, settings, overview.on_host.set_aside)),
+        transports=list(transport_states(session, settings, overview.on_host.set_aside)),
         accounts=live_accounts(session),
     )
 
@@ -97,7 +97,8 @@ def _domains(session: Session) -> Iterator[Attention]:
         yield of_domain(name, account, whose=f"of {account} ")
 
 
-def _queue(shown: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
+def queue_figures(shown: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
+    """Class of account, type and state, with the number of messages and the age of the oldest in seconds."""
     oldest = shown["tms_queue_oldest_seconds"]
     for (account_class, type_, state), number in shown["tms_queue_entries"].items():
         if number:
@@ -117,8 +118,8 @@ def _processes(shown: Figures) -> dict[str, tuple[float, float]]:
     return {role: (numbers[role, "live"], numbers[role, "silent"]) for role in roles}
 
 
-def _transports(session: Session, settings: Settings, set_aside: Mapping[str, float]) -> Iterator[TransportState]:
-    """Those of the settings, then those that have names."""
+def transport_states(session: Session, settings: Settings, set_aside: Mapping[str, float]) -> Iterator[TransportState]:
+    """Those of the settings, then those that have names: one statement."""
     aside = int(set_aside.get(DEFAULT, 0))
     yield TransportState(DEFAULT, "email", email_destination(settings), True, aside)
     yield TransportState(DEFAULT, "sms", display_url(settings.sms_transport_url), True, aside)

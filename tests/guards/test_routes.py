@@ -111,6 +111,8 @@ CONSOLE = {
     ("POST", "/console/messages/<>/unblock"): ("contact.update",),
     ("GET", "/console/people"): ("manage",),
     **{("POST", f"/console/people/{one}"): ("manage",) for one in ("export", "forget", "held")},
+    ("GET", "/console/queues"): ("contact.view",),
+    ("POST", "/console/queues/transports/<>"): ("operator",),
     ("POST", "/console/senders"): ("manage",),
     ("GET", "/console/senders.csv"): ("contact.view",),
     ("POST", "/console/senders/<>/delete"): ("manage",),

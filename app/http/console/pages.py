@@ -34,6 +34,7 @@ PAGES = (
     ("/console/inbox", "i", "Inbox", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
     ("/console/domains", "d", "Domains", "contact.view"),
+    ("/console/queues", "q", "Queues", "contact.view"),
     ("/console/keys", "k", "Keys", MANAGE),
     ("/console/audit", "a", "Audit log", OPERATOR),
 )

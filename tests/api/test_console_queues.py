@@ -1,0 +1,209 @@
+"""The send queue in the console (docs/console.md#queues)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from app.clock import now, timestamp
+from app.console.queues import MOST_COUNTED
+from app.db.models import Account, AuditEntry, DomainBackoff, QueueEntry, RecipientStep, Transport
+from app.routing.transports import create_transport, delete_transport, find_transport
+from tests.support.browser import Browser, operator, signed_in, words
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_mobile, unique
+
+PATH = "/console/queues"
+DAY = 86_400
+BUSY = "451 4.7.1 slow down"
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account."""
+    return Rows(tenant.services, tenant.id)
+
+
+def add_step(rows: Rows, recipient_id: int, detail: str, note: str | None = None) -> None:
+    """An attempt that was deferred."""
+    with rows.services.database.write() as transaction:
+        owner = {"account_id": rows.account_id, "recipient_id": recipient_id}
+        transaction.add(RecipientStep(**owner, time=now(), step="deferred", detail=detail, note=note))
+
+
+def add_entries(tenant: Tenant, number: int, **values: Any) -> None:
+    """Entries without recipients, as of a backlog."""
+    moment = now() - timedelta(days=2)
+    shared = {"account_id": tenant.id, "state": "queued", "priority": "normal", "due_time": moment, "attempts": 0}
+    with tenant.services.database.write() as transaction:
+        for count in range(number):
+            given = {"ready_time": now() + timedelta(days=1), **shared, **values}
+            transaction.add(QueueEntry(recipient_id=-(tenant.id * 10_000 + count), **given))
+
+
+@pytest.fixture
+def backlog(tenant: Tenant) -> Iterator[None]:
+    """More messages than are counted, long due."""
+    add_entries(tenant, MOST_COUNTED + 1)
+    yield
+    with tenant.services.database.write() as transaction:
+        for one in transaction.scalars(select(QueueEntry).where(QueueEntry.account_id == tenant.id)):
+            transaction.delete(one)
+
+
+def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
+    rows.add_send(["a@one.example", "b@one.example"], due_in=-90)
+    rows.add_send(["c@one.example"], due_in=-3, priority="high")
+    sending = rows.add_send(["d@one.example"], due_in=-5)
+    rows.change(sending, state="sending", worker="w", lease_time=now() + timedelta(seconds=60))
+    page = words(signed_in(tenant).get(PATH))
+    assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Later 0", page)
+    assert "No message waits for another try." in page
+    assert "No domain: none asks to be sent less." in page
+
+
+def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(tenant: Tenant, rows: Rows) -> None:
+    list_id = rows.add_list()
+    contact = rows.add_contact(list_id, email="kim@Two.example")
+    first = rows.add_send(["a@one.example", "b@ONE.example"], due_in=120)
+    (of_contact,) = rows.add_send([{"email": None, "contact_id": contact}], due_in=60, priority="high")
+    rows.add_send([new_mobile()], type="sms", due_in=30)
+    add_step(rows, first[0], "452 4.2.2 mailbox full")
+    add_step(rows, first[1], BUSY, note="10.1.2.3: no route to host")
+    page = signed_in(tenant).get(PATH)
+    assert re.search(r"one\.example 2 .* UTC .* UTC 451 4\.7\.1 slow down text messages 1", words(page))
+    assert re.search(r"two\.example 1 .* UTC .* UTC not attempted yet", words(page))
+    assert "10.1.2.3" not in page.text, "what the installation knows is for operators"
+    assert timestamp(rows.recipient(of_contact).due_time) in page.text
+    assert "10.1.2.3: no route to host" in words(operator(tenant.app).get(f"{PATH}?account={tenant.id}"))
+
+
+def test_back_offs_are_shown_until_they_end(tenant: Tenant) -> None:
+    for domain, minutes in (("spared.example", 4), ("over.example", -1)):
+        until = now() + timedelta(minutes=minutes)
+        tenant.add(DomainBackoff, sender_domain=tenant.domain, domain=domain, failures=5, until_time=until)
+    page = words(signed_in(tenant).get(PATH))
+    assert f"spared.example {tenant.domain} 5 " in page
+    assert "over.example" not in page
+    assert f"spared.example {tenant.domain} {tenant.name} 5 " in words(operator(tenant.app).get(PATH))
+
+
+@pytest.mark.usefixtures("backlog")
+def test_operators_see_whose_turn_it_is(tenant: Tenant, other_tenant: Tenant) -> None:
+    Rows(other_tenant.services, other_tenant.id).add_send(["a@one.example"], due_in=-DAY, priority="high")
+    page = words(operator(tenant.app).get(PATH))
+    first = page.index(f"{tenant.name} at least 1 000 0 2 d ")
+    second = page.index(f"{other_tenant.name} 1 1 1 d 0 0")
+    assert first < second, "who has waited for longest comes first"
+    assert re.search(r"Each claim of a worker takes the same number from each of these \d+ accounts", page)
+
+
+def test_the_figures_of_the_installation_are_shown(tenant: Tenant, rows: Rows) -> None:
+    rows.add_send(["a@one.example"], due_in=-1)
+    browser = operator(tenant.app)
+    pages = [words(browser.get(PATH)) for _ in range(3)]
+    assert "Send queue Messages Number Oldest due email" in pages[-1]
+
+
+@pytest.fixture
+def transport(tenant: Tenant) -> Iterator[str]:
+    """The name of a transport."""
+    name = unique("relay").lower()
+    with tenant.services.database.write() as transaction:
+        key = tenant.services.settings.secret_key
+        create_transport(transaction, key, name, type_="email", url="smtp://relay.example:25")
+    yield name
+    with tenant.services.database.write() as transaction:
+        delete_transport(transaction, find_transport(transaction, name))
+
+
+def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport: str) -> None:
+    browser, path = operator(tenant.app), f"{PATH}/transports/{transport}"
+
+    def is_enabled() -> bool:
+        with tenant.services.database.read() as session:
+            return session.scalars(select(Transport.enabled).where(Transport.name == transport)).one()
+
+    for field, state, button in (("0", "paused", "Go on"), ("1", "in use", "Pause")):
+        answer = browser.post(path, enabled=field)
+        assert (answer.status_code, answer.headers["Location"]) == (303, PATH)
+        assert is_enabled() is (field == "1")
+        page = browser.get(PATH)
+        assert f"{transport} email smtp://relay.example:25 {state} {button}" in words(page)
+    with tenant.services.database.read() as session:
+        of_transport = AuditEntry.object == "transport", AuditEntry.object_name == transport
+        entries = session.scalars(select(AuditEntry).where(*of_transport).order_by(AuditEntry.id)).all()
+    assert [one.action for one in entries] == ["transport.created", "transport.updated", "transport.updated"]
+
+
+def test_what_is_no_named_transport_cannot_be_paused(tenant: Tenant) -> None:
+    browser = operator(tenant.app)
+    for name in ("default", unique("no").lower(), "<b>"):
+        answer = browser.post(f"{PATH}/transports/{name}", enabled="0")
+        assert answer.status_code == 422
+        assert "there is no transport" in words(answer)
+        assert "<b>" not in answer.text
+    assert 'action="/console/queues/transports/default"' not in browser.get(PATH).text
+
+
+def test_levels_see_what_their_scopes_allow(tenant: Tenant, transport: str) -> None:
+    for level, status in (("report", 403), ("limited", 403), ("standard", 200)):
+        browser = signed_in(tenant, level)
+        assert browser.get(PATH).status_code == status
+        assert browser.post(f"{PATH}/transports/{transport}", enabled="0").status_code == 403
+    assert transport not in signed_in(tenant).get(PATH).text
+
+
+def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
+    others = Rows(other_tenant.services, other_tenant.id)
+    others.add_send(["a@secret.example"], due_in=-5)
+    (later,) = others.add_send(["b@secret.example"], due_in=60)
+    add_step(others, later, BUSY)
+    until = now() + timedelta(minutes=4)
+    other_tenant.add(DomainBackoff, sender_domain=other_tenant.domain, domain="w.example", failures=5, until_time=until)
+    for path in (PATH, f"{PATH}?account={other_tenant.id}"):
+        page = words(signed_in(tenant).get(path))
+        assert "Due 0 High priority 0 of them In flight 0 Later 0" in page
+        assert not [one for one in ("secret.example", BUSY, "w.example", other_tenant.name) if one in page]
+
+
+def test_an_account_that_is_not_there_is_not_found(tenant: Tenant) -> None:
+    browser = operator(tenant.app)
+    assert [browser.get(f"{PATH}?account={one}").status_code for one in ("0", "x", "9" * 30)] == [404] * 3
+
+
+def test_no_text_becomes_markup(tenant: Tenant, rows: Rows) -> None:
+    script = "<script>alert(1)</script>"
+    with tenant.services.database.write() as transaction:
+        name = f"{script}{unique()}"
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(name=name))
+    (later,) = rows.add_send([f"a@{script}"], due_in=10)
+    add_step(rows, later, script)
+    for browser, path in ((signed_in(tenant), PATH), (operator(tenant.app), f"{PATH}?account={tenant.id}")):
+        text = browser.get(path).text
+        assert "&lt;script&gt;" in text
+        assert "<script>" not in text
+
+
+def test_the_page_takes_as_many_statements_for_many_as_for_one(
+    tenant: Tenant, other_tenant: Tenant, rows: Rows, count_statements: Callable[[], Any]
+) -> None:
+    def statements(browser: Browser, path: str) -> int:
+        with count_statements() as counter:
+            assert browser.get(path).status_code == 200
+        return sum(one.startswith(("SELECT", "WITH")) for one in counter.statements)
+
+    rows.add_send(["a@one.example"], due_in=60)
+    pages = ((signed_in(tenant), PATH), (operator(tenant.app), f"{PATH}?account={tenant.id}"))
+    few = [statements(*one) for one in pages]
+    for number in range(4):
+        of_other = Rows(other_tenant.services, other_tenant.id)
+        of_other.add_send([f"a@{number}.example"], due_in=-DAY)
+        for later in rows.add_send([f"a@{number}.example", f"b@{number}.example"], due_in=60):
+            add_step(rows, later, BUSY)
+    assert [statements(*one) for one in pages] == few
