@@ -1,7 +1,7 @@
 """The webhook deliveries that told of the steps of a message (docs/console.md#messages).
 
 Events have no index by message, so that of a step is looked for where it must be: behind what a webhook had got before
-the step. At most four statements, and a bounded number of rows, whatever waits.
+the step. At most five statements, and a bounded number of rows, whatever waits.
 """
 
 from __future__ import annotations
@@ -105,18 +105,25 @@ def _find_attempts(session: Session, pairs: Sequence[_Pair]) -> None:
     comes behind what is done now."""
     for one in pairs:
         one.after_event = one.webhook.position
-    for number, attempt, after_event in _rows(session, [_first_attempt(one) for one in pairs]):
-        pairs[number].first_attempt, pairs[number].after_event = attempt, after_event
+    moments = list(dict.fromkeys(one.step.time for one in pairs))
+    lowest = {moments[number]: first for number, first in _rows(session, [_lowest_id(one) for one in moments])}
+    tried = [one for one in pairs if lowest[one.step.time] is not None]
+    for number, attempt, after_event in _rows(session, [_first_attempt(one, lowest[one.step.time]) for one in tried]):
+        tried[number].first_attempt, tried[number].after_event = attempt, after_event
 
 
-def _first_attempt(pair: _Pair) -> Select[Any]:
-    soon = select(WebhookAttempt.id).where(WebhookAttempt.time >= pair.step.time)
-    lowest = soon.order_by(WebhookAttempt.time).limit(DISORDER).subquery()
+def _lowest_id(moment: datetime) -> Select[Any]:
+    """Of the attempts of all webhooks that began first after the moment."""
+    soon = select(WebhookAttempt.id).where(WebhookAttempt.time >= moment)
+    return select(func.min(soon.order_by(WebhookAttempt.time).limit(DISORDER).subquery().c.id))
+
+
+def _first_attempt(pair: _Pair, lowest: int) -> Select[Any]:
     columns: tuple[Any, ...] = (WebhookAttempt.id, WebhookAttempt.after_event)
     of_webhook = select(*columns).where(
         WebhookAttempt.webhook_id == pair.webhook.id,
         WebhookAttempt.time >= pair.step.time,
-        WebhookAttempt.id >= select(func.min(lowest.c.id)).scalar_subquery(),
+        WebhookAttempt.id >= lowest,
     )
     return of_webhook.order_by(WebhookAttempt.id).limit(1)
 
