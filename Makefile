@@ -80,8 +80,8 @@ browser: setup-dev browser-packages ## test the console in a real browser (on De
 	@BROWSER=1 $(PYTHON) -m pytest tests/browser $(ARGS)
 
 .PHONY: screenshots
-screenshots: setup-dev browser-packages ## take pictures of the console's pages, into var/screenshots
-	@$(PYTHON) -m tests.browser.screenshots
+screenshots: setup-dev browser-packages ## take pictures of the console's pages, into var/screenshots (ARGS=--readme)
+	@$(PYTHON) -m tests.browser.screenshots $(ARGS)
 
 .PHONY: browser-packages
 browser-packages: setup-dev

@@ -70,7 +70,7 @@ def pages(port: int, cookie: str) -> dict[str, str]:
         if status in {302, 303}:
             continue
         if status != 200:
-            raise Failed(f"{path}: {status}")
+            raise Failed(f"{path}: {status} {body.decode()}")
         found[kind] = path
         waiting.extend(html.unescape(each) for each in LINK.findall(body.decode()))
     return found

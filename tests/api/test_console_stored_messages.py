@@ -117,7 +117,10 @@ def test_one_is_created_written_and_deleted(tenant: Tenant) -> None:
         *(name, "Hi", "\n<p>one</p>\n<p>two</p>"),
         *(None, None),
     )
-    assert ">\n\n&lt;p&gt;one&lt;/p&gt;\n&lt;p&gt;two&lt;/p&gt;</textarea>" in browser.get(f"{PATH}/{message_id}").text
+    page = browser.get(f"{PATH}/{message_id}").text
+    assert ">\n\n&lt;p&gt;one&lt;/p&gt;\n&lt;p&gt;two&lt;/p&gt;</textarea>" in page
+    assert "aria-invalid" not in page
+    assert 'role="alert"' not in page
     assert browser.post(f"{PATH}/{message_id}", **form).status_code == 303
     assert browser.post(f"{PATH}/{message_id}/delete").status_code == 303
     assert browser.get(f"{PATH}/{message_id}").status_code == 404
