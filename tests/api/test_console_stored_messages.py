@@ -308,6 +308,7 @@ def test_a_test_is_sent_as_the_api_sends_it(tenant: Tenant) -> None:
         assert refused.status_code == 422
         assert text in words(refused)
         assert 'value="Not stored"' in refused.text
+        assert ('aria-describedby="values-error"' in refused.text) == ("values" in changes)
 
 
 def test_a_test_account_has_copies_with_the_ids_of_the_originals(tenant: Tenant) -> None:
@@ -320,6 +321,7 @@ def test_a_test_account_has_copies_with_the_ids_of_the_originals(tenant: Tenant)
     assert f'href="{PATH}/{message_id}"' in browser.get(PATH).text
     page = browser.get(f"{PATH}/{message_id}")
     assert f"Stored message {message_id} " in words(page)
+    assert "aria-invalid" not in page.text
     assert browser.post(f"{PATH}/{message_id}/preview", **of(stored(tenant, message_id))).status_code == 200
 
 
