@@ -34,10 +34,11 @@ def draw(definition: Definition, note: Callable[[Step], str] | None = None) -> l
     rows = list(_rows(definition.steps, INDENT, note or (lambda _: "")))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = [f"{name.ljust(widths[0])}  {does.ljust(widths[1])}  {said}".rstrip() for name, does, said in rows]
-    return [*_entry(definition), *lines]
+    return [*entry_lines(definition), *lines]
 
 
-def _entry(definition: Definition) -> Iterator[str]:
+def entry_lines(definition: Definition) -> Iterator[str]:
+    """Who enters and who leaves, in a few lines."""
     entry = definition.entry
     yield f"when: {TRIGGERS[definition.action][definition.kind]}, in the list {definition.list}"
     if entry.conditions:

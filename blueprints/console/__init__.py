@@ -2,6 +2,8 @@
 
 from blueprints.console import (
     audit,
+    automation_runs,
+    automations,
     contact_import,
     contacts,
     content,
@@ -27,6 +29,8 @@ from blueprints.console.blueprint import blp
 
 __all__ = [
     "audit",
+    "automation_runs",
+    "automations",
     "blp",
     "contact_import",
     "contacts",

@@ -117,6 +117,13 @@ class Console:
         }
         return self.send(mobile, **changes)
 
+    def enter(self, address: str) -> None:
+        """A new contact, which enters the automation of the demo."""
+        contact = {"email": address, "plan": "gold"}
+        headers = {"Authorization": f"Bearer {TOKENS['standard']}"}
+        answer = requests.post(f"{self.base}/v1/lists/1/contacts", json=contact, headers=headers, timeout=PATIENCE)
+        assert answer.status_code == 201, answer.text
+
     def state(self, uuid: str, token: str = TOKENS["standard"]) -> str:
         """The state of a message."""
         headers = {"Authorization": f"Bearer {token}"}
@@ -156,6 +163,7 @@ def running_console() -> Iterator[Console]:
             settled = {made.send("ann@example.com"): "delivered", made.send(GONE): "bounced"}
             settled[made.send("dead@example.com")] = "failed"
             made.send(BUSY)
+            made.enter("gold@customers.example")
             settled[made.text("61411111111")] = "sent"
             test_key = made.test_key()
             captured = made.send("ann@example.com", test_key, track_opens=True)

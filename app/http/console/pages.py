@@ -30,6 +30,7 @@ PAGES = (
     ("/console/lists", "l", "Lists", "list.view"),
     ("/console/people", "p", "People", MANAGE),
     ("/console/stored-messages", "t", "Stored messages", "message.view"),
+    ("/console/automations", "u", "Automations", "report.view"),
     ("/console/suppressions", "s", "Suppressions", "contact.view"),
     ("/console/inbox", "i", "Inbox", "contact.view"),
     ("/console/webhooks", "w", "Webhooks", "report.view"),
