@@ -198,6 +198,7 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
         "Unsubscribing there is a List-Unsubscribe",
     ):
         assert good in text
+    assert "5 words and 1 image" in text, "the pixel counts as none"
     html = browser.get(f"{PATH}/{found}/html")
     assert html.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none';")
     assert ".gif" not in html.text, "looking at it is no opening"

@@ -55,7 +55,7 @@ def _html(html: str, facts: HtmlFacts) -> Iterator[Check]:
         missing = f"{facts.without_alt} of {facts.images} have no alt"
         yield _check("Descriptions of images", not facts.without_alt, "each image has an alt", missing)
     size = len(html.encode("utf-8", "replace"))
-    words = f"{size // 1024} KiB"
+    words = f"{-(-size // 1024)} KiB"
     yield _check("Length of the HTML", size < LARGE_HTML, words, f"{words}: some mail programs cut it after 102 KiB")
 
 

@@ -23,7 +23,7 @@ class HtmlLink:
 
 @dataclass(slots=True)
 class HtmlFacts:
-    """`words` counts those of the text; `remote_images` are loaded from elsewhere, as the pixel is."""
+    """`words` counts those of the text; `remote_images` are loaded from elsewhere."""
 
     links: list[HtmlLink] = field(default_factory=list)
     images: int = 0

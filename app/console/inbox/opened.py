@@ -36,7 +36,7 @@ def message_of_capture(found: CapturedMessage) -> Mail | TextMessage:
 
 def open_mail(session: Session, secret_keys: SecretKeys, account_id: int, mail: Mail) -> OpenedMail:
     """The account's mail with what there is to say about it; one statement."""
-    facts = HtmlFacts() if mail.html is None else html_facts(mail.html)
+    facts = HtmlFacts() if mail.html is None else html_facts(Instrumenter.without_pixel(mail.html))
     links = links_of(session, secret_keys, account_id, mail, facts)
     return OpenedMail(mail, html_of(mail), links, checks_of(mail, facts, links))
 
