@@ -1,6 +1,7 @@
 """`/console`: pages for people, rendered by the server (docs/console.md)."""
 
 from blueprints.console import (
+    accounts,
     audit,
     automation_runs,
     automations,
@@ -28,6 +29,7 @@ from blueprints.console import (
 from blueprints.console.blueprint import blp
 
 __all__ = [
+    "accounts",
     "audit",
     "automation_runs",
     "automations",

@@ -64,7 +64,7 @@ def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
     page = words(signed_in(tenant).get(PATH))
     assert re.search(r"Due 3, the oldest for 1 min 3\d s High priority 1 of them In flight 1 Later 0", page)
     assert "No message waits for another try." in page
-    assert "No domain: none asks to be sent less." in page
+    assert "None: no domain asks to be sent less." in page
 
 
 def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(tenant: Tenant, rows: Rows) -> None:

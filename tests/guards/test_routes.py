@@ -56,6 +56,12 @@ ENDPOINTS = {
 CONSOLE = {
     ("GET", "/console"): ("report.view",),
     ("GET", "/console/day.csv"): ("report.view",),
+    ("GET", "/console/accounts"): ("operator",),
+    ("POST", "/console/accounts"): ("operator",),
+    ("GET", "/console/accounts.csv"): ("operator",),
+    ("GET", "/console/accounts/<>"): ("operator",),
+    ("POST", "/console/accounts/<>"): ("operator",),
+    ("POST", "/console/accounts/<>/refresh"): ("operator",),
     ("GET", "/console/audit"): ("operator",),
     ("GET", "/console/audit.csv"): ("operator",),
     ("GET", "/console/audit/<>"): ("operator",),

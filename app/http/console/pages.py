@@ -37,6 +37,7 @@ PAGES = (
     ("/console/domains", "d", "Domains", "contact.view"),
     ("/console/queues", "q", "Queues", "contact.view"),
     ("/console/keys", "k", "Keys", MANAGE),
+    ("/console/accounts", "c", "Accounts", OPERATOR),
     ("/console/audit", "a", "Audit log", OPERATOR),
 )
 """Path, key behind `g`, name and scope of the pages in the navigation."""

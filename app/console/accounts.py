@@ -1,0 +1,149 @@
+"""The accounts of the installation, and one with its settings, for operators (docs/console.md#accounts)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.accounts.accounts import account_named
+from app.accounts.testing import find_test_account, refreshed_test_account
+from app.db.database import Transaction
+from app.db.in_json import in_json
+from app.db.models import Account
+from app.errors import FieldError, ServiceError
+from app.ids import existing, id_in
+from app.names import CONTROL, LONGEST_NAME
+
+PATH = "/console/accounts"
+TEXTS = {
+    "name": "Name",
+    "owner_email": "Address of the owner",
+    "default_from_name": "Name of the sender of mail without one",
+    "default_from_address": "Address of the sender of mail without one",
+    "brand_name": "Name on pages for recipients; empty: that of the account",
+    "brand_colour": "Colour of these pages, such as #0a66c2",
+    "time_zone": "Time zone of the times in messages, such as Australia/Brisbane; empty: UTC",
+    "rate_limit": "Requests of each key, such as 100/minute; empty: as the settings say",
+}
+"""Attribute -> its label."""
+RETENTIONS = {
+    "retain_content": "Content after the last outcome, such as 7d",
+    "retain_recipients": "Recipients, such as 400d",
+    "retain_captured": "Captured messages, such as 30d",
+    "retain_logs": "The log of webhook deliveries, such as 30d",
+    "retain_audit": "Entries of the audit log, such as 400d",
+}
+"""How long something is kept; empty: as the settings say."""
+CHOICES = {"email_priority": "Priority of emails", "sms_priority": "Priority of text messages"}
+"""Attributes that are `high` or `normal`."""
+SWITCHES = {
+    "owner_confirmed": "The owner has confirmed the address; until then every send is refused",
+    "track_opens": "Opens of emails are tracked",
+    "track_clicks": "Clicks in emails are tracked",
+    "machine_events": "Visits of machines cause events",
+}
+"""Attributes that are on or off."""
+NETWORKS = "allowed_networks"
+MOST_NETWORKS = 1000
+"""Networks that a form may name."""
+COLUMNS = (
+    *("id", "name", "owner_email", "owner_confirmed", "time_zone", "rate_limit", "email_priority", "sms_priority"),
+    *("track_opens", "track_clicks", "machine_events", *RETENTIONS, "creation_time", "last_modified_time"),
+)
+"""Of the file."""
+
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An account, and the id of its test account."""
+
+    account: Account
+    test_id: int | None
+
+    @property
+    def path(self) -> str:
+        """That of its page."""
+        return path_of(self.account.id)
+
+
+def path_of(account_id: int) -> str:
+    """That of the page of an account."""
+    return f"{PATH}/{account_id}"
+
+
+def list_accounts(session: Session, after: str, limit: int) -> tuple[Sequence[Listed], str | None]:
+    """The accounts by name whose name follows `after`, without test accounts, and the name behind which the next page
+    begins: two statements."""
+    live = select(Account).where(Account.test_of.is_(None), Account.name > after)
+    found = session.scalars(live.order_by(Account.name).limit(limit + 1)).all()
+    shown = found[:limit]
+    tests = _test_accounts(session, [one.id for one in shown])
+    listed = [Listed(one, tests.get(one.id)) for one in shown]
+    return listed, shown[-1].name if len(found) > limit else None
+
+
+def shown_account(session: Session, account_id: int) -> Listed:
+    """One of them: two statements. Raises `not_found`."""
+    account = existing(session.get(Account, account_id), "account", account_id)
+    return Listed(account, _test_accounts(session, [account_id]).get(account_id))
+
+
+def _test_accounts(session: Session, account_ids: Sequence[int]) -> Mapping[int, int]:
+    """Id of an account -> that of its test account."""
+    tests = select(Account.test_of, Account.id).where(in_json(Account.test_of, account_ids))
+    return {owner: test_id for owner, test_id in session.execute(tests) if owner is not None}
+
+
+def account_sought(session: Session, text: str) -> Account | None:
+    """The account with that whole name, else with that id."""
+    if CONTROL.search(text):
+        return None
+    found = account_named(session, text)
+    if found is None and (account_id := id_in(text)) is not None:
+        found = session.get(Account, account_id)
+    return found
+
+
+def form_of(account: Account) -> dict[str, str]:
+    """The settings as the form shows them; what is off is missing."""
+    texts = {name: getattr(account, name) or "" for name in (*TEXTS, *RETENTIONS, *CHOICES)}
+    switches = {name: "1" for name in SWITCHES if getattr(account, name)}
+    return {**texts, **switches, NETWORKS: "\n".join(account.allowed_networks)}
+
+
+def attributes_of(form: Form) -> dict[str, Any]:
+    """The attributes that the form sets. Raises `invalid_string` or `too_long` for each text that cannot be stored,
+    which the command line would not have got from a terminal."""
+    networks = form[NETWORKS].split()
+    errors = [*_faults(form), *([_too_many()] if len(networks) > MOST_NETWORKS else [])]
+    if errors:
+        raise ServiceError.of(errors)
+    texts = {name: form[name] if name == "name" else form[name] or None for name in (*TEXTS, *RETENTIONS, *CHOICES)}
+    return {**texts, **{name: bool(form.get(name)) for name in SWITCHES}, NETWORKS: networks}
+
+
+def _faults(form: Form) -> Sequence[FieldError]:
+    found = []
+    for name in (*TEXTS, *RETENTIONS, *CHOICES):
+        if CONTROL.search(form[name]):
+            found.append(FieldError("invalid_string", field=name, detail="holds a control character"))
+        elif len(form[name]) > LONGEST_NAME:
+            found.append(FieldError("too_long", field=name, detail=f"has more than {LONGEST_NAME} characters"))
+    return found
+
+
+def _too_many() -> FieldError:
+    return FieldError("too_long", field=NETWORKS, detail=f"has more than {MOST_NETWORKS} networks")
+
+
+def refresh_test_account(transaction: Transaction, account_id: int) -> None:
+    """Brings the copies of the test account up to date. Raises `not_found`, and `invalid_id` if there is none."""
+    account = existing(transaction.get(Account, account_id), "account", account_id)
+    owner = transaction.get_one(Account, find_test_account(transaction, account).test_of)
+    refreshed_test_account(transaction, owner)
