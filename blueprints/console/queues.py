@@ -37,16 +37,19 @@ class Queues(MethodView):
         return _of_installation() if account_id is None else _of_account(account_id)
 
 
-@blp.route("/queues/transports/<name>")
+@blp.route("/queues/transports/<transport_name>")
 class SwitchTransport(MethodView):
     """Pausing a transport, and letting it go on."""
 
     @blp.scope(OPERATOR)
-    def post(self, name: str) -> Response:
-        """Does what the field `enabled` says: `1` lets it go on."""
+    def post(self, transport_name: str) -> Response:
+        """Does what the field `enabled` says: `0` pauses it, `1` lets it go on."""
+        wanted = request.form.get("enabled", "")
         try:
+            if wanted not in ("0", "1"):
+                raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {wanted!r} is neither 0 nor 1.")
             with services().database.write() as transaction:
-                switch_transport(transaction, services(), name, enabled=request.form.get("enabled") == "1")
+                switch_transport(transaction, services(), transport_name, enabled=wanted == "1")
         except ServiceError as error:
             return _of_installation(error)
         return goes_to(PATH)

@@ -148,6 +148,7 @@ def test_what_is_no_named_transport_cannot_be_paused(tenant: Tenant) -> None:
         assert answer.status_code == 422
         assert "there is no transport" in words(answer)
         assert "<b>" not in answer.text
+    assert browser.post(f"{PATH}/transports/default").status_code == 422
     assert 'action="/console/queues/transports/default"' not in browser.get(PATH).text
 
 

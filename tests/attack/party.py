@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from app.console.suppressions import BLOCKED
 from app.db.models import Account, ApiKey, AuditEntry, BlockedAddress, Domain, SmsSender, Webhook, WebhookAttempt
+from app.routing.table import DEFAULT
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
@@ -199,7 +200,9 @@ class Party:
         for name, model in models.items():
             wait_until(lambda model=model: self._first_id(on, model) is not None, f"{self.name} has a {name}")
             self.ids[name] = self._first_id(on, model)
-        self.ids["state"] = BLOCKED
+        with on.services.database.read() as session:
+            own = select(Account.id).where(Account.name == self.name)
+            self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT}
 
     def _first_id(self, on: Stage, model: type[Any]) -> int | None:
         with on.services.database.read() as session:

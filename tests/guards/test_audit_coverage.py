@@ -155,7 +155,7 @@ AUDITED_ROUTES = {
     "POST /console/messages/<uuid>/unblock",
     "POST /console/people/export",
     "POST /console/people/forget",
-    "POST /console/queues/transports/<name>",
+    "POST /console/queues/transports/<transport_name>",
     "POST /console/stored-messages",
     "POST /console/stored-messages/<message_id>",
     "POST /console/stored-messages/<message_id>/delete",
