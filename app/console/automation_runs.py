@@ -15,6 +15,7 @@ from app.addresses import AddressKind
 from app.audit.record import Act, record
 from app.automations.drawing import describe
 from app.automations.facts import EndReason
+from app.automations.run_states import IS_LIVE
 from app.automations.versions import load_versions
 from app.clock import timestamp
 from app.console.automations import path_of_automation
@@ -36,6 +37,8 @@ from app.secret_keys import SecretKeys
 ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")
 MOST_CONTACTS = 100
 """Of a list that have one address, and whose runs are found by it: the oldest ones."""
+MOST_RUNS = 10
+"""Of a contact that its page shows."""
 WHY_ENDED: Mapping[str, str] = {
     EndReason.COMPLETED: "It has passed the last step.",
     EndReason.STOPPED: "A step has ended it.",
@@ -126,6 +129,32 @@ def _shifted(automation: Automation, run: Any) -> datetime:
     """When the run is due, with what pauses have added since that was written."""
     due_time: datetime = run.due_time
     return due_time + timedelta(seconds=max(0, automation.shifted_seconds - run.shifted_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class OnItsWay:
+    """A run of a contact that has not ended, with the name of its automation."""
+
+    automation: str
+    path: str
+    state: str
+    step: str
+    due_time: datetime
+
+
+def runs_of_contact(session: Session, account_id: int, list_id: int, contact_id: int) -> Sequence[OnItsWay]:
+    """The contact's runs that have not ended, the last to enter first, up to `MOST_RUNS`: one statement."""
+    of_contact = AutomationRun.contact_id == contact_id, AutomationRun.list_id == list_id, IS_LIVE
+    wanted = (
+        select(AutomationRun, Automation)
+        .join(Automation, Automation.id == AutomationRun.automation_id)
+        .where(AutomationRun.account_id == account_id, *of_contact)
+        .order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc())
+    )
+    return [
+        OnItsWay(one.name, path_of_run(one.id, run.id), run.state, run.step or "", _shifted(one, run))
+        for run, one in session.execute(wanted.limit(MOST_RUNS))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

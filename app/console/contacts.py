@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.clock import timestamp
+from app.console.automation_runs import OnItsWay, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import Pairs, older_query
@@ -93,12 +94,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class OneContact:
-    """A contact with what keeps messages from it, its addresses, and its latest messages."""
+    """A contact with what keeps messages from it, its addresses, its latest messages, and its ways through
+    automations that have not ended."""
 
     item: Item
     reasons: Sequence[Reason]
     subscriptions: Sequence[Subscription]
     messages: Sequence[Mapping[str, Any]]
+    runs: Sequence[OnItsWay]
 
 
 def read_contact(
@@ -110,7 +113,8 @@ def read_contact(
     viewer, keys = Viewer(True, Redaction.of(settings)), settings.secret_keys
     latest = search_messages(session, keys, account, pairs, viewer=viewer, limit=MOST_MESSAGES)
     own = [Subscription(kind, item[kind], item["subscribed"][kind]) for kind in ADDRESS_KINDS if item[kind] is not None]
-    return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.page.items)
+    runs = runs_of_contact(session, account.id, contact_list.id, contact_id)
+    return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.page.items, runs)
 
 
 def addresses_of(item: Item) -> list[NormalizedAddress]:

@@ -275,6 +275,18 @@ def test_a_run_that_waits_for_a_message_says_so(author: Tenant) -> None:
     assert "It waits for the message of the step “hello” to be opened, until" in page
 
 
+def test_a_contact_leads_to_its_runs_that_have_not_ended(author: Tenant) -> None:
+    automation_id = new_automation(author, *STEPS)
+    ann = enter(author)
+    (run,) = runs_of(author.services, automation_id)
+    browser, path = signed_in(author), f"/console/lists/{run.list_id}/contacts/{ann['id']}"
+    answer = browser.get(path)
+    assert f'href="{PATH}/{automation_id}/runs/{run.id}"' in answer.text
+    assert "Welcome series : waiting at the step two days, due" in words(answer)
+    change_run(author, automation_id, state="ended", reason="left", step=None, end_time=now())
+    assert "Welcome series" not in words(browser.get(path))
+
+
 def test_an_automation_is_paused_and_resumed(author: Tenant) -> None:
     automation_id = new_automation(author, *STEPS)
     browser, path = signed_in(author), f"{PATH}/{automation_id}"
