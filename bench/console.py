@@ -74,7 +74,7 @@ def pages(port: int, cookie: str) -> dict[str, str]:
         if status != 200:
             raise Failed(f"{path}: {status} {body.decode()}")
         found[kind] = path
-        waiting.extend(html.unescape(each) for each in LINK.findall(body.decode()))
+        waiting.extend(html.unescape(each) for each in LINK.findall(body.decode(errors="replace")))
     return found
 
 
