@@ -42,6 +42,8 @@ def list_transports(session: Session) -> list[Transport]:
 
 def transport_named(session: Session, name: str) -> Transport | None:
     """The transport with that name."""
+    if "\0" in name:
+        return None  # no column stores it, and PostgreSQL refuses to compare it
     return session.scalars(select(Transport).where(Transport.name == name)).first()
 
 

@@ -143,6 +143,14 @@ def test_an_account_finds_and_mends_no_message_of_another(
     assert acts(tenant) == []
 
 
+def test_a_uuid_that_is_none_is_not_found(tenant: Tenant) -> None:
+    """Also where it has what PostgreSQL compares with nothing."""
+    for browser in (signed_in(tenant), operator(tenant.app)):
+        for wrong in ("x", "%00", "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a1%00"):
+            for page in ("", "/content", "/content/source"):
+                assert browser.get(f"{PATH}/{wrong}{page}").status_code == 404
+
+
 def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sends: SendsApi) -> None:
     address = new_email()
     uuid = send(sends, address)

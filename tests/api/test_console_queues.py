@@ -143,7 +143,7 @@ def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport:
 
 def test_what_is_no_named_transport_cannot_be_paused(tenant: Tenant) -> None:
     browser = operator(tenant.app)
-    for name in ("default", unique("no").lower(), "<b>"):
+    for name in ("default", unique("no").lower(), "<b>", "%00"):
         answer = browser.post(f"{PATH}/transports/{name}", enabled="0")
         assert answer.status_code == 422
         assert "there is no transport" in words(answer)
