@@ -161,7 +161,7 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     page.get_by_label("Email address").fill("ann@example.com")
     page.get_by_label("Values of wildcards").fill('{"first_name": "Ann"}')
     page.get_by_role("button", name="Send a test").click()
-    expect(page.locator(".state")).to_have_text("delivered", timeout=30_000)
+    expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
 
 def test_the_records_of_a_new_domain_are_copied(watched: Watched) -> None:
