@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import Connection, delete
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.backup.archive import ArchiveReader, open_archive
@@ -21,6 +22,7 @@ from app.db.copies.set_aside import indexes_set_aside
 from app.db.copies.snapshot import CopyError
 from app.db.database import Transaction
 from app.db.field_indexes import create_indexes
+from app.db.models import ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
@@ -100,6 +102,7 @@ def _load(services: Services, archive: ArchiveReader, begin: Begin) -> tuple[int
             moment, connection = now(), database.connection
             hold_webhooks(connection, moment)
             drop_simulations(connection)
+            _end_sessions(connection)
             return hold_messages(connection, manifest.taken, moment), hold_runs(connection)
     except SQLAlchemyError as error:
         raise CopyError(reason(error)) from error
@@ -120,6 +123,12 @@ def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> N
     database.upgrade()
     age = now() - manifest.taken
     database.move_ids(manifest.last_ids, months=math.ceil(max(0, age.days) / DAYS_OF_A_MONTH))
+
+
+def _end_sessions(connection: Connection) -> None:
+    """Who was signed in to the console may have been signed out since the backup, and links may have been used."""
+    for model in (ConsoleSession, ConsoleLink):
+        connection.execute(delete(table_of(model)))
 
 
 def _finish(services: Services, manifest: Manifest, journalled: list[AttemptResult]) -> tuple[int, int]:

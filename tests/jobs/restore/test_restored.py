@@ -12,11 +12,22 @@ from sqlalchemy import func, select
 
 from app.backup.take import take_backup
 from app.clock import now
+from app.console.sessions import make_link, start_with_link
 from app.db.copies.load import ID_GAP
 from app.db.field_indexes import FieldIndex, create_index, index_names
 from app.db.history_ranges import SPAN, begin_range, id_ranges, make_ranges_ahead, range_of_new_ids
 from app.db.migrate import differences
-from app.db.models import AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
+from app.db.models import (
+    Account,
+    AutomationRun,
+    ConsoleLink,
+    ConsoleSession,
+    Event,
+    QueueEntry,
+    Recipient,
+    RecipientStep,
+    Webhook,
+)
 from app.events.batches import has_due
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
@@ -290,6 +301,24 @@ def test_a_backup_of_one_database_can_be_restored_into_the_other(
     end.json("restore", second)
     assert end.rows(*HELD) == before
     assert index_names(end.settings.database_url) == [index.name]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nobody_is_signed_in_to_a_restored_console(
+    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+) -> None:
+    """Sessions may have ended since, and links may have been used."""
+    source = installed(backend, migrated=True)
+    tenant, _ = fill(source)
+    with source.services.database.write() as transaction:
+        start_with_link(transaction, make_link(transaction, None), timedelta(hours=1))
+        make_link(transaction, transaction.get_one(Account, tenant.id))
+    source.json("backup", file)
+    with running(new_settings(backend, migrated=backend == "postgresql")) as target:
+        target.json("restore", file)
+        with target.services.database.read() as session:
+            left = [session.scalar(select(func.count()).select_from(one)) for one in (ConsoleSession, ConsoleLink)]
+    assert left == [0, 0]
 
 
 STRUCTURE = {
