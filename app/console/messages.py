@@ -96,6 +96,8 @@ class Message:
 
 def message_of(session: Session, who: SignedIn, uuid: str) -> Recipient:
     """A message that somebody may see. Raises `not_found`."""
+    if not UUID.fullmatch(uuid):
+        raise ServiceError("not_found")
     if who.account_id is not None:
         return session.get_one(Recipient, _of_accounts(session, who.account_id, uuid, with_tests=who.sees_tests))
     try:

@@ -188,8 +188,7 @@ def _timeline(
 
 def find_recipient(session: Session, uuid: str) -> Recipient:
     """The recipient with that uuid, in any case and of any account. Raises `ServiceError` (`invalid_id`)."""
-    of_uuid = select(Recipient).where(Recipient.uuid == uuid.lower())
-    found = session.scalars(of_uuid).first() if UUID.fullmatch(uuid) else None
+    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
     if found is None:
         raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
     return found
