@@ -16,7 +16,7 @@ from app.console.queries import Pairs, older_query
 from app.db.in_json import in_json
 from app.db.models import Account, Group, Recipient, RecipientStep
 from app.groups.over_time import counts_by_hour
-from app.groups.read import COUNTERS, GROUPS, get_group, page_groups
+from app.groups.read import COUNTERS, GROUPS, get_group, page_groups, require_group
 from app.ids import existing
 from app.query.conditions import Query
 from app.query.cursors import CursorScope
@@ -99,8 +99,18 @@ def owner_of_group(session: Session, account_id: int | None, group_id: int) -> i
 def report_of(session: Session, account_id: int, group_id: int, moment: datetime) -> Report:
     """The report of the account's group: four statements. Raises `not_found`."""
     group = get_group(session, account_id, group_id, Query())
-    hours = counts_by_hour(session, account_id, moment, HOURS, group_id=group_id)
-    return Report(account_id, group, measures(group), day_of(hours), latest_of(session, account_id, group_id))
+    day = _day(session, account_id, group_id, moment)
+    return Report(account_id, group, measures(group), day, latest_of(session, account_id, group_id))
+
+
+def day_of_group(session: Session, account_id: int, group_id: int, moment: datetime) -> Day:
+    """Its last hours alone. Raises `not_found`."""
+    require_group(session, account_id, group_id)
+    return _day(session, account_id, group_id, moment)
+
+
+def _day(session: Session, account_id: int, group_id: int, moment: datetime) -> Day:
+    return day_of(counts_by_hour(session, account_id, moment, HOURS, group_id=group_id))
 
 
 def measures(group: Mapping[str, Any]) -> list[Measure]:

@@ -9,7 +9,17 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.clock import now
-from app.console.groups import LATEST, PATH, Report, beside, owner_of_group, path_of_group, report_of, search
+from app.console.groups import (
+    LATEST,
+    PATH,
+    Report,
+    beside,
+    day_of_group,
+    owner_of_group,
+    path_of_group,
+    report_of,
+    search,
+)
 from app.console.lists import sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
@@ -90,7 +100,8 @@ class Day(MethodView):
     def get(self, group_id: str) -> Response:
         """A row for each hour, the newest first."""
         with services().database.read() as session:
-            shown = _report(session, path_id(group_id)).day
+            owner = owner_of_group(session, signed_in().account_id, path_id(group_id))
+            shown = day_of_group(session, owner, path_id(group_id), now())
         rows = zip(shown.hours, *(one.values for one in shown.charts), strict=True)
         return csv_file("day.csv", ["hour", *(one.name for one in shown.charts)], reversed([*rows]))
 
