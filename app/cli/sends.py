@@ -45,7 +45,7 @@ group.add_command(send_export.export)
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
-STEP_SHOWN = ("time", "step", "transport", "detail", "note")
+STEP_SHOWN = ("time", "step", "transport", "country", "detail", "note")
 
 
 def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:

@@ -24,19 +24,21 @@ from app.query.grammar import parse_collection
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
+from app.tracking.country_names import country_name
 from app.tracking.devices import client_of
 from app.tracking.visits import link_of_detail
 
 PATH = "/console/groups"
 LATEST = 500
-"""Messages of a group of which its page tells reasons, links and devices."""
+"""Messages of a group of which its page tells reasons, links, devices and countries."""
 MOST_STEPS = 5_000
 """Of their opens and clicks that are read."""
 MOST_LINES = 20
-"""Reasons, and links, that are shown."""
+"""Reasons, links and countries that are shown."""
 OF_DELIVERED = ("opened", "clicked", "unsubscribed")
 """Counters whose rate is of what was delivered; that of the others is of what was sent."""
-UNKNOWN_DEVICE = "unknown"
+UNKNOWN = "unknown"
+"""The device or country of a visit that shows none."""
 SEPARATOR = " · "
 """Between the link and the user agent in the detail of a step."""
 
@@ -52,13 +54,14 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """What the latest messages of a group tell: how many they are, why some failed or bounced, and by how many of them
-    each link was followed and each kind of device was used. The most frequent come first."""
+    """What the latest messages of a group tell: how many they are, why some failed or bounced, and of how many each
+    link was followed, on each kind of device, and in each country. The most frequent come first."""
 
     messages: int
     reasons: Sequence[tuple[str, int]]
     links: Sequence[tuple[str, int]]
     devices: Sequence[tuple[str, int]]
+    countries: Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,27 +135,30 @@ def latest_of(session: Session, account_id: int, group_id: int) -> Latest:
     newest = of_group.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(LATEST)
     rows = session.execute(newest).all()
     lost = (row.reason or row.state for row in rows if row.state in (RecipientState.FAILED, RecipientState.BOUNCED))
-    links, devices = _visits(session, account_id, [row.id for row in rows])
-    return Latest(len(rows), _most(Counter(lost)), _most(links), _most(devices))
+    visited = _visits(session, account_id, [row.id for row in rows])
+    return Latest(len(rows), _most(Counter(lost)), *map(_most, visited))
 
 
-def _visits(session: Session, account_id: int, ids: list[int]) -> tuple[Counter[str], Counter[str]]:
-    """By how many messages each link was followed, and each kind of device used."""
-    visits = select(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail).where(
+def _visits(session: Session, account_id: int, ids: list[int]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Of how many messages each link was followed, each kind of device used, and each country the one of a visit."""
+    columns = RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail, RecipientStep.country
+    visits = select(*columns).where(
         RecipientStep.account_id == account_id,
         in_json(RecipientStep.recipient_id, ids),
         RecipientStep.step.in_((TimelineStep.OPENED, TimelineStep.CLICKED)),
     )
-    followed, used, kinds = set(), set(), dict[str, str]()
-    for recipient_id, step, detail in session.execute(visits.limit(MOST_STEPS)):
+    followed, used, seen, kinds = set(), set(), set(), dict[str, str]()
+    for recipient_id, step, detail, country in session.execute(visits.limit(MOST_STEPS)):
         link = link_of_detail(step, detail)
         agent = (detail or "").removeprefix(link).removeprefix(SEPARATOR)
         if link:
             followed.add((recipient_id, link))
         if agent not in kinds:
-            kinds[agent] = client_of("GET", {"User-Agent": agent}).device_type or UNKNOWN_DEVICE
+            kinds[agent] = client_of("GET", {"User-Agent": agent}).device_type or UNKNOWN
         used.add((recipient_id, kinds[agent]))
-    return Counter(link for _, link in followed), Counter(kind for _, kind in used)
+        seen.add((recipient_id, country_name(country) if country else UNKNOWN))
+    links, devices, countries = (Counter(one for _, one in found) for found in (followed, used, seen))
+    return links, devices, countries
 
 
 def _most(counted: Counter[str]) -> list[tuple[str, int]]:

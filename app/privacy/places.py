@@ -76,7 +76,7 @@ PLACES = (
         "messages to the person: address, values, timeline, attachments, content, and what test keys have captured",
         {
             "recipients": ("email", "mobile", "values", "reason", "gateway_id"),
-            "recipient_steps": ("detail", "note"),
+            "recipient_steps": ("detail", "note", "country"),
             "send_queue": ("secret_values",),
             "attachments": ("name", "mime_type", "content_id", "content"),
             "sends": ("subject", "body_html", "body_text"),

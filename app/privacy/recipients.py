@@ -114,7 +114,8 @@ def _blank(transaction: Transaction, rows: Sequence[Row[Any]]) -> None:
         update_recipients(transaction, told, reason=None)
     columns = table_of(RecipientStep).c
     chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
-    transaction.connection().execute(update(table_of(RecipientStep)).where(*chosen).values(detail=None, note=None))
+    blanked = update(table_of(RecipientStep)).where(*chosen).values(detail=None, note=None, country=None)
+    transaction.connection().execute(blanked)
 
 
 def _drop_waiting(transaction: Transaction, rules: RetryRules, ids: Collection[int]) -> int:

@@ -34,7 +34,7 @@ class TimelineStep(enum.StrEnum):
     """The recipient has taken back the unsubscribing."""
 
     FORGOTTEN = "forgotten"
-    """The person was forgotten: address, values and the words of this timeline are gone."""
+    """The person was forgotten: address, values, and the words and countries of this timeline are gone."""
 
     OPENED = "opened"
     CLICKED = "clicked"

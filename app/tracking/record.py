@@ -8,10 +8,9 @@
     by a machine           a step                         event, if the account wants those of machines
 
 A click also counts as an open: the first one records both events. Each visit is a step of the timeline. Events of
-visits that a machine has perhaps made say so (docs/tracking.md#machines).
-
-A link can be requested any number of times, with ever new user agents. So only the first visits to a link, and to all
-links of a recipient together, become steps and events. Many visits are written in a fixed number of statements.
+visits that a machine has perhaps made say so (docs/tracking.md#machines). A link can be requested any number of times,
+with ever new user agents. So only the first visits to a link, and to all links of a recipient together, become steps
+and events. Many visits are written in a fixed number of statements.
 """
 
 from __future__ import annotations
@@ -133,7 +132,8 @@ class _RecipientVisits:
 
     def _add_step(self, visit: Visit) -> None:
         self.add_known(visit.step, visit.detail, visit.moment, 1)
-        self.steps.append(self.recipient.step(visit.step, visit.detail or None, visit.moment))
+        step = self.recipient.step(visit.step, visit.detail or None, visit.moment)
+        self.steps.append({**step, "country": visit.country})
 
 
 def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:

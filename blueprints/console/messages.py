@@ -38,6 +38,7 @@ from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN, RecipientState
+from app.tracking.country_names import country_name
 from blueprints.console.blueprint import blp
 
 COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "reason", "group_id", "message_id", "list_id")
@@ -143,6 +144,7 @@ def _message(uuid: str, status: int = 200, refused: str | None = None) -> Respon
             message=message,
             told=told,
             viewer=viewer,
+            country_name=country_name,
             refused=refused,
             state=state if state in SHOWN or who.is_operator else RecipientState.QUEUED,
             shown=(lambda text: text) if who.is_operator else viewer.redacted,

@@ -39,10 +39,10 @@ def name_of(rows: Rows, group_id: int) -> str:
         return session.get_one(Group, group_id).name
 
 
-def add_step(rows: Rows, recipient_id: int, step: str, detail: str | None = None) -> None:
+def add_step(rows: Rows, recipient_id: int, step: str, detail: str | None = None, country: str | None = None) -> None:
     with rows.services.database.write() as transaction:
         owner = {"account_id": rows.account_id, "recipient_id": recipient_id}
-        transaction.add(RecipientStep(**owner, time=now(), step=step, detail=detail))
+        transaction.add(RecipientStep(**owner, time=now(), step=step, detail=detail, country=country))
 
 
 def test_groups_are_found_by_the_query_language(tenant: Tenant, rows: Rows) -> None:
@@ -73,26 +73,30 @@ def test_a_report_has_the_shares_of_its_counters(tenant: Tenant, rows: Rows) -> 
     assert "None has failed or bounced." in empty
 
 
-def test_the_latest_messages_tell_reasons_links_and_devices(tenant: Tenant, rows: Rows) -> None:
-    """Each message counts once for a link and a kind of device, and machines do not. Keys of the level `report` see
-    no links, since they may have values of people in them."""
+def test_the_latest_messages_tell_reasons_links_devices_and_countries(tenant: Tenant, rows: Rows) -> None:
+    """Each message counts once for a link, a kind of device and a country, and machines do not. Keys of the level
+    `report` see no links, since they may have values of people in them."""
     group_id = new_group(rows, sent=4)
     settled = [{"email": f"{name}@example.com", "state": "delivered"} for name in ("ann", "bob")]
     failed = [{"email": "cy@example.com", "state": "failed", "reason": "blocked"}] * 2
     ann, bob, *_ = rows.add_send([*settled, *failed], group_id=group_id)
     for _ in range(2):
-        add_step(rows, ann, "clicked", f"{LINK} · {IPHONE}")
-    add_step(rows, bob, "clicked", f"{LINK} · {IPHONE}")
+        add_step(rows, ann, "clicked", f"{LINK} · {IPHONE}", "AU")
+    add_step(rows, bob, "clicked", f"{LINK} · {IPHONE}", "AU")
+    add_step(rows, bob, "opened", "", "AX")
     add_step(rows, bob, "opened", "")
-    add_step(rows, bob, "clicked by machine", "https://shop.example/only-machines · bot")
+    add_step(rows, bob, "clicked by machine", "https://shop.example/only-machines · bot", "US")
     page = words(signed_in(tenant).get(f"{PATH}/{group_id}"))
     assert "Of the latest 4 messages:" in page
     assert "Reason Messages blocked 2" in page
     assert f"Link Messages {LINK} 2 Devices" in page
-    assert "Kind Messages mobile 2 unknown 1" in page
+    assert "Kind Messages mobile 2 unknown 1 Countries" in page
+    assert "Country Messages Australia 2 unknown 1 Åland Islands 1" in page
+    assert "United States" not in page
     report = words(signed_in(tenant, "report").get(f"{PATH}/{group_id}"))
     assert "shop.example" not in report
-    assert "Kind Messages mobile 2 unknown 1" in report
+    assert "Kind Messages mobile 2 unknown 1 Countries" in report
+    assert "Country Messages Australia 2" in report
 
 
 def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:

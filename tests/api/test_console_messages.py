@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -39,6 +40,14 @@ def settle(tenant: Tenant, uuid: str, state: str, reason: str | None = None, det
         recipient.state, recipient.reason, recipient.sent_time = state, reason, now()
         owner = {"account_id": tenant.id, "recipient_id": recipient.id}
         transaction.add(RecipientStep(**owner, time=now(), step=state, detail=detail))
+
+
+def open_in(tenant: Tenant, uuid: str, country: str) -> None:
+    """The step of an open in that country."""
+    with tenant.services.database.write() as transaction:
+        recipient = transaction.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
+        owner = {"account_id": tenant.id, "recipient_id": recipient.id}
+        transaction.add(RecipientStep(**owner, time=now(), step="opened", country=country))
 
 
 def query_of(answer: TestResponse) -> list[tuple[str, str]]:
@@ -114,12 +123,14 @@ def test_who_may_not_see_contacts_sees_no_address(tenant: Tenant, sends: SendsAp
     address = new_email("hidden")
     uuid = send(sends, address)
     settle(tenant, uuid, "bounced", f"550 no {address}", f"550 no {address}")
+    open_in(tenant, uuid, "AU")
     browser = signed_in(tenant, level)
     for path in (PATH, f"{PATH}/{uuid}", f"{PATH}.csv"):
         text = browser.get(path).text
         assert uuid in text
         assert address not in text
         assert "550" not in text
+        assert "Australia" not in text
     assert browser.get(f"{PATH}?email={address}").status_code == 403
     for action in ("retry", "unblock", "resubscribe"):
         assert browser.post(f"{PATH}/{uuid}/{action}").status_code == 403
@@ -191,6 +202,13 @@ def test_replies_of_servers_and_names_never_become_markup(tenant: Tenant, sends:
             text = browser.get(path, follow_redirects=True).text
             assert "&lt;script&gt;" in text
             assert "<script>" not in text
+
+
+def test_the_timeline_says_in_which_country_a_message_was_opened(tenant: Tenant, sends: SendsApi) -> None:
+    uuid = send(sends, new_email())
+    settle(tenant, uuid, "delivered")
+    open_in(tenant, uuid, "AU")
+    assert re.search(r"opened in Australia \d", words(signed_in(tenant).get(f"{PATH}/{uuid}")))
 
 
 def test_names_of_the_installation_are_hidden_from_tenants(tenant: Tenant, sends: SendsApi) -> None:

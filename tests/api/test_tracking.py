@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
@@ -239,13 +239,18 @@ def test_clicks_on_all_links_at_once_are_suspect(mail: Mail, monkeypatch: pytest
 
 
 def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -> None:
-    """Behind a trusted proxy, of the forwarded address."""
+    """Behind a trusted proxy, of the forwarded address. The step of the timeline has it, too; machines have none."""
     with app_with(settings, trusted_proxies=1) as app:
         mail = Mail(tenant, Client(app))
         mail.open(X_Forwarded_For="1.1.1.1")
         mail.click(X_Forwarded_For="10.0.0.1")
+        mail.open(X_Forwarded_For="1.1.1.1", User_Agent=BOT)
         assert app.extensions[VISITS].flush(PATIENCE)
     assert [event.get("country_code") for event in mail.events] == ["AU", None]
+    with tenant.services.database.read() as session:
+        steps = select(RecipientStep).where(RecipientStep.recipient_id == mail.id).order_by(RecipientStep.id)
+        found = [(one.step, one.country) for one in session.scalars(steps)]
+    assert found == [("opened", "AU"), ("clicked", None), ("opened by machine", None)]
 
 
 @each("token", ["nonsense", "A" * 24, "A" * 4000])

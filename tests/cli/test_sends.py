@@ -54,17 +54,25 @@ def test_recipients_are_listed_newest_first(cli: Cli, rows: Rows) -> None:
 
 def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows: Rows) -> None:
     (recipient_id,) = rows.add_send(["ann@example.com"])
-    for step, detail in (("deferred", "451 4.7.1 later"), ("sent", None)):
-        tenant.add(RecipientStep, recipient_id=recipient_id, time=now(), step=step, detail=detail)
+    for step, detail, country in (
+        ("deferred", "451 4.7.1 later", None),
+        ("sent", None, None),
+        ("opened", "Mail", "AU"),
+    ):
+        columns = {"step": step, "detail": detail, "country": country}
+        tenant.add(RecipientStep, recipient_id=recipient_id, time=now(), **columns)
     uuid = rows.recipient(recipient_id).uuid
     shown = bare.json("sends", "show", uuid)
     assert (shown["uuid"], shown["email"], shown["state"]) == (uuid, "ann@example.com", "queued")
     assert bare.json("sends", "show", uuid.upper()) == shown
-    assert [(one["step"], one["detail"]) for one in shown["timeline"]] == [
-        ("deferred", "451 4.7.1 later"),
-        ("sent", None),
+    assert [(one["step"], one["country"], one["detail"]) for one in shown["timeline"]] == [
+        ("deferred", None, "451 4.7.1 later"),
+        ("sent", None, None),
+        ("opened", "AU", "Mail"),
     ]
-    assert re.search(r"deferred +- +451 4\.7\.1 later", bare.text("sends", "show", uuid))  # over the default transport
+    text = bare.text("sends", "show", uuid)
+    assert re.search(r"deferred +- +- +451 4\.7\.1 later", text)  # over the default transport
+    assert re.search(r"opened +- +AU +Mail", text)
     assert bare.refused("sends", "show", "nothing") == "there is no recipient with the uuid 'nothing'"
 
 

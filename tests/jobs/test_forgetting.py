@@ -47,6 +47,7 @@ from app.privacy.nouns import ONE
 from app.privacy.person import Person, with_test_account
 from app.privacy.places import PLACES, tables_of_places
 from app.privacy.small_places import KEPT_OF_ANSWER
+from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
@@ -236,6 +237,9 @@ def _visit_and_reply(made: Used) -> None:
     for row in made.recipients(type="email", state="delivered"):
         made.open(row.id)
     assert made.tenant.app.extensions[VISITS].flush(PATIENCE)
+    with made.worker.database.write() as transaction:
+        opened = RecipientStep.account_id == made.tenant.id, RecipientStep.step == TimelineStep.OPENED
+        transaction.execute(update(RecipientStep).where(*opened).values(country="AU"))
     cli = Cli(made.tenant.app)
     cli.text("inbound", "sms", "--from", made.mobile, "--to", made.sends.number, "--text", f"write to {made.email}")
     Cli(made.tenant.app, made.tenant.name).text(
@@ -329,6 +333,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
     assert (forgotten.kept, forgotten.other_addresses) == ({"unsubscribed": 1, "blocked": 1}, {used.mobile})
     assert [row.address[:10] for row in rows_of(used.tenant, Unsubscriber)] == ["forgotten:"]
     assert (used.of_bob, used.sent) == (of_bob, sent)
+    assert_countries_are_gone(used)
     assert_waiting_messages_have_failed(used)
     assert_visits_bring_nothing_back(used)
     assert used.forget().removed == {}
@@ -342,9 +347,17 @@ def assert_all_is_handed_out(used: Used) -> None:
     assert {name for name, *_ in found} == {used.tenant.name, f"{used.tenant.name} (test)"}
     whole = orjson.dumps([rows for *_, rows in found]).decode()
     assert SECRET_WORD in whole
+    assert '"country":"AU"' in whole
     assert base64.b64encode(used.email.encode()).decode() in whole, "attachments are in it"
     counts = held(used.worker, used.accounts, "email", used.email)
     assert counts["recipients"] == sum(len(rows) for _, place, rows in found if place == "recipients")
+
+
+def assert_countries_are_gone(used: Used) -> None:
+    """Where the person has opened mails; those of others stay."""
+    others = {row.id for row in used.recipients() if row.email is not None}
+    opened = rows_of(used.tenant, RecipientStep, step=TimelineStep.OPENED)
+    assert {(row.recipient_id in others, row.country) for row in opened} == {(True, "AU"), (False, None)}
 
 
 def assert_waiting_messages_have_failed(used: Used) -> None:

@@ -121,9 +121,7 @@ class Recipient(Base):
     `state` is queued until then, and afterwards sent, delivered, bounced or failed (docs/delivery.md#recipient-states).
     What happens in between is in its queue entry (app/db/models/send_queue.py); reports show both
     (app/recipients/current.py). Ids of list, group, message and contact have no foreign keys, because a report
-    outlives them.
-
-    On PostgreSQL in ranges of ids (docs/decisions/019-history-in-ranges.md).
+    outlives them. On PostgreSQL in ranges of ids (docs/decisions/019-history-in-ranges.md).
     """
 
     __tablename__ = "recipients"
@@ -248,3 +246,5 @@ class RecipientStep(Base):
     note: Mapped[str | None]
     transport: Mapped[str | None]
     """Name of the transport that was used; null: the one in the settings, or none at all."""
+    country: Mapped[str | None]
+    """Of an open or a click by a person: the ISO 3166 alpha-2 code, where it is known."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.tracking.countries import country_of
+from app.tracking.country_names import country_name
 from app.tracking.devices import MAX_AGENT_LENGTH, client_of
 from tests.support.cases import each
 
@@ -106,6 +107,11 @@ def test_user_agents_are_truncated() -> None:
 def test_countries_are_looked_up(address: str, country: str | None) -> None:
     """In the table that comes with the service; addresses that are not public have no country."""
     assert country_of("", ip_address(address)) == country
+
+
+def test_countries_have_names() -> None:
+    """Where the table of names has none, the code stands for it."""
+    assert [country_name(code) for code in ("AU", "AX", "XK", "?")] == ["Australia", "Åland Islands", "XK", "?"]
 
 
 def test_a_local_socket_has_no_country() -> None:
