@@ -55,7 +55,7 @@ finally:
     database.close()  # before the processes are forked, which must not share a connection
 
 
-class ServiceLogger(Logger):
+class ServiceLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
     """Logs gunicorn's records like all others. The application logs the requests itself."""
 
     def setup(self, cfg: Config) -> None:
