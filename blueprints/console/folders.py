@@ -9,17 +9,13 @@ from flask.views import MethodView
 
 from app.audit.record import Act, record
 from app.console import messages
-from app.console.content import MOST_SHOWN, TextMessage
+from app.console.content import TextMessage
 from app.console.inbox.captured import PATH as INBOX
 from app.console.inbox.folders import PATH, check_secrets, find_file, read_file
-from app.console.inbox.opened import html_of, open_mail
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
-from app.errors import ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import page
-from app.http.console.parts import download, framed_html, framing, numbered, source
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -28,6 +24,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
+from blueprints.console.opened import add_opened_parts, opened_page
 
 FILE_COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder")
 
@@ -64,50 +61,10 @@ class OneFile(MethodView):
     @blp.scope("contact.view")
     def get(self, uuid: str) -> Response:
         """Its parts, links and checks."""
-        secret_keys = services().settings.secret_keys
         with services().database.read() as session:
             recipient = messages.message_of(session, signed_in(), uuid)
-            message = _message(session, recipient)
-            if isinstance(message, TextMessage):
-                shown: dict[str, Any] = {"sms": message, "opened": None}
-            else:
-                shown = {"sms": None, "opened": open_mail(session, secret_keys, recipient.account_id, message)}
-            shown |= {"uuid": recipient.uuid, "base": f"{PATH}/{recipient.uuid}", "captured": None}
-            return framing(page("inbox_message.html", **shown, most_shown=MOST_SHOWN))
-
-
-@blp.route("/inbox/folders/<uuid>/html")
-class FileHtml(MethodView):
-    """The HTML of a mail in a folder, for the frame of its page."""
-
-    @blp.scope("contact.view")
-    def get(self, uuid: str) -> Response:
-        """The HTML, in which nothing runs and nothing is loaded."""
-        html = html_of(_mail(uuid))
-        if html is None:
-            raise ServiceError("not_found", detail="The mail has no HTML.")
-        return framed_html(html)
-
-
-@blp.route("/inbox/folders/<uuid>/source")
-class FileSource(MethodView):
-    """The source of a mail in a folder."""
-
-    @blp.scope("contact.view")
-    def get(self, uuid: str) -> Response:
-        """The whole mail as text."""
-        return source(_mail(uuid).source)
-
-
-@blp.route("/inbox/folders/<uuid>/attachment")
-class FileAttachment(MethodView):
-    """An attachment of a mail in a folder."""
-
-    @blp.scope("contact.view")
-    def get(self, uuid: str) -> Response:
-        """The one with the number that the query names; the first is 1."""
-        found = numbered(_mail(uuid).files)
-        return download(found.name, found.content)
+            known = {"uuid": recipient.uuid, "base": f"{PATH}/{recipient.uuid}", "captured": None}
+            return opened_page(session, recipient.account_id, _message(session, recipient), **known)
 
 
 def _message(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:
@@ -117,12 +74,12 @@ def _message(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:
     return read_file(folders, recipient.type, recipient.uuid)
 
 
-def _mail(uuid: str) -> Mail:
+def _found(uuid: str) -> Mail | TextMessage:
     with services().database.read() as session:
-        message = _message(session, messages.message_of(session, signed_in(), uuid))
-    if isinstance(message, TextMessage):
-        raise ServiceError("not_found", detail="The message is no mail.")
-    return message
+        return _message(session, messages.message_of(session, signed_in(), uuid))
+
+
+add_opened_parts("/inbox/folders/<uuid>", "folders", _found)
 
 
 def _search(

@@ -9,17 +9,15 @@ from flask.views import MethodView
 
 from app.addresses import MESSAGE_TYPES
 from app.audit.record import Act, record
-from app.console.content import MOST_SHOWN, TextMessage
+from app.console.content import TextMessage
 from app.console.inbox import folders
 from app.console.inbox.captured import PATH, find_message, inbox_of, search, sought
-from app.console.inbox.opened import html_of, message_of_capture, open_mail
+from app.console.inbox.opened import message_of_capture
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account
-from app.errors import ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.parts import download, framed_html, framing, numbered, source
+from app.http.console.pages import goes_to
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -27,6 +25,7 @@ from app.http.paths import path_id
 from app.query.cursors import CURSOR
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
+from blueprints.console.opened import add_opened_parts, opened_page
 
 FILE_COLUMNS = ("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid")
 
@@ -65,58 +64,18 @@ class OneCaptured(MethodView):
     @blp.scope("contact.view")
     def get(self, captured_id: str) -> Response:
         """Its parts, links and checks."""
-        secret_keys, who = services().settings.secret_keys, signed_in()
         with services().database.read() as session:
-            found = find_message(session, who, path_id(captured_id))
-            message = message_of_capture(found)
-            if isinstance(message, TextMessage):
-                shown: dict[str, Any] = {"sms": message, "opened": None}
-            else:
-                shown = {"sms": None, "opened": open_mail(session, secret_keys, found.account_id, message)}
-            shown |= {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
-            return framing(page("inbox_message.html", **shown, most_shown=MOST_SHOWN))
+            found = find_message(session, signed_in(), path_id(captured_id))
+            known = {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
+            return opened_page(session, found.account_id, message_of_capture(found), **known)
 
 
-@blp.route("/inbox/<captured_id>/html")
-class CapturedHtml(MethodView):
-    """The HTML of a captured mail, for the frame of its page."""
-
-    @blp.scope("contact.view")
-    def get(self, captured_id: str) -> Response:
-        """The HTML, in which nothing runs and nothing is loaded."""
-        html = html_of(_mail(captured_id))
-        if html is None:
-            raise ServiceError("not_found", detail="The mail has no HTML.")
-        return framed_html(html)
-
-
-@blp.route("/inbox/<captured_id>/source")
-class CapturedSource(MethodView):
-    """The source of a captured mail."""
-
-    @blp.scope("contact.view")
-    def get(self, captured_id: str) -> Response:
-        """The whole mail as text."""
-        return source(_mail(captured_id).source)
-
-
-@blp.route("/inbox/<captured_id>/attachment")
-class CapturedAttachment(MethodView):
-    """An attachment of a captured mail."""
-
-    @blp.scope("contact.view")
-    def get(self, captured_id: str) -> Response:
-        """The one with the number that the query names; the first is 1."""
-        found = numbered(_mail(captured_id).files)
-        return download(found.name, found.content)
-
-
-def _mail(captured_id: str) -> Mail:
+def _message(captured_id: str) -> Mail | TextMessage:
     with services().database.read() as session:
-        message = message_of_capture(find_message(session, signed_in(), path_id(captured_id)))
-    if isinstance(message, TextMessage):
-        raise ServiceError("not_found", detail="The message is no mail.")
-    return message
+        return message_of_capture(find_message(session, signed_in(), path_id(captured_id)))
+
+
+add_opened_parts("/inbox/<captured_id>", "inbox", _message)
 
 
 def _of_folders() -> str | None:

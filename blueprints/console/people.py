@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flask import Response, request
 from flask.views import MethodView
@@ -33,11 +33,7 @@ class Held(MethodView):
     @blp.scope(MANAGE)
     def post(self) -> Response:
         """Shows how much of it there is, and what forgetting would remove and keep. Changes nothing."""
-        try:
-            person = _person()
-        except ServiceError as error:
-            return _ask(error)
-        return _held(person)
+        return _of_person(_held)
 
 
 @blp.route("/people/forget")
@@ -47,24 +43,7 @@ class Forget(MethodView):
     @blp.scope(MANAGE)
     def post(self) -> Response:
         """Removes all that is held, once the address was typed."""
-        try:
-            person = _person()
-        except ServiceError as error:
-            return _ask(error)
-        try:
-            check_confirmation(person, request.form.get("confirmation", "").strip())
-        except ServiceError as error:
-            return _held(person, error)
-        forgotten, compacted = forget_person(services(), person)
-        return page(
-            "person_forgotten.html",
-            person=person,
-            forgotten=forgotten,
-            compacted=compacted,
-            of_forget=link(f"{PATH}/forget"),
-            of_held=link(f"{PATH}/held"),
-            of_people=link(PATH),
-        )
+        return _of_person(_forget)
 
 
 @blp.route("/people/export")
@@ -74,21 +53,42 @@ class ExportPerson(MethodView):
     @blp.scope(MANAGE)
     def post(self) -> Response:
         """All of it as a JSON file, made while it is sent."""
-        try:
-            person = _person()
-        except ServiceError as error:
-            return _ask(error)
-        parts = person_document(services(), person)
-        if parts is None:
-            return _held(person)
-        headers = {"Content-Disposition": 'attachment; filename="person.json"'}
-        return Response(parts, content_type="application/json; charset=utf-8", headers=headers)
+        return _of_person(_export)
 
 
-def _person() -> Whom:
-    """The person of the form. Raises the errors of the address, and `not_found` where an account must be chosen."""
-    with services().database.read() as session:
-        return whom(session, account_of_request(session), request.form.get("address", "").strip())
+def _of_person(act: Callable[[Whom], Response]) -> Response:
+    """What is done about the person of the form; an address that is none is asked for again."""
+    try:
+        with services().database.read() as session:
+            person = whom(session, account_of_request(session), request.form.get("address", "").strip())
+    except ServiceError as error:
+        return _ask(error)
+    return act(person)
+
+
+def _forget(person: Whom) -> Response:
+    try:
+        check_confirmation(person, request.form.get("confirmation", "").strip())
+    except ServiceError as error:
+        return _held(person, error)
+    forgotten, compacted = forget_person(services(), person)
+    return page(
+        "person_forgotten.html",
+        person=person,
+        forgotten=forgotten,
+        compacted=compacted,
+        of_forget=link(f"{PATH}/forget"),
+        of_held=link(f"{PATH}/held"),
+        of_people=link(PATH),
+    )
+
+
+def _export(person: Whom) -> Response:
+    parts = person_document(services(), person)
+    if parts is None:
+        return _held(person)
+    headers = {"Content-Disposition": 'attachment; filename="person.json"'}
+    return Response(parts, content_type="application/json; charset=utf-8", headers=headers)
 
 
 def _ask(error: ServiceError | None = None) -> Response:
