@@ -14,7 +14,6 @@ from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
 from app.cli.base import (
     Group,
-    Row,
     WrongValue,
     account_option,
     accounts_option,
@@ -25,18 +24,19 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.lookup import find_by_name_or_id
+from app.cli.message_versions import SHOWN, TIMES, find_message, message_row
+from app.cli.message_versions import commands as version_commands
 from app.db.models import Message
 from app.http.context import services
 from app.ids import shown_id
 from app.messages.define import create_message, update_message
+from app.messages.difference import BODIES
 
 group = Group("messages", help="Stored messages that sends may refer to.")
+for one in version_commands.commands.values():
+    group.add_command(one)
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-SHOWN = ("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url")
-TIMES = ("creation_time", "last_modified_time")
-BODIES = ("body_html", "body_text")
 
 
 def attribute_options(command: Any) -> Any:
@@ -70,16 +70,6 @@ def _content(file: Path | None, option: str) -> str | None:
     return content
 
 
-def _row(message: Message, *names: str) -> Row:
-    row = {name: getattr(message, name) for name in names}
-    return {**row, "id": shown_id(message.id)}
-
-
-def _find(session: Session, account: str | None, name: str) -> Message:
-    """The account's message with that name or id."""
-    return find_by_name_or_id(session, Message, find_account(session, account).id, name, "message")
-
-
 @group.command("list")
 @accounts_option
 @json_option
@@ -88,7 +78,7 @@ def list_(account: str | None, as_json: bool) -> None:
     names = (*SHOWN, *TIMES) if as_json else SHOWN[:6]
     with services().database.read() as session:
         rows = rows_of_accounts(
-            session, account, lambda one: [_row(message, *names) for message in _messages(session, one)]
+            session, account, lambda one: [message_row(message, *names) for message in _messages(session, one)]
         )
     print_rows(rows, as_json)
 
@@ -104,9 +94,9 @@ def _messages(session: Session, account_id: int) -> Iterable[Message]:
 def show(message: str, account: str | None, as_json: bool) -> None:
     """Show a message with its bodies."""
     with services().database.read() as session:
-        found = _find(session, account, message)
-        row = _row(found, *SHOWN, *TIMES, *BODIES)
-    print_row(row, as_json, texts=("body_html", "body_text"))
+        found = find_message(session, account, message)
+        row = message_row(found, *SHOWN, *TIMES, *BODIES)
+    print_row(row, as_json, texts=BODIES)
 
 
 @group.command("create")
@@ -120,8 +110,8 @@ def create(name: str, type_: str, account: str | None, as_json: bool, **options:
     attributes = {"name": name, "type": type_, **_attributes(**options)}
     with services().database.write() as transaction:
         made = create_message(transaction, find_account(transaction, account).id, attributes)
-        row = _row(made, *SHOWN, *TIMES)
-    print_row(row, as_json, texts=("body_html", "body_text"))
+        row = message_row(made, *SHOWN, *TIMES)
+    print_row(row, as_json, texts=BODIES)
 
 
 @group.command("update")
@@ -134,10 +124,10 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
     """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
     attributes = _attributes(**options) | ({} if name is None else {"name": name})
     with services().database.write() as transaction:
-        found = _find(transaction, account, message)
+        found = find_message(transaction, account, message)
         update_message(transaction, found, attributes)
-        row = _row(found, *SHOWN, *TIMES)
-    print_row(row, as_json, texts=("body_html", "body_text"))
+        row = message_row(found, *SHOWN, *TIMES)
+    print_row(row, as_json, texts=BODIES)
 
 
 @group.command("delete")
@@ -147,7 +137,7 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
 def delete(message: str, account: str | None, as_json: bool) -> None:
     """Delete a message. Reports of its sends are kept."""
     with services().database.write() as transaction:
-        found = _find(transaction, account, message)
+        found = find_message(transaction, account, message)
         transaction.delete(found)
     print_done(
         f"deleted message {found.name}", {"id": shown_id(found.id), "name": found.name, "deleted": True}, as_json

@@ -32,6 +32,8 @@ from app.sends.dry_run.preview import Preview, preview
 from app.services import Services
 
 PATH = "/console/stored-messages"
+VERSIONS = "contact.view"
+"""The scope of versions: keys of the level standard have it."""
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "email": (
         *("name", "subject", "from_name", "from_address", "reply_to", "thumbnail_url"),

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from sqlalchemy import JSON, FromClause, String, bindparam, cast, column, func, select
+from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
+
+from app.db.dialect import is_postgresql
 
 STORED = "%Y-%m-%d %H:%M:%S.%f"
 
@@ -15,6 +18,11 @@ def stored_time(moment: datetime) -> str:
     """A time in such a row: as SQLite stores it. PostgreSQL reads it in the zone of the session, which is always
     UTC."""
     return moment.astimezone(UTC).strftime(STORED)
+
+
+def rows_given_to(session: Session, parameter: str, types: Mapping[str, TypeEngine[object]]) -> FromClause:
+    """The same for a statement of the session."""
+    return given_rows(parameter, types, on_postgresql=is_postgresql(session))
 
 
 def given_rows(parameter: str, types: Mapping[str, TypeEngine[object]], *, on_postgresql: bool) -> FromClause:

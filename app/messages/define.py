@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy.orm import Session
-
 from app.addresses import MESSAGE_TYPES, is_valid_email
 from app.clock import this_second
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.db.changes import apply_changes
+from app.db.database import Transaction
 from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.errors import ServiceError
+from app.messages.versions import former_of, keep_version
 from app.names import check_name, strip_name
 
 ADDRESSES = ("from_address", "reply_to", "thumbnail_url")
 LONGEST_URL = 2000
 
 
-def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
+def create_message(transaction: Transaction, account_id: int, attributes: Mapping[str, Any]) -> Message:
     """Creates a message. `attributes` are columns of `Message`; `name` and `type` are required.
 
     Raises `ServiceError`: `conflict` if the name is taken, otherwise like `update_message`.
@@ -32,17 +32,19 @@ def create_message(session: Session, account_id: int, attributes: Mapping[str, A
             raise ServiceError("required", field=required)
     if attributes["type"] not in MESSAGE_TYPES:
         raise ServiceError("invalid_string", field="type", detail=f"{attributes['type']!r} is none of email, sms")
-    _check_free(session, account_id, attributes["name"])
+    _check_free(transaction, account_id, attributes["name"])
     _check(attributes, attributes["type"])
     moment = this_second()
     message = Message(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
-    session.add(message)
-    session.flush()
+    transaction.add(message)
+    transaction.flush()
+    keep_version(transaction, message, None)
     return message
 
 
-def update_message(session: Session, message: Message, attributes: Mapping[str, Any]) -> bool:
-    """Changes the given attributes; returns whether any differed. Sends that were accepted keep the old content.
+def update_message(transaction: Transaction, message: Message, attributes: Mapping[str, Any]) -> bool:
+    """Changes the given attributes; returns whether any differed. Sends that were accepted keep the old content, and so
+    does a version (docs/contacts.md#versions).
 
     Raises `ServiceError`: `conflict` if the name is taken or the type differs, and the code of an invalid value.
     """
@@ -50,9 +52,13 @@ def update_message(session: Session, message: Message, attributes: Mapping[str, 
     if attributes.get("type", message.type) != message.type:
         raise ServiceError("conflict", field="type", detail=f"is {message.type} and cannot change")
     if attributes.get("name", message.name) != message.name:
-        _check_free(session, message.account_id, attributes["name"])
+        _check_free(transaction, message.account_id, attributes["name"])
     _check(attributes, message.type)
-    return apply_changes(message, attributes)
+    former = former_of(message)
+    differs = apply_changes(message, attributes)
+    if differs:
+        keep_version(transaction, message, former)
+    return differs
 
 
 def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,8 +67,8 @@ def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {**attributes, **dict.fromkeys(key for key in ADDRESSES if attributes.get(key) == ""), **name}
 
 
-def _check_free(session: Session, account_id: int, name: str) -> None:
-    if find_by_name(session, Message, account_id, name) is not None:
+def _check_free(transaction: Transaction, account_id: int, name: str) -> None:
+    if find_by_name(transaction, Message, account_id, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"the account has a message {name!r} already")
 
 

@@ -39,6 +39,9 @@ IMPERSONAL: Mapping[str, str] = {
     "inbound_records": "fingerprint kind",
     "list_fields": "key name options type",
     "lists": "name stop_words",
+    "message_versions": (
+        "actor actor_kind body_html body_text changed from_address from_name name reply_to subject thumbnail_url via"
+    ),
     "messages": "body_html body_text from_address from_name name reply_to subject thumbnail_url type",
     "processes": "host name roles secret_keys version",
     "purge_positions": "stage",

@@ -203,6 +203,7 @@ class Party:
         with on.services.database.read() as session:
             own = select(Account.id).where(Account.name == self.name)
             self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT}
+            self.ids["version_number"] = 1
 
     def _first_id(self, on: Stage, model: type[Any]) -> int | None:
         with on.services.database.read() as session:

@@ -164,6 +164,29 @@ def test_a_stored_message_is_written_with_a_live_preview_and_tested(watched: Wat
     expect(page.locator(".title .state")).to_have_text("delivered", timeout=30_000)
 
 
+def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Watched) -> None:
+    console, page = watched.console, watched.page
+    watched.sign_in(console.link())
+    watched.open("/console/stored-messages")
+    page.get_by_label("Name", exact=True).fill("Written twice")
+    page.get_by_role("button", name="Create").click()
+    for text in ("<p>one</p>\n<p>two</p>", "<p>one</p>\n<p>three</p>"):
+        page.get_by_label("HTML body", exact=True).fill(text)
+        page.get_by_role("button", name="Save").click()
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("row").nth(1).get_by_role("link").click()
+    changed = page.get_by_role("region", name="HTML body", exact=True)
+    expect(changed.get_by_role("deletion")).to_have_text("− removed: <p>two</p>")
+    expect(changed.get_by_role("insertion")).to_have_text("+ added: <p>three</p>")
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("link", name="2", exact=True).click()
+    page.get_by_label("Compare with version").select_option("3")
+    page.get_by_role("button", name="Compare").click()
+    expect(changed.get_by_role("insertion")).to_have_text("+ added: <p>two</p>")
+    page.get_by_role("button", name="Write this version back").click()
+    expect(page.get_by_label("HTML body", exact=True)).to_have_value("<p>one</p>\n<p>two</p>")
+
+
 def test_the_records_of_a_new_domain_are_copied(watched: Watched) -> None:
     console, page = watched.console, watched.page
     watched.sign_in(console.link())

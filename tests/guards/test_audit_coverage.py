@@ -25,6 +25,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8")
 
 NOT_AUDITED_TABLES = {
     **dict.fromkeys(("automation_versions", "automation_steps"), "follow from the version of their automation"),
+    "message_versions": "follow from the changes of their message",
     **dict.fromkeys(("automation_runs", "automation_passed_steps", "trigger_firings"), "what automations do"),
     **dict.fromkeys(
         ("sends", "recipients", "recipient_steps", "send_queue", "send_links", "attachments", "transactional_groups"),
@@ -81,7 +82,7 @@ AUDITED_COMMANDS = {
     "senders": ("create", "update", "delete"),
     "lists": ("create", "update", "delete", "add-field"),
     "contacts": ("create", "update", "delete", "import", "export", "forget", "export-person"),
-    "messages": ("create", "update", "delete"),
+    "messages": ("create", "update", "delete", "restore"),
     "webhooks": ("create", "update", "rotate", "remove-secret", "delete", "test", "redeliver", "replay"),
     "suppressions": ("unsubscribe", "resubscribe", "block", "unblock", "export"),
     "sends": ("retry", "export"),
@@ -110,6 +111,7 @@ NOT_AUDITED_COMMANDS = {
     "lists recount": "repairs counts, and changes no contact",
     **dict.fromkeys(("webhooks deliveries", "webhooks delivery"), "show"),
     "domains reports": "shows",
+    **dict.fromkeys(("messages history", "messages difference"), "show"),
     "sends explain": "shows",
     "inbox wait": "shows",
     **dict.fromkeys(("automations firings", "automations runs", "automations simulate"), "show"),
@@ -159,6 +161,7 @@ AUDITED_ROUTES = {
     "POST /console/stored-messages",
     "POST /console/stored-messages/<message_id>",
     "POST /console/stored-messages/<message_id>/delete",
+    "POST /console/stored-messages/<message_id>/versions/<version_number>/restore",
     "POST /console/suppressions",
     "POST /console/suppressions/import",
     "POST /console/suppressions/<state>/<suppression_id>/remove",

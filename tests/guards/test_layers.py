@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "accounts": ("audit", "db", "infrastructure", "network", "query", "transports"),
     "routing": ("accounts", "db", "infrastructure", "transports"),
     "lists": ("accounts", "db", "query"),
-    "messages": ("content", "db", "query"),
+    "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "inbox": ("db", "query"),
     "automations": ("content", "db"),

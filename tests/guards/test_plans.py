@@ -343,6 +343,8 @@ COMMANDS = (
     *("contacts create email=one.more@example.com --list 1", "contacts update 17 score=7 --list 1"),
     "contacts delete 18 --list 1",
     *("lists list", "lists show 1", "lists indexes", "messages list", "messages show 1", "automations firings"),
+    *("messages update 1 --subject new", "messages history 1", "messages history 1 --version 1"),
+    *("messages difference 1", "messages restore 1 --version 1"),
     *(
         "automations list",
         "automations show 1",

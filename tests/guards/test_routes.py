@@ -137,6 +137,9 @@ CONSOLE = {
     ("GET", "/console/stored-messages/<>"): ("message.view",),
     ("POST", "/console/stored-messages/<>"): ("manage",),
     ("POST", "/console/stored-messages/<>/delete"): ("manage",),
+    ("GET", "/console/stored-messages/<>/versions"): ("contact.view",),
+    ("GET", "/console/stored-messages/<>/versions/<>"): ("contact.view",),
+    ("POST", "/console/stored-messages/<>/versions/<>/restore"): ("manage",),
     **{
         ("POST", f"/console/stored-messages/<>/{one}"): ("send.email", "send.sms")
         for one in ("html", "preview", "test")

@@ -67,6 +67,7 @@ EXPRESSIONS = {
     **{"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS},
     "captured_messages": CAPTURED,
     "audit_entries": AUDIT,
+    "message_versions": {"message_id": "CASE n WHEN 1 THEN 2 ELSE n END"},
 }
 OF_THE_ACCOUNT = {
     *("contacts", "recipients", "sends", "recipient_steps"),

@@ -21,7 +21,7 @@ from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.imports import ContactImport
 from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
-from app.db.models.messages import Message
+from app.db.models.messages import Message, MessageVersion
 from app.db.models.processes import RunningProcess
 from app.db.models.retention import DelayedPurge, PurgePosition
 from app.db.models.schema_state import SchemaState
@@ -66,6 +66,7 @@ __all__ = [
     "List",
     "ListField",
     "Message",
+    "MessageVersion",
     "PurgePosition",
     "QueueEntry",
     "Recipient",

@@ -1,11 +1,14 @@
-"""Stored messages: the templates that a send may refer to."""
+"""Stored messages: the templates that a send may refer to, and their versions."""
 
 from __future__ import annotations
 
-from sqlalchemy import Index, text
-from sqlalchemy.orm import Mapped
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.types import BigId, Json
 
 
 class Message(Timestamps, Base):
@@ -37,3 +40,33 @@ class Message(Timestamps, Base):
     body_text: Mapped[str | None]
     copy_of: Mapped[BigInt | None]
     """In a test account: the message of the account that it is a copy of (docs/testing.md#copies)."""
+
+
+class MessageVersion(Base):
+    """What a message said after a change, and who made that (docs/contacts.md#versions). Its type never changes.
+
+    The bodies come last: SQLite finds the other columns without reading them.
+    """
+
+    __tablename__ = "message_versions"
+    __table_args__ = (UniqueConstraint("message_id", "number"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    message_id: Mapped[int] = mapped_column(BigId, ForeignKey("messages.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    time: Mapped[datetime]
+    actor_kind: Mapped[str | None]
+    """As in the audit log; null if the content is from before versions were kept."""
+    actor: Mapped[str | None]
+    via: Mapped[str | None]
+    changed: Mapped[list[str]] = mapped_column(Json)
+    """The names of the fields in which it differs from the version before."""
+    name: Mapped[str]
+    subject: Mapped[str | None]
+    from_name: Mapped[str | None]
+    from_address: Mapped[str | None]
+    reply_to: Mapped[str | None]
+    thumbnail_url: Mapped[str | None]
+    body_html: Mapped[str | None]
+    body_text: Mapped[str | None]

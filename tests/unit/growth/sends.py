@@ -13,6 +13,7 @@ from app.content.operators import OPERATORS
 from app.content.plain_text import _text, _text_without_tags
 from app.content.render import Template
 from app.content.values import WildcardValue, recipient_values
+from app.messages.difference import compare, lines_of
 from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
 from app.sends.secret_values import SecretValues
@@ -132,6 +133,19 @@ IN_SENDS = (
     Reader("a secret value", _masked, ("a", " ", "<", "&lt;", "&", ".", "\n", "http://a"), 10_000),
     Reader("text as HTML", encode, ("<", "&", "a", "é", '"'), MIB),
     Reader("HTML as text", decode, ("&lt;", "&", "&#", ";", "a", "&#65;", "&#x41;", "&nosuch;"), MIB),
+    Reader(
+        "two versions of a body",
+        lambda text: compare(lines_of(text[: len(text) // 2]), lines_of(text[len(text) // 2 :])),
+        ("a\n", "b\n", "\n", "a", "<td>\n", "</td>\n"),
+        BODY,
+    ),
+    Reader(
+        "a body and the same backwards",
+        lambda text: compare(text.split(","), text.split(",")[::-1]),
+        (),
+        BODY,
+        item="#",
+    ),
     Reader(
         "the tags of HTML",
         lambda text: [one.attributes() for one in parse_html(text) if isinstance(one, Tag)],

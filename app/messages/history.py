@@ -1,0 +1,91 @@
+"""Reading versions of stored messages, and writing one back (docs/contacts.md#versions).
+
+The newest version is always what the message says. If no version has that yet, it is made of the message; it becomes a
+row at the next change, with the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.database import Transaction
+from app.db.in_json import in_json
+from app.db.models import Message, MessageVersion
+from app.errors import ServiceError
+from app.ids import existing
+from app.messages.define import update_message
+from app.messages.versions import FIELDS, content_of, is_unversioned
+
+LISTED = (
+    *(MessageVersion.number, MessageVersion.time, MessageVersion.actor_kind, MessageVersion.actor),
+    *(MessageVersion.via, MessageVersion.changed),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """A version without what it says. `actor_kind`, `actor` and `via` are as in the audit log; None if the content is
+    from before versions were kept."""
+
+    number: int
+    time: datetime
+    actor_kind: str | None
+    actor: str | None
+    via: str | None
+    changed: Sequence[str]
+    is_stored: bool = True
+
+
+def versions_of(session: Session, message: Message) -> list[VersionLine]:
+    """The versions of the message, the newest first; at least one."""
+    of_message = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
+    rows = session.execute(select(*LISTED).where(*of_message).order_by(MessageVersion.number.desc())).all()
+    lines = [VersionLine(*row) for row in rows]
+    if is_unversioned(lines[0].time if lines else None, message.last_modified_time):
+        number = lines[0].number + 1 if lines else 1
+        lines.insert(0, VersionLine(number, message.last_modified_time, None, None, None, (), is_stored=False))
+    return lines
+
+
+def version_before(lines: Sequence[VersionLine], number: int) -> int | None:
+    """The number of the newest version that is older; None of the oldest."""
+    return next((one.number for one in lines if one.number < number), None)
+
+
+def find_version(lines: Sequence[VersionLine], number: int) -> VersionLine:
+    """The version of that number. Raises `not_found`."""
+    for one in lines:
+        if one.number == number:
+            return one
+    kept = f"The versions {lines[-1].number} to {lines[0].number} are kept."
+    raise ServiceError("not_found", detail=f"There is no version {number}. {kept}")
+
+
+def contents(
+    session: Session, message: Message, lines: Sequence[VersionLine], numbers: Collection[int]
+) -> dict[int, Mapping[str, str | None]]:
+    """Number -> what that version of the message says, in one statement. Raises `not_found` for one that has gone
+    meanwhile."""
+    columns: list[Any] = [getattr(MessageVersion, name) for name in FIELDS]
+    of_message = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
+    wanted = select(MessageVersion.number, *columns).where(*of_message, in_json(MessageVersion.number, numbers))
+    found: dict[int, Mapping[str, str | None]] = {row.number: content_of(row) for row in session.execute(wanted)}
+    if not lines[0].is_stored and lines[0].number in numbers:
+        found[lines[0].number] = content_of(message)
+    for number in numbers:
+        existing(found.get(number), "version", number)
+    return found
+
+
+def restore_version(transaction: Transaction, message: Message, number: int) -> bool:
+    """Writes back what that version says, as a new one; returns whether anything differed. Raises `not_found`, and what
+    `update_message` raises."""
+    lines = versions_of(transaction, message)
+    find_version(lines, number)
+    return update_message(transaction, message, contents(transaction, message, lines, [number])[number])
