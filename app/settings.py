@@ -582,7 +582,7 @@ class Settings:
         "RETAIN_LOGS",
         "30d",
         "how long webhook attempts, triggers and ended runs, processed reports, reports about domains, positions of "
-        "imports and counts by hour are kept",
+        "imports, bulk actions and counts by hour are kept",
         ("RETENTION_DAYS", "d"),
     )
     retain_idempotency: timedelta | None = _retention(

@@ -15,6 +15,7 @@ from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.bulk_actions.run import has_due as has_due_actions
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
 from app.infrastructure import signs_of_life
@@ -76,6 +77,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         replies = sweeps.replies_waiting(session)
         has_runs = runs.finds_work(session)
         simulations = sweeps.simulations_waiting(session)
+        actions = has_due_actions(session)
     publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
@@ -83,7 +85,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if has_runs or simulations:
+    if has_runs or simulations or actions:
         services.wake_ups.wake(AUTOMATIONS)
 
 

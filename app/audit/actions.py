@@ -23,6 +23,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "transport": ("created", "updated", "deleted", "tested"),
     "route": ("created", "updated", "deleted"),
     "recipient": ("retried", "exported", "released", "dropped"),
+    "bulk_action": ("asked", "cancelled", "ended"),
     "secret_key": ("rotated", "retired"),
     "history": ("dropped",),
     "backup": ("taken", "restored"),

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.backup.archive import ArchiveReader, open_archive
@@ -22,7 +23,7 @@ from app.db.copies.set_aside import indexes_set_aside
 from app.db.copies.snapshot import CopyError
 from app.db.database import Transaction
 from app.db.field_indexes import create_indexes
-from app.db.models import ConsoleLink, ConsoleSession, table_of
+from app.db.models import BulkAction, ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
@@ -103,6 +104,7 @@ def _load(services: Services, archive: ArchiveReader, begin: Begin) -> tuple[int
             hold_webhooks(connection, moment)
             drop_simulations(connection)
             _end_sessions(connection)
+            _cancel_bulk_actions(connection, moment)
             return hold_messages(connection, manifest.taken, moment), hold_runs(connection)
     except SQLAlchemyError as error:
         raise CopyError(reason(error)) from error
@@ -129,6 +131,12 @@ def _end_sessions(connection: Connection) -> None:
     """Who was signed in to the console may have been signed out since the backup, and links may have been used."""
     for model in (ConsoleSession, ConsoleLink):
         connection.execute(delete(table_of(model)))
+
+
+def _cancel_bulk_actions(connection: Connection, moment: datetime) -> None:
+    """What they were about may have been sent since the backup."""
+    is_open = table_of(BulkAction).c.end_time.is_(None)
+    connection.execute(update(table_of(BulkAction)).where(is_open).values(state="cancelled", end_time=moment))
 
 
 def _finish(services: Services, manifest: Manifest, journalled: list[AttemptResult]) -> tuple[int, int]:

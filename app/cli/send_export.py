@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 from flask.cli import with_appcontext
-from sqlalchemy import ColumnElement, func, literal, select
-from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.audit.record import Act
+from app.bulk_actions.query import parse_query
 from app.cli.acts import record_act
 from app.cli.base import Command, account_option, json_option
-from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.cli.bulk_actions import pairs_of
+from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.db.copied_ids import shown
-from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Group, QueueEntry, Recipient, Send
-from app.db.pages import pages_of
+from app.db.models import Group, Recipient
 from app.http.context import services
+from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
+from app.recipients.matching import Matching, parts_of
 from app.recipients.states import RecipientState
 
-SENDS_AT_ONCE = 100
-STATE: ColumnElement[str] = func.coalesce(QueueEntry.state, Recipient.state)
 COLUMNS: dict[str, Any] = {
     "uuid": Recipient.uuid,
     "type": Recipient.type,
@@ -34,9 +31,9 @@ COLUMNS: dict[str, Any] = {
     "contact_id": Recipient.contact_id,
     "message_id": shown(Recipient.message_id),
     "group_id": Recipient.group_id,
-    "state": STATE,
+    "state": CURRENT_STATE,
     "reason": Recipient.reason,
-    "attempts": func.coalesce(QueueEntry.attempts, Recipient.attempts),
+    "attempts": CURRENT_ATTEMPTS,
     "creation_time": Recipient.creation_time,
     "sent_time": Recipient.sent_time,
 }
@@ -45,6 +42,7 @@ COLUMNS: dict[str, Any] = {
 
 @click.command("export", cls=Command)
 @export_options
+@click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option("--state", type=click.Choice([str(one) for one in RecipientState]), help="Only recipients in this state.")
 @click.option("--group", metavar="NAME|ID", help="Only recipients of this group.")
 @account_option
@@ -53,6 +51,7 @@ COLUMNS: dict[str, Any] = {
 def export(
     file: str,
     *,
+    filters: tuple[str, ...],
     delimiter: str | None,
     encoding: str | None,
     state: str | None,
@@ -60,28 +59,15 @@ def export(
     account: str | None,
     as_json: bool,
 ) -> None:
-    """Write the recipients of an account's sends to a CSV file; - is standard output."""
+    """Write the recipients of an account's sends to a CSV file, all or those that match; - is standard output."""
+    pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        wanted: list[ColumnElement[bool]] = []
-        if state is not None:
-            wanted.append(literal(state) == STATE)
+        chosen = find_account(session, account)
         if group is not None:
-            wanted.append(Recipient.group_id == find_by_name_or_id(session, Group, account_id, group, "group").id)
-        pages = _pages(session, account_id, wanted)
-        record_act(Act("recipient.exported", account_id))
-        export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)
-
-
-def _pages(session: Session, account_id: int, wanted: list[ColumnElement[bool]]) -> Iterator[Rows]:
-    """The recipients of some sends at a time, the oldest first: a send has a bounded number of them."""
-    statement = (
-        select(*(value.label(name) for name, value in COLUMNS.items()))
-        .outerjoin(QueueEntry, QueueEntry.recipient_id == Recipient.id)
-        .where(Recipient.account_id == account_id, *wanted)
-        .order_by(Recipient.id)
-    )
-    sends = select(Send.id).where(Send.account_id == account_id)
-    for page in pages_of(session, sends, (Send.id,), size=SENDS_AT_ONCE):
-        of_sends = statement.where(in_json(Recipient.send_id, [row[0] for row in page]))
-        yield [dict(row._mapping) for row in session.execute(of_sends)]
+            found = find_by_name_or_id(session, Group, chosen.id, group, "group")
+            pairs.append(("group_id", str(found.id)))
+        matching = Matching.of(chosen.id, parse_query(chosen, pairs), states)
+    record_act(Act("recipient.exported", chosen.id))
+    columns = [value.label(name) for name, value in COLUMNS.items()]
+    pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
+    export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)

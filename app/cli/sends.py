@@ -11,11 +11,13 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
 from app.audit.record import Act, record
-from app.cli import send_export
+from app.cli import bulk_actions, send_export
 from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
     Row,
+    WrongValue,
+    account_option,
     accounts_option,
     echo,
     json_option,
@@ -24,7 +26,9 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.bulk_actions import retry_all
 from app.cli.explain import explain
+from app.cli.hold_options import dry_run_option, yes_option
 from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
@@ -41,6 +45,7 @@ from app.sends.outcomes.requeue import requeue
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 group.add_command(explain)
 group.add_command(send_export.export)
+group.add_command(bulk_actions.group)
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
@@ -122,13 +127,22 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
 
 
 @group.command("retry")
-@click.argument("uuid")
+@click.argument("wanted", nargs=-1, required=True, metavar="UUID | FILTER...")
+@dry_run_option
+@yes_option
+@account_option
 @json_option
-def retry(uuid: str, as_json: bool) -> None:
-    """Requeue a recipient that has bounced or failed, or an uncertain one without waiting."""
+def retry(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None, as_json: bool) -> None:
+    """Requeue a recipient that has bounced or failed, or an uncertain one without waiting; or all of an account that
+    match filters, such as state=failed group_id=5."""
+    if len(wanted) > 1 or "=" in wanted[0]:
+        retry_all(wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    if dry_run:
+        raise WrongValue("--dry-run counts what filters match, such as state=failed")
     parts = services()
     with parts.database.write() as transaction:
-        recipient = requeue(transaction, uuid)
+        recipient = requeue(transaction, wanted[0])
         record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
         row = _row(recipient, current_entry(transaction, recipient))
         transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))

@@ -35,6 +35,7 @@ from app.db.in_json import in_json
 from app.db.models import (
     AutomationRun,
     Base,
+    BulkAction,
     ConsoleLink,
     ConsoleSession,
     ContactImport,
@@ -149,10 +150,10 @@ def simulations_waiting(session: Session) -> bool:
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
     all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
-    reports and of imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour, ended runs
-    and audit entries past their retention, ended sessions of the console, captured messages beyond their maximum,
-    expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of events; updates the
-    planner's statistics."""
+    reports, of imports and of bulk actions, tokens of relays, reports about domains, retired DKIM keys, counts by
+    hour, ended runs and audit entries past their retention, ended sessions of the console, captured messages beyond
+    their maximum, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of
+    events; updates the planner's statistics."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -172,6 +173,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, HookToken, HookToken.time, logs)
     _delete_older(services, DkimKey, DkimKey.retired_time, RETIRED_KEYS_KEPT)
     _delete_older(services, ContactImport, ContactImport.last_modified_time, logs)
+    _delete_older(services, BulkAction, BulkAction.end_time, logs)
     _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
     _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)

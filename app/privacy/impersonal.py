@@ -25,6 +25,7 @@ IMPERSONAL: Mapping[str, str] = {
     "automation_versions": "definition",
     "automations": "action kind name release state",
     "blocked_addresses": "kind",
+    "bulk_actions": "action asked_by left_out query state",
     "console_links": "made_by token_hash",
     "console_sessions": "name token_hash",
     "contact_imports": "digest options",

@@ -22,6 +22,7 @@ from app.query.times import LAST_INSTANT
 from app.recipients.conditions import entry_in_state, settled_as
 from app.recipients.states import UNSETTLED, RecipientState
 
+STATE = "state"
 EMAIL_KEY = func.lower(Recipient.email)
 """As in the index."""
 INDEXED: dict[str, tuple[Any, ColumnElement[bool]]] = {
@@ -75,8 +76,8 @@ def answered_by_indexes(
     formed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
     for condition in conditions:
-        if condition.filter.name == "state":
-            formed.append(in_states(session, account_id, _states(condition)))
+        if condition.filter.name == STATE:
+            formed.append(in_states(session, account_id, states_of([condition])))
         elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED:
             others.append(condition)
         else:
@@ -112,11 +113,17 @@ def _end(alternative: Alternative) -> datetime:
     return LAST_INSTANT
 
 
-def _states(condition: FilterCondition) -> Sequence[RecipientState]:
-    named: list[object] = [one.value for one in condition.alternatives if isinstance(one, Equals)]
-    if RecipientState.QUEUED in named:
-        named.append(RecipientState.HELD)
-    return [state for state in RecipientState if (state in named) is (condition.op != "ne")]
+def states_of(conditions: Sequence[FilterCondition]) -> list[RecipientState]:
+    """The states that meet all of the conditions on the state, which is any without one."""
+    found = list(RecipientState)
+    for condition in conditions:
+        if condition.filter.name != STATE:
+            continue
+        named: list[object] = [one.value for one in condition.alternatives if isinstance(one, Equals)]
+        if RecipientState.QUEUED in named:
+            named.append(RecipientState.HELD)
+        found = [state for state in found if (state in named) is (condition.op != "ne")]
+    return found
 
 
 def _has_entry(states: Sequence[RecipientState]) -> ColumnElement[bool]:

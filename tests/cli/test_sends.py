@@ -10,10 +10,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from sqlalchemy import update
 
+from app.bulk_actions.run import run_due
 from app.clock import now, this_second, timestamp
 from app.db.counters import count_in_group, hour_of
-from app.db.models import BlockedAddress, RecipientStep
+from app.db.models import BlockedAddress, BulkAction, RecipientStep
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.rows import Rows
@@ -229,3 +231,68 @@ def test_recipients_are_exported(cli: Cli, tenant: Tenant, other_tenant: Tenant,
         assert [row[name] or None for name in TEXTS] == [shown[name] for name in TEXTS]
     bounced = cli.run("sends", "export", "-", "--state", "bounced").stdout
     assert bounced.count("\n") == 2
+
+
+def test_filters_choose_what_is_exported(cli: Cli, rows: Rows) -> None:
+    first, second = rows.add_send(["a@example.com", "b@example.com"]), rows.add_send(["c@example.com"])
+    rows.change([first[0], second[0]], state="failed", reason="expired")
+    group = str(rows.recipient(first[0]).group_id)
+
+    def exported(*arguments: str) -> list[str]:
+        return [line.split('","')[2] for line in cli.run("sends", "export", "-", *arguments).stdout.splitlines()[1:]]
+
+    assert exported("state=failed") == ["a@example.com", "c@example.com"]
+    assert exported("state=failed", f"group_id={group}") == exported("state=failed", "--group", group)
+    assert exported(f"group_id={group}", "--state", "queued") == ["b@example.com"]
+    assert exported("state=failed", "--state", "queued") == []
+    refused = cli.refused("sends", "export", "-", "colour=red")
+    assert refused.startswith("colour is not a query parameter of recipient")
+    assert cli.refused("sends", "export", "-", "limit=5") == "limit is not available here."
+
+
+def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    ids = [ended(rows, "failed", "expired", failed_contacts=1)[0] for _ in range(2)]
+    blocked, _ = ended(rows, "bounced", "550 no", bounced=1)
+    rows.change([blocked], email="dead@example.com")
+    tenant.add(
+        BlockedAddress, kind="email", address="dead@example.com", reason="permanent bounce", creation_time=this_second()
+    )
+    wanted = ("sends", "retry", "state:in=failed,bounced")
+    assert cli.text(*wanted, "--dry-run") == f"3 messages of {tenant.name} would be retried\n"
+    assert cli.json(*wanted, "--dry-run") == {"messages": 3}
+    account = ("--account", tenant.name)
+    assert bare.json("sends", "bulk-actions", "list", *account) == []
+    asked = cli.json(*wanted, "--yes")
+    assert (asked["state"], asked["messages"], asked["query"]) == ("waiting", 3, "state:in=failed,bounced")
+    number = str(asked["id"])
+    assert [one["id"] for one in bare.json("sends", "bulk-actions", "list", "--state", "waiting", *account)] == [asked["id"]]
+    assert bare.json("sends", "bulk-actions", "cancel", number, *account)["state"] == "cancelled"
+    refused = f"The bulk action {number} has ended: it is cancelled."
+    assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused
+    said = cli.text(*wanted, "--yes")
+    assert said.startswith("3 messages will be retried, from 30 seconds from now on; sends bulk-actions cancel ")
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    run_due(tenant.services, time_slice=60)
+    (done, _) = bare.json("sends", "bulk-actions", "list", *account)
+    assert (done["state"], done["done"], done["left_out"]) == ("done", 2, {"blocked": 1})
+    assert "1 blocked" in bare.text("sends", "bulk-actions", "show", str(done["id"]), *account)
+    assert rows.states([*ids, blocked]) == ["queued", "queued", "bounced"]
+    acts = [bare.acts(*account, "object=bulk_action", f"object_id={one}") for one in (asked["id"], done["id"])]
+    assert acts == [
+        [("bulk_action.asked", "sends retry"), ("bulk_action.cancelled", "sends bulk-actions cancel")],
+        [("bulk_action.asked", "sends retry"), ("bulk_action.ended", None)],
+    ]
+
+
+def test_a_bulk_retry_that_is_refused_is_one_line(cli: Cli, bare: Cli, other_tenant: Tenant, rows: Rows) -> None:
+    ended(rows, "failed", "expired", failed_contacts=1)
+    assert cli.refused("sends", "retry", "state=delivered", "--yes") == "No message that matches can be retried."
+    said = "email: a bulk action is not about one address; retry messages to it one by one."
+    assert cli.refused("sends", "retry", "email=ann@example.com") == said
+    said = "--dry-run counts what filters match, such as state=failed"
+    assert cli.refused("sends", "retry", "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "--dry-run") == said
+    number = str(cli.json("sends", "retry", "state=failed", "--yes")["id"])
+    for action in ("show", "cancel"):
+        arguments = ("sends", "bulk-actions", action, number, "--account", other_tenant.name)
+        assert bare.refused(*arguments) == f"There is no bulk action {number}."

@@ -53,7 +53,7 @@ NOT_AUDITED_TABLES = {
         "the service's own",
     ),
     "audit_entries": "the log itself",
-    **dict.fromkeys(("console_links", "console_sessions"), "recorded by their acts"),
+    **dict.fromkeys(("bulk_actions", "console_links", "console_sessions"), "recorded by their acts"),
 }
 
 CORE_WRITES = {
@@ -85,7 +85,7 @@ AUDITED_COMMANDS = {
     "messages": ("create", "update", "delete", "restore"),
     "webhooks": ("create", "update", "rotate", "remove-secret", "delete", "test", "redeliver", "replay"),
     "suppressions": ("unsubscribe", "resubscribe", "block", "unblock", "export"),
-    "sends": ("retry", "export"),
+    "sends": ("retry", "export", "bulk-actions cancel"),
     "history": ("drop-month",),
     "holds": (
         *("release messages", "release runs", "release events"),

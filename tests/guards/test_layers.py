@@ -59,6 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
         *("network", "recipients", "routing", "services", "tracking", "transports"),
     ),
+    "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services"),
     "runs": (
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
         *("services", "tracking"),
@@ -97,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "audit",
             "automations",
             "backup",
+            "bulk_actions",
             "console",
             "contacts",
             "csv_files",

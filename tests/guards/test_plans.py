@@ -20,6 +20,10 @@ from sqlalchemy import delete, select, update
 
 from app import create_app
 from app.accounts.accounts import update_account
+from app.bulk_actions.ask import Preview, ask, preview
+from app.bulk_actions.ask import cancel as cancel_action
+from app.bulk_actions.query import query_of
+from app.bulk_actions.run import has_due, run_due
 from app.clock import now
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Account, AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
@@ -337,6 +341,11 @@ COMMANDS = (
     *(f"sends list --state {state}" for state in ("queued", "sending", "uncertain")),
     *("sends list --to p90017@example.com", "sends list --to 61410090017", "sends list --state bounced"),
     *("sends explain p90017@example.com", "sends explain 61410090017", "sends explain nobody@example.com"),
+    *(
+        "sends retry state=failed --dry-run --account 1",
+        "sends bulk-actions list",
+        "sends bulk-actions list --state done",
+    ),
     *("sends list", "groups list", "groups stats", "groups stats --by day"),
     *("contacts list plan=gold --list 1", "contacts show p17@example.com --list 1"),
     "contacts show 61410000017 --list 1",
@@ -374,6 +383,7 @@ READ_WHOLE = {"forget": LOOKED_THROUGH, "operate": COUNTED | FEW_ON_SQLITE, "wat
 requests (docs/monitoring/metrics.md#figures-of-the-installation)."""
 OF_NO_ACCOUNT = (
     *("status", "accounts list", "audit show", "lists indexes", "sends show", "sends retry"),
+    "sends bulk-actions",
     *("audit list action", "audit list actor", "audit list request_id"),
 )
 
@@ -398,6 +408,28 @@ def forget(full: Full) -> None:
     for command in (("export-person", *person, "--json"), ("forget", *person, "--yes", "--no-compact")):
         result = full.app.test_cli_runner().invoke(args=["contacts", *command])
         assert result.exit_code == 0, result.output
+
+
+def act_in_bulk(full: Full) -> None:
+    """Retries what matches a filter that few, many or no messages match, in slices."""
+    rows, database = Rows(full.services, full.tenant.id), full.services.database
+    rows.change([ROWS - 51, ROWS - 52], state="failed")
+    rows.change([ROWS - 53], state="uncertain", due_time=now() + timedelta(days=1))
+    for query in (
+        "state=failed&group_id=1",
+        "state:in=failed,uncertain&creation_time:in=2020-01-01..",
+        "state=bounced",
+    ):
+        with database.read() as session:
+            found = preview(session, session.get_one(Account, 1), query_of(query))
+        if found.messages:
+            with database.write() as transaction:
+                action = ask(transaction, transaction.get_one(Account, 1), found)
+                action.due_time = now()
+            assert run_due(full.services) > 0
+    with database.write() as transaction:
+        found = Preview("state=failed", 1, (now(), ROWS), [], {})
+        cancel_action(transaction, 1, ask(transaction, transaction.get_one(Account, 1), found).id)
 
 
 def automate(full: Full) -> None:
@@ -445,6 +477,7 @@ def work(full: Full) -> None:
         sweeps.events_waiting(session, full.services.settings)
         sweeps.replies_waiting(session)
         sweeps.simulations_waiting(session)
+        has_due(session)
     simulate_due(full.services)
     sweeps.clean(full.services)
 
@@ -491,7 +524,22 @@ def watch(full: Full) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [read_everything, write_contacts, send, visit, report, text, operate, forget, automate, work, age, retire, watch],
+    [
+        read_everything,
+        write_contacts,
+        send,
+        visit,
+        report,
+        text,
+        operate,
+        forget,
+        act_in_bulk,
+        automate,
+        work,
+        age,
+        retire,
+        watch,
+    ],
     ids=lambda part: part.__name__,
 )
 def test_no_statement_reads_all_of_a_table_that_grows(full: Full, part: Any) -> None:

@@ -19,6 +19,7 @@ from app.db.models import (
     Account,
     AuditEntry,
     Base,
+    BulkAction,
     CapturedMessage,
     ContactImport,
     DkimKey,
@@ -75,6 +76,13 @@ def add_import(parts: Alone, moment: datetime) -> int:
     return parts.tenant.add(
         ContactImport, list_id=parts.tenant.add_list(), digest=unique(), options="", **counts, **times
     )
+
+
+def add_bulk_action(parts: Alone, moment: datetime | None) -> int:
+    texts = {"action": "retry", "query": "state=failed", "asked_by": "ann", "state": "done"}
+    times = dict.fromkeys(("creation_time", "due_time", "newest_time"), now())
+    counts = {"messages": 1, "newest_id": 1, "done": 1, "left_out": {}}
+    return parts.tenant.add(BulkAction, **texts, **times, **counts, end_time=moment)
 
 
 def add_entry(parts: Alone, moment: datetime) -> int:
@@ -171,7 +179,7 @@ def test_an_account_may_keep_rows_for_a_time_of_its_own(
     left()
 
 
-def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_retention(parts: Alone) -> None:
+def test_attempts_triggers_inbound_marks_imports_and_bulk_actions_are_deleted_after_the_retention(parts: Alone) -> None:
     """RETAIN_LOGS: 30d."""
     old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
     add_attempt(parts, old)
@@ -180,11 +188,14 @@ def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_reten
     add_import(parts, old)
     attempt, firing, inbound = add_attempt(parts, young), add_firing(parts, young), add_inbound(parts, young)
     resumable = add_import(parts, young)
+    add_bulk_action(parts, old)
+    actions = [add_bulk_action(parts, moment) for moment in (young, None)]
     sweeps.clean(parts.services)
     assert kept(parts, WebhookAttempt) == [attempt]
     assert kept(parts, InboundRecord) == [inbound]
     assert kept(parts, TriggerFiring) == [firing]
     assert kept(parts, ContactImport) == [resumable]
+    assert kept(parts, BulkAction) == actions
 
 
 def test_counts_by_hour_are_deleted_a_day_after_the_retention(parts: Alone) -> None:

@@ -62,9 +62,11 @@ RUNS = {
     "due_time": "'2100-01-01 00:00:00.000000'",
 }
 AUDIT = {"account_id": "1 + n % 100", "object_id": "n", "address_digest": "CASE n % 100 WHEN 0 THEN 'd' || n END"}
+BULK_ACTIONS = {"state": "'done'", "end_time": "{moment}", "due_time": "{moment}", "creation_time": "{moment}"}
 CAPTURED = {"simulates": "'open'", "simulate_time": "CASE n % 1000 WHEN 0 THEN {moment} END"}
 EXPRESSIONS = {
     **{"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS},
+    "bulk_actions": BULK_ACTIONS,
     "captured_messages": CAPTURED,
     "audit_entries": AUDIT,
     "message_versions": {"message_id": "CASE n WHEN 1 THEN 2 ELSE n END"},

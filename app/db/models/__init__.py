@@ -11,6 +11,7 @@ from app.db.models.automations import (
     TriggerFiring,
 )
 from app.db.models.base import Base, table_of
+from app.db.models.bulk_actions import BulkAction
 from app.db.models.captured import CapturedMessage
 from app.db.models.console import ConsoleLink, ConsoleSession
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
@@ -43,6 +44,7 @@ __all__ = [
     "AutomationVersion",
     "Base",
     "BlockedAddress",
+    "BulkAction",
     "CapturedMessage",
     "ConsoleLink",
     "ConsoleSession",

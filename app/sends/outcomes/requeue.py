@@ -1,115 +1,169 @@
-"""Requeueing a recipient whose message did not arrive: an operator's decision, once the cause is gone.
+"""Requeueing recipients whose messages did not arrive: a decision of people, once the cause is gone.
 
 Recipients that are `bounced` or `failed` can be retried, and `uncertain` ones without the wait. A queued recipient is
-attempted anyway, and a message that was sent would arrive twice.
+attempted anyway, and a message that was sent would arrive twice. The rules are the same for one recipient and for many
+(app/sends/bulk), and the number of statements, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import ColumnElement, Row, Select, String, case, cast, func, select
+from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, email_key
-from app.clock import now, timestamp
-from app.db.address_digests import find_digests
+from app.clock import now
+from app.db.bulk import insert_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, Send
+from app.db.id_bounds import between_ids
+from app.db.in_json import in_json
+from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.errors import ServiceError
-from app.recipients.forgotten import is_forgotten
 from app.recipients.read import find_recipient
-from app.recipients.reasons import NOT_RETRYABLE
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, lock_queue_entry
+from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
+from app.sends.outcomes.retryable import RETRYABLE, Known, LeftOut, Refusal, refusals
 
-COUNTERS = {
-    RecipientState.BOUNCED: "bounced",
-    RecipientState.FAILED: "failed_contacts",
-    RecipientState.UNCERTAIN: None,
-}
-"""State that can be retried -> the counter of the group that counts it, if any does."""
+COUNTERS = {RecipientState.BOUNCED: "bounced", RecipientState.FAILED: "failed_contacts"}
+"""State -> the counter of the group that counts it."""
+COLUMNS: tuple[Any, ...] = (
+    *(Recipient.id, Recipient.account_id, Recipient.group_id, Recipient.send_id, Recipient.type, Recipient.email),
+    *(Recipient.mobile, Recipient.state, Recipient.reason, Recipient.attempts),
+    # Most recipients have no secret values: the values of those that may have some are read.
+    case((cast(Recipient.values, String).contains("null"), Recipient.values)).label("secrets"),
+)
+
+Looked = Mapping[int, Any]
+"""Rows by their id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """The ids of the recipients that were put into the queue, and why others were not."""
+
+    ids: Sequence[int]
+    refused: Mapping[int, Refusal]
 
 
 def requeue(transaction: Transaction, uuid: str) -> Recipient:
-    """Puts a bounced, failed or uncertain recipient back into the queue, due now; a failure no longer counts.
+    """Puts a recipient back into the queue, due now; a failure no longer counts.
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
-    purged = _lock_content(transaction, uuid)
-    statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update(key_share=True)
-    recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
-    entry = lock_queue_entry(transaction, recipient.id)
-    state = RecipientState(entry.state if entry else recipient.state)
-    _check(transaction, recipient, state)
-    if purged is not None:
-        detail = f"its content was purged at {timestamp(purged)} (RETAIN_CONTENT); make a new send"
-        raise ServiceError("conflict", field="uuid", detail=detail)
-    if entry is None and None in recipient.values.values():
-        detail = "its secret values were deleted with its outcome; make a new send"
-        raise ServiceError("conflict", field="uuid", detail=detail)
-    moment = now()
-    counter = COUNTERS[state]
-    if counter is not None:
-        failed_time = _failed_time(transaction, recipient) or moment
-        count_in_group(transaction, recipient.account_id, recipient.group_id, failed_time, **{counter: -1})
-    detail = f"was {state}: {recipient.reason or 'no reason known'}"
-    add_steps(transaction, [step_row(recipient.account_id, recipient.id, TimelineStep.REQUEUED, detail, moment)])
-    if entry:
-        entry.state, entry.due_time, entry.ready_time = RecipientState.QUEUED, moment, moment
-    else:
-        _enter_queue(transaction, recipient, moment)
-    recipient.state, recipient.reason, recipient.sent_time = RecipientState.QUEUED, None, None
-    transaction.flush()
+    recipient = find_recipient(transaction, uuid)
+    refused = requeue_all(transaction, [recipient.id]).refused
+    for refusal in refused.values():
+        raise ServiceError("conflict", field="uuid", detail=refusal.detail)
+    transaction.refresh(recipient)
     return recipient
 
 
-def _lock_content(transaction: Transaction, uuid: str) -> datetime | None:
-    """Keeps the content of the recipient's send from being purged; returns when it was, if it was. The send is locked
-    before its recipients, as when purging."""
-    send_id = select(Recipient.send_id).where(Recipient.uuid == uuid.lower()).scalar_subquery()
-    statement = select(Send.content_purged_time).where(Send.id == send_id)
-    return transaction.scalar(statement.with_for_update(read=True))
+def requeue_all(
+    transaction: Transaction,
+    ids: Collection[int],
+    *conditions: ColumnElement[bool],
+    states: Collection[RecipientState] = RETRYABLE,
+) -> Requeued:
+    """The same for recipients that are in one of these states and meet the conditions."""
+    if not ids:
+        return Requeued([], {})
+    sends = _lock_sends(transaction, ids)
+    rows = transaction.execute(_recipients(ids, conditions).with_for_update(key_share=True)).all()
+    entries = _entries(transaction, ids, lock=True)
+    found = _known(rows, entries, sends)
+    refused = refusals(transaction, found, states)
+    refused |= dict.fromkeys({*ids} - {row.id for row in rows}, Refusal(LeftOut.CHANGED, "it does not match any more"))
+    _write(transaction, [one for one in found if one.id not in refused])
+    return Requeued([one.id for one in found if one.id not in refused], refused)
 
 
-def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetime) -> None:
+def would_refuse(session: Session, ids: Collection[int], states: Collection[RecipientState]) -> Mapping[int, Refusal]:
+    """Which of the recipients would not be requeued now, and why."""
+    rows = session.execute(_recipients(ids, ())).all()
+    sends = select(Send.id, Send.content_purged_time, Send.priority)
+    of_rows = session.execute(sends.where(in_json(Send.id, {row.send_id for row in rows})))
+    found = _known(rows, _entries(session, ids, lock=False), {row.id: row for row in of_rows})
+    return refusals(session, found, states)
+
+
+def _lock_sends(transaction: Transaction, ids: Collection[int]) -> Looked:
+    """Keeps the content of the recipients' sends from being purged. Sends are locked before their recipients, as when
+    purging."""
+    of_ids = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
+    send_ids = transaction.scalars(select(Recipient.send_id).where(*of_ids).distinct()).all()
+    sends = select(Send.id, Send.content_purged_time, Send.priority).where(in_json(Send.id, send_ids))
+    return {row.id: row for row in transaction.execute(sends.order_by(Send.id).with_for_update(read=True))}
+
+
+def _recipients(ids: Collection[int], conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    of_ids = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
+    return select(*COLUMNS).where(*of_ids, *conditions).order_by(Recipient.id)
+
+
+def _entries(session: Session, ids: Collection[int], *, lock: bool) -> Looked:
+    """The queue entries of locked recipients; locked, so that no worker claims them meanwhile."""
+    entries = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, ids))
+    in_order = entries.order_by(QueueEntry.recipient_id)
+    return {row.recipient_id: row for row in session.execute(in_order.with_for_update() if lock else in_order)}
+
+
+def _known(rows: Sequence[Row[Any]], entries: Looked, sends: Looked) -> Sequence[Known]:
+    return [
+        Known(row, RecipientState(entries[row.id].state if row.id in entries else row.state), sends.get(row.send_id))
+        for row in rows
+    ]
+
+
+def _write(transaction: Transaction, found: Sequence[Known]) -> None:
+    if not found:
+        return
+    moment, rows = now(), [one.row for one in found]
+    failed_times = _failed_times(transaction, [one.id for one in found if one.state in COUNTERS])
+    for one in found:
+        if one.state in COUNTERS:
+            failed_time = failed_times.get(one.id, moment)
+            counters = {COUNTERS[one.state]: -1}
+            count_in_group(transaction, one.row.account_id, one.row.group_id, failed_time, **counters)
+    steps = (
+        step_row(one.row.account_id, one.id, TimelineStep.REQUEUED, _was(one.state, one.row.reason), moment)
+        for one in found
+    )
+    add_steps(transaction, [*steps])
+    waiting = [one.id for one in found if one.state is RecipientState.UNCERTAIN]
+    if waiting:
+        times = {"due_time": moment, "ready_time": moment}
+        update_queue_entries(transaction, waiting, state=RecipientState.QUEUED, **times)
+    settled = [_entry(one) for one in found if one.state is not RecipientState.UNCERTAIN]
+    shared: dict[str, Any] = {"state": RecipientState.QUEUED, "due_time": moment, "ready_time": moment}
+    insert_rows(transaction, QueueEntry, settled, shared)
+    values = {"state": RecipientState.QUEUED, "reason": None, "sent_time": None}
+    update_recipients(transaction, [row.id for row in rows], **values)
+
+
+def _was(state: RecipientState, reason: str | None) -> str:
+    return f"was {state}: {reason or 'no reason known'}"
+
+
+def _entry(one: Known) -> dict[str, Any]:
     """The count of attempts continues: it distinguishes results in journals."""
-    values = {
-        "recipient_id": recipient.id,
-        "account_id": recipient.account_id,
-        "type": recipient.type,
-        "priority": select(Send.priority).where(Send.id == recipient.send_id).scalar_subquery(),
-        "state": RecipientState.QUEUED,
-        "due_time": moment,
-        "ready_time": moment,
-        "attempts": recipient.attempts,
+    return {
+        "recipient_id": one.id,
+        "account_id": one.row.account_id,
+        "type": one.row.type,
+        "priority": one.priority,
+        "attempts": one.row.attempts,
     }
-    transaction.execute(insert(QueueEntry).values(values))
 
 
-def _failed_time(transaction: Transaction, recipient: Recipient) -> datetime | None:
-    """When the recipient bounced or failed: it is subtracted from that hour."""
-    statement = select(func.max(RecipientStep.time)).where(
-        RecipientStep.recipient_id == recipient.id, RecipientStep.step.in_((TimelineStep.BOUNCED, TimelineStep.FAILED))
-    )
-    return transaction.scalar(statement)
-
-
-def _check(transaction: Transaction, recipient: Recipient, state: RecipientState) -> None:
-    if state not in COUNTERS:
-        detail = f"is {state}; only a bounced, failed or uncertain recipient can be retried"
-        raise ServiceError("conflict", field="uuid", detail=detail)
-    if is_forgotten(transaction, recipient.id):
-        raise ServiceError("conflict", field="uuid", detail="its recipient was forgotten; there is nobody to send to")
-    if recipient.reason in NOT_RETRYABLE:
-        raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")
-    address = email_key(recipient.email) if recipient.email else recipient.mobile
-    key = AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address or "")
-    blocked = select(BlockedAddress.id).where(
-        BlockedAddress.account_id == recipient.account_id,
-        BlockedAddress.address.in_([key.key, *find_digests(transaction, [key])]),
-    )
-    if transaction.scalar(blocked) is not None:
-        raise ServiceError("conflict", field="uuid", detail=f"{address} is blocked; unblock it first")
+def _failed_times(transaction: Transaction, ids: Collection[int]) -> Mapping[int, datetime]:
+    """When the recipients bounced or failed: they are subtracted from those hours."""
+    column, outcomes = RecipientStep.recipient_id, (TimelineStep.BOUNCED, TimelineStep.FAILED)
+    of_ids = in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(outcomes)
+    found = transaction.execute(select(column, func.max(RecipientStep.time)).where(*of_ids).group_by(column))
+    return {row[0]: row[1] for row in found}

@@ -20,6 +20,7 @@ from app.db.migrate import differences
 from app.db.models import (
     Account,
     AutomationRun,
+    BulkAction,
     ConsoleLink,
     ConsoleSession,
     Event,
@@ -319,6 +320,24 @@ def test_nobody_is_signed_in_to_a_restored_console(
         with target.services.database.read() as session:
             left = [session.scalar(select(func.count()).select_from(one)) for one in (ConsoleSession, ConsoleLink)]
     assert left == [0, 0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bulk_actions_that_had_not_ended_are_cancelled(
+    installed: Installed, new_settings: Callable[..., Settings], file: str, backend: str
+) -> None:
+    """What they were about may have been sent since."""
+    source = installed(backend, migrated=True)
+    tenant, _ = fill(source)
+    texts = {"action": "retry", "query": "state=failed", "asked_by": "ann", "state": "running"}
+    times = dict.fromkeys(("creation_time", "due_time", "newest_time"), now())
+    tenant.add(BulkAction, **texts, **times, messages=1, newest_id=1, done=0, left_out={})
+    source.json("backup", file)
+    with running(new_settings(backend, migrated=backend == "postgresql")) as target:
+        target.json("restore", file)
+        with target.services.database.read() as session:
+            (left,) = session.scalars(select(BulkAction)).all()
+    assert (left.state, left.end_time is None) == ("cancelled", False)
 
 
 STRUCTURE = {

@@ -1,0 +1,136 @@
+"""Asking for a bulk action, after a preview of what it would be about, and cancelling one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.audit.actor import current_actor
+from app.audit.record import Act, record
+from app.audit.values import without_addresses
+from app.bulk_actions.query import Pairs, query_text, retryable
+from app.clock import now, this_second
+from app.db.database import Transaction
+from app.db.models import Account, BulkAction, Recipient
+from app.errors import ServiceError
+from app.ids import existing
+from app.recipients.current import CURRENT_STATE
+from app.recipients.matching import Place, newest_place
+from app.sends.outcomes.requeue import would_refuse
+from app.sends.outcomes.retryable import Refusal
+
+RETRY = "retry"
+GRACE = timedelta(seconds=30)
+"""For how long an action waits, so that it can be undone."""
+MOST_MESSAGES = 100_000
+"""Of one action."""
+MOST_OPEN = 5
+"""Actions of an account that wait or run."""
+SHOWN_ROWS = 10
+SHOWN: tuple[Any, ...] = (
+    *(Recipient.id, Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, Recipient.reason),
+    *(CURRENT_STATE.label("state"), Recipient.creation_time),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an action would be about: how many messages, up to which one, and the newest of them with why some would be
+    left out."""
+
+    query: str
+    messages: int
+    newest: Place | None
+    rows: Sequence[Any]
+    refused: Mapping[int, Refusal]
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether there are more than an action may have."""
+        return self.messages > MOST_MESSAGES
+
+
+def preview(session: Session, account: Account, pairs: Pairs) -> Preview:
+    """What a retry of all messages that match would be about now: a fixed number of statements. Raises the errors of
+    the query."""
+    text, newest = query_text(pairs), newest_place(session, account.id)
+    matching = retryable(account, pairs, newest)
+    rows = matching.newest_ones(session, SHOWN, SHOWN_ROWS)
+    refused = would_refuse(session, [row.id for row in rows], matching.states)
+    return Preview(text, matching.count(session, MOST_MESSAGES), newest, rows, refused)
+
+
+def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkAction:
+    """Asks for the retry of what was previewed. Raises `ServiceError`: `conflict` if nothing matches, or too much, or
+    too many actions of the account have not ended."""
+    if wanted.newest is None or wanted.messages == 0:
+        raise ServiceError("conflict", detail="No message that matches can be retried.")
+    if wanted.is_too_large:
+        detail = f"More than {MOST_MESSAGES:,} messages match; divide them, for example by their days."
+        raise ServiceError("conflict", detail=detail)
+    _check_open(transaction, account)
+    asked = BulkAction(
+        account_id=account.id,
+        action=RETRY,
+        query=wanted.query,
+        asked_by=without_addresses(current_actor().name),
+        state="waiting",
+        creation_time=this_second(),
+        due_time=now() + GRACE,
+        messages=wanted.messages,
+        newest_time=wanted.newest[0],
+        newest_id=wanted.newest[1],
+        done=0,
+        left_out={},
+    )
+    transaction.add(asked)
+    transaction.flush()
+    record(transaction, act_on(asked, "bulk_action.asked", recipients=wanted.messages))
+    return asked
+
+
+def _check_open(transaction: Transaction, account: Account) -> None:
+    """Under a lock on the account, so that two requests do not count the same."""
+    transaction.execute(select(Account.id).where(Account.id == account.id).with_for_update(key_share=True))
+    of_account = BulkAction.account_id == account.id, BulkAction.end_time.is_(None)
+    found = transaction.scalar(select(func.count()).select_from(BulkAction).where(*of_account)) or 0
+    if found >= MOST_OPEN:
+        detail = f"{found} bulk actions of the account wait or run; wait until one has ended, or cancel one."
+        raise ServiceError("conflict", detail=detail)
+
+
+def find_action(session: Session, account_id: int | None, action_id: int) -> BulkAction:
+    """The account's action, or that of any account for None. Raises `not_found`."""
+    wanted = select(BulkAction).where(BulkAction.id == action_id)
+    if account_id is not None:
+        wanted = wanted.where(BulkAction.account_id == account_id)
+    return existing(session.scalars(wanted).first(), "bulk action", action_id)
+
+
+def cancel(transaction: Transaction, account_id: int | None, action_id: int) -> BulkAction:
+    """Ends an action that waits, with nothing done, or one that runs, whose rest is left as it is. Raises `not_found`,
+    and `conflict` for one that has ended."""
+    action = find_action(transaction, account_id, action_id)
+    # Waits for the slice that is being run.
+    transaction.refresh(action, with_for_update={"key_share": True})
+    if action.end_time is not None:
+        raise ServiceError("conflict", detail=f"The bulk action {action_id} has ended: it is {action.state}.")
+    action.state, action.end_time = "cancelled", now()
+    transaction.flush()
+    record(transaction, act_on(action, "bulk_action.cancelled", **counts_of(action)))
+    return action
+
+
+def counts_of(action: BulkAction) -> dict[str, int]:
+    """What it has done, for the audit log."""
+    return {"retried": action.done, "left_out": sum(action.left_out.values())}
+
+
+def act_on(action: BulkAction, name: str, **counts: int) -> Act:
+    """An act on the action, which is named by what it does to which messages."""
+    return Act(name, action.account_id, action.id, f"{action.action} {action.query}", counts=counts)

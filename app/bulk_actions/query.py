@@ -1,0 +1,60 @@
+"""The query of a bulk action: that of the console's messages, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, quote, urlencode
+
+from app.db.models import Account
+from app.errors import ServiceError
+from app.query.conditions import Query
+from app.query.copies import with_copies
+from app.query.grammar import parse_collection
+from app.query.parameters import Parameter, parameter_error, printable
+from app.recipients.collection import FILTERS, RECIPIENTS
+from app.recipients.matching import Matching, Place
+from app.sends.outcomes.retryable import RETRYABLE
+
+Pairs = Sequence[tuple[str, str]]
+
+LONGEST = 10_000
+"""Characters of a query."""
+OF_ONE_ADDRESS = ("email", "mobile")
+"""Filters that an action has not: what is stored of it names nobody, and the messages to one person are few."""
+COPIED = ("list_id", "message_id")
+
+
+def query_text(pairs: Pairs) -> str:
+    """The query as it is stored and shown. Raises `too_long`."""
+    text = urlencode(pairs, quote_via=quote, safe=":,", errors="replace")
+    if len(text) > LONGEST:
+        raise ServiceError("too_long", field="query", detail=f"The query has more than {LONGEST:,} characters.")
+    return text
+
+
+def query_of(text: str) -> list[tuple[str, str]]:
+    """The parameters of such a text."""
+    return parse_qsl(text, keep_blank_values=True, errors="replace")
+
+
+def parse_query(account: Account, pairs: Pairs) -> Query:
+    """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
+    query."""
+    query = parse_collection(pairs, RECIPIENTS)
+    for key, value in pairs:
+        name = Parameter.of(key, value).name
+        if name not in FILTERS:
+            raise parameter_error("parameter_not_available", name, f"{printable(name)} is not available here.")
+    return query if account.test_of is None else with_copies(query, COPIED)
+
+
+def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> Matching:
+    """The messages that match and can be in need of a retry, by their state. Raises the errors of the query, and
+    `parameter_not_available` for a filter by address."""
+    query = parse_query(account, pairs)
+    for condition in query.conditions:
+        name = condition.filter.name
+        if name in OF_ONE_ADDRESS:
+            detail = f"{name}: a bulk action is not about one address; retry messages to it one by one."
+            raise parameter_error("parameter_not_available", name, detail)
+    return Matching.of(account.id, query, RETRYABLE, newest)

@@ -1,0 +1,145 @@
+"""Running bulk actions in slices, each in a short transaction, in which what was done is written with where the action
+has come to. So a process may die at any time, and several may run slices at once.
+
+The slice of whichever action had none for longest is next: a large action does not keep others waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy.orm import Session
+
+from app.audit.record import record
+from app.bulk_actions.ask import MOST_MESSAGES, act_on, counts_of
+from app.bulk_actions.query import query_of, retryable
+from app.clock import now
+from app.db.database import Transaction
+from app.db.models import Account, BulkAction, Recipient
+from app.db.outage import is_unavailable
+from app.db.write_turns import WriteTurns
+from app.infrastructure import signs_of_life
+from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.recipients.matching import Matching, Place, place_of
+from app.sends.outcomes.requeue import requeue_all
+from app.services import Services
+
+TIME_SLICE = 1.0
+"""Seconds after which a worker makes room for other work of its queue."""
+
+logger = logging.getLogger(__name__)
+
+
+def has_due(session: Session) -> bool:
+    """Whether a slice of any action may run."""
+    return bool(session.scalar(select(exists().where(*_is_due()))))
+
+
+def run_due(services: Services, time_slice: float = TIME_SLICE) -> int:
+    """Runs slices until no action is due, the time slice ends, or the process is asked to stop. Returns how many."""
+    end, busy, slices = time.monotonic() + time_slice, set[int](), 0
+    turns = WriteTurns(services.database, sleep=services.stopping.wait)
+    while not services.stopping.is_set():
+        signs_of_life.report()
+        with services.database.read() as session:
+            action = _next(session, busy)
+        if action is None:
+            break
+        if slices and time.monotonic() > end:
+            services.wake_ups.wake(AUTOMATIONS)
+            break
+        if not _run(services, turns, action):
+            busy.add(action.id)
+        slices += 1
+    return slices
+
+
+def _is_due() -> tuple[ColumnElement[bool], ...]:
+    return BulkAction.end_time.is_(None), BulkAction.due_time <= now()
+
+
+def _next(session: Session, busy: Collection[int]) -> BulkAction | None:
+    due = select(BulkAction).where(*_is_due(), BulkAction.id.not_in(busy))
+    return session.scalars(due.order_by(BulkAction.due_time, BulkAction.id).limit(1)).first()
+
+
+def _run(services: Services, turns: WriteTurns, action: BulkAction) -> bool:
+    """Whether the slice was run: not if somebody else runs this action just now, or has cancelled it."""
+    try:
+        with services.database.read() as session:
+            found = _slice(session, action, turns.size)
+        return turns.take(max(1, len(found.ids)), partial(_act, services=services, found=found))
+    except Exception as error:
+        if is_unavailable(error):
+            raise
+        logger.exception("a bulk action has failed", extra={"bulk_action": action.id})
+        services.database.transact(partial(_fail, action_id=action.id))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """The next messages of an action that has come to the message `after`, and whether they are its last ones."""
+
+    action_id: int
+    after: int | None
+    matching: Matching
+    ids: Sequence[int]
+    last: Place | None
+    is_last: bool
+
+
+def _slice(session: Session, action: BulkAction, size: int) -> _Slice:
+    """Found before the transaction that acts upon it: on SQLite nobody else could write during the search."""
+    account = session.get_one(Account, action.account_id)
+    matching = retryable(account, query_of(action.query), (action.newest_time, action.newest_id))
+    after = None if action.last_id is None or action.last_time is None else (action.last_time, action.last_id)
+    most = min(size, MOST_MESSAGES - action.done - sum(action.left_out.values()))
+    rows = matching.next(session, (Recipient.id,), after, most)
+    last = place_of(rows[-1]) if rows else after
+    return _Slice(action.id, action.last_id, matching, [row.id for row in rows], last, len(rows) < size)
+
+
+def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:
+    action = _locked(transaction, found.action_id)
+    if action is None or action.last_id != found.after:
+        return False
+    left_out = dict(action.left_out)
+    requeued = requeue_all(transaction, found.ids, *found.matching.conditions, states=found.matching.states)
+    for refusal in requeued.refused.values():
+        reason = refusal.reason.value
+        left_out[reason] = left_out.get(reason, 0) + 1
+    action.done, action.left_out = action.done + len(requeued.ids), left_out
+    action.state, action.due_time = "running", now()
+    if found.last is not None:
+        action.last_time, action.last_id = found.last
+    if found.is_last:
+        _end(transaction, action, "done")
+    transaction.flush()
+    if requeued.ids:
+        transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
+    return True
+
+
+def _locked(transaction: Transaction, action_id: int) -> BulkAction | None:
+    """The action, unless another process runs a slice of it or it has ended."""
+    wanted = select(BulkAction).where(BulkAction.id == action_id, BulkAction.end_time.is_(None))
+    return transaction.scalars(wanted.with_for_update(skip_locked=True, key_share=True)).first()
+
+
+def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
+    action.state, action.end_time = state, now()
+    record(transaction, act_on(action, "bulk_action.ended", **counts_of(action)))
+
+
+def _fail(transaction: Transaction, action_id: int) -> None:
+    """Ends an action whose slice cannot be run: what it has not come to stays as it is."""
+    action = _locked(transaction, action_id)
+    if action is not None:
+        _end(transaction, action, "failed")
+        transaction.flush()

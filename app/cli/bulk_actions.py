@@ -1,0 +1,121 @@
+"""`flask sends retry` with filters, and `flask sends bulk-actions`: actions on many messages at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from app.accounts.find import find_account
+from app.bulk_actions.ask import GRACE, MOST_MESSAGES, Preview, ask, cancel, find_action, preview
+from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    echo,
+    json_option,
+    limit_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
+from app.db.models import BulkAction
+from app.http.context import services
+from app.maintenance.findings import counted
+from app.query.conditions import Query
+from app.query.grammar import parse_collection
+
+group = Group("bulk-actions", help="Actions on all messages that match filters.")
+
+SHOWN = (
+    *("id", "action", "query", "state", "messages", "done", "left_out", "asked_by"),
+    *("creation_time", "due_time", "end_time"),
+)
+
+
+def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
+    """The parameters of filters as they are typed, such as `state=failed`."""
+    return [(name, value) for name, _, value in (one.partition("=") for one in filters)]
+
+
+def number_of(found: Preview) -> str:
+    """How many messages, in words."""
+    return f"more than {MOST_MESSAGES:,} messages" if found.is_too_large else counted(found.messages, "message")
+
+
+def retry_all(filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Asks for the retry of all messages that match the filters, after a confirmation."""
+    pairs = pairs_of(filters)
+    with services().database.read() as session:
+        chosen = find_account(session, account)
+        found = preview(session, chosen, pairs)
+    number = number_of(found)
+    if dry_run:
+        print_done(f"{number} of {chosen.name} would be retried", {"messages": found.messages}, as_json)
+        return
+    if found.messages and not found.is_too_large and not yes:
+        click.confirm(f"Retry {number} of {chosen.name}?", abort=True, err=True)
+    with services().database.write() as transaction:
+        action = ask(transaction, find_account(transaction, str(chosen.id)), found)
+        row = _row(action)
+    if as_json:
+        print_row(row, as_json)
+    else:
+        name = f"sends bulk-actions cancel {row['id']}"
+        echo(f"{number} will be retried, from {GRACE.total_seconds():.0f} seconds from now on; {name} keeps that back")
+
+
+def _row(action: BulkAction) -> Row:
+    return {name: getattr(action, name) for name in SHOWN}
+
+
+def _with_words(row: Row, as_json: bool) -> Row:
+    """What was left out as text, for people."""
+    if as_json:
+        return row
+    left_out = ", ".join(f"{number} {reason}" for reason, number in sorted(row["left_out"].items()))
+    return {**row, "left_out": left_out or None}
+
+
+@group.command("list")
+@click.option("--state", type=click.Choice(STATES), help="Only actions in this state.")
+@limit_option
+@accounts_option
+@json_option
+def list_(*, state: str | None, limit: int, account: str | None, as_json: bool) -> None:
+    """Show the bulk actions of an account, or of each account, the newest first."""
+    wanted = [] if state is None else [("state", state)]
+    conditions = parse_collection(wanted, BULK_ACTIONS.resource).conditions
+    with services().database.read() as session:
+
+        def of_account(account_id: int) -> list[Row]:
+            page = page_actions(session, account_id, Query(limit=limit, conditions=conditions))
+            return [_with_words({name: item[name] for name in SHOWN}, as_json) for item in page.items]
+
+        rows = rows_of_accounts(session, account, of_account)
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("action_id", metavar="ID", type=int)
+@account_option
+@json_option
+def show(action_id: int, account: str | None, as_json: bool) -> None:
+    """Show a bulk action, with how far it has come and what it has left out."""
+    with services().database.read() as session:
+        row = _row(find_action(session, find_account(session, account).id, action_id))
+    print_row(_with_words(row, as_json), as_json)
+
+
+@group.command("cancel")
+@click.argument("action_id", metavar="ID", type=int)
+@account_option
+@json_option
+def cancel_(action_id: int, account: str | None, as_json: bool) -> None:
+    """Cancel a bulk action: one that waits does nothing, and one that runs leaves the rest as it is."""
+    with services().database.write() as transaction:
+        row = _row(cancel(transaction, find_account(transaction, account).id, action_id))
+    print_row(_with_words(row, as_json), as_json)

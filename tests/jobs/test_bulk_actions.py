@@ -1,0 +1,368 @@
+"""Bulk actions: retrying all messages that match a query, in slices (docs/console.md#bulk-actions)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from app.audit.actor import Actor, acting
+from app.bulk_actions import run
+from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel, preview
+from app.bulk_actions.query import LONGEST
+from app.bulk_actions.run import has_due, run_due
+from app.clock import now, this_second
+from app.db.database import Transaction
+from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction, RecipientStep, Send
+from app.errors import ServiceError
+from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.sends.outcomes.requeue import requeue
+from jobs.schedule import tick
+from tests.conftest import BACKENDS
+from tests.jobs.running import Alone, alone
+from tests.support.cases import each
+from tests.support.rows import Rows
+from tests.support.statements import StatementCounter
+from tests.support.tenants import new_tenant
+
+FAILED = [("state", "failed")]
+ANN = Actor("command", "ann")
+
+
+@pytest.fixture(params=BACKENDS)
+def parts(request: pytest.FixtureRequest) -> Iterator[Alone]:
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as services:
+        yield services
+
+
+@pytest.fixture
+def rows(parts: Alone) -> Rows:
+    return Rows(parts.services, parts.tenant.id)
+
+
+def failed(rows: Rows, number: int, state: str = "failed", reason: str | None = "expired", **content: Any) -> list[int]:
+    """Recipients in a final state."""
+    ids = rows.add_send([f"p{one}@example.com" for one in range(number)], **content)
+    rows.change(ids, state=state, reason=reason, attempts=1)
+    return ids
+
+
+def asked(rows: Rows, pairs: Sequence[tuple[str, str]] = FAILED, *, due: bool = True) -> int:
+    """A bulk action of the account; its time to undo it is over, unless it is not `due`."""
+    with rows.services.database.read() as session:
+        found = preview(session, session.get_one(Account, rows.account_id), pairs)
+    with acting(ANN), rows.services.database.write() as transaction:
+        action = ask(transaction, transaction.get_one(Account, rows.account_id), found)
+        if due:
+            action.due_time = now()
+        return action.id
+
+
+def found(parts: Alone, action_id: int) -> BulkAction:
+    with parts.services.database.read() as session:
+        return session.get_one(BulkAction, action_id)
+
+
+def finish(parts: Alone) -> None:
+    """Runs until nothing is due."""
+    while run_due(parts.services, time_slice=60):
+        pass
+
+
+def acts(parts: Alone) -> list[tuple[str, str, str, dict[str, int]]]:
+    with parts.services.database.read() as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.object == "bulk_action").order_by(AuditEntry.id))
+        return [(one.action, str(one.object_name), one.actor, one.counts) for one in entries]
+
+
+def test_all_that_matches_is_queued_again_after_the_time_to_undo_it(parts: Alone, rows: Rows) -> None:
+    of_group = failed(rows, 3)
+    group_id = rows.recipient(of_group[0]).group_id
+    others, delivered = failed(rows, 2), failed(rows, 2, "delivered", None, group_id=group_id)
+    action_id = asked(rows, [*FAILED, ("group_id", str(group_id))], due=False)
+    action = found(parts, action_id)
+    assert (action.state, action.messages, action.done) == ("waiting", 3, 0)
+    assert GRACE - timedelta(seconds=5) < action.due_time - now() <= GRACE
+    tick(parts.services, [])
+    assert (run_due(parts.services), parts.waiting(AUTOMATIONS)) == (0, 0)
+    with parts.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).values(due_time=now()))
+    tick(parts.services, [])
+    assert parts.waiting(AUTOMATIONS) == 1
+    finish(parts)
+    action = found(parts, action_id)
+    assert (action.state, action.done, action.left_out) == ("done", 3, {})
+    assert rows.states([*of_group, *others, *delivered]) == ["queued"] * 3 + ["failed"] * 2 + ["delivered"] * 2
+    assert rows.steps(of_group[0]) == [("requeued", "was failed: expired")]
+    assert parts.waiting(SENDS) == 1
+    name = f"retry state=failed&group_id={group_id}"
+    assert acts(parts) == [
+        ("bulk_action.asked", name, "ann", {"recipients": 3}),
+        ("bulk_action.ended", name, "service", {"retried": 3, "left_out": 0}),
+    ]
+    tick(parts.services, [])
+    with parts.services.database.read() as session:
+        assert not has_due(session)
+
+
+def test_what_is_retried_is_as_a_single_retry_leaves_it(parts: Alone, rows: Rows) -> None:
+    """Counts of the group, state, reason, attempts, priority and queue entry."""
+    ids = [*failed(rows, 2, "bounced", "550 no", priority="high"), *failed(rows, 2)]
+    unsure = rows.add_send(["a@example.com", "b@example.com"])
+    rows.change(unsure, state="uncertain", due_time=now() + timedelta(hours=1))
+    alone_, together = [ids[0], ids[2], unsure[0]], [ids[1], ids[3], unsure[1]]
+    for one in alone_:
+        with parts.services.database.write() as transaction:
+            requeue(transaction, rows.recipient(one).uuid)
+    asked(rows, [("state:in", "bounced,failed,uncertain")])
+    finish(parts)
+    ignored = {"id", "uuid", "email", "due_time"}
+    for first, second in zip(alone_, together, strict=True):
+        left, right = (vars(rows.recipient(one)) for one in (first, second))
+        assert {name: value for name, value in left.items() if name not in ignored} == {
+            name: value for name, value in right.items() if name not in ignored
+        }
+        assert rows.steps(first) == rows.steps(second)
+        counted = rows.group_of(first)
+        assert (counted.bounced, counted.failed_contacts) in ((-2, 0), (0, -2), (0, 0))
+
+
+def test_what_cannot_be_retried_is_left_out_and_counted_by_reason(parts: Alone, rows: Rows) -> None:
+    fine, blocked, no_contact, forgotten, purged, secret = (failed(rows, 1)[0] for _ in range(6))
+    rows.change([blocked], email="Dead@example.com")
+    parts.tenant.add(
+        BlockedAddress, kind="email", address="dead@example.com", reason="bounced", creation_time=this_second()
+    )
+    rows.change([no_contact], reason="contact_deleted")
+    parts.tenant.add(RecipientStep, recipient_id=forgotten, time=now(), step="forgotten")
+    with parts.services.database.write() as transaction:
+        of_send = update(Send).where(Send.id == rows.recipient(purged).send_id)
+        transaction.execute(of_send.values(content_purged_time=now()))
+    rows.change([secret], values={"code": None, "name": "null"})
+    rows.change([fine], values={"name": "null"})
+    with parts.services.database.read() as session:
+        shown = preview(session, session.get_one(Account, rows.account_id), FAILED)
+    assert {recipient_id: refusal.reason for recipient_id, refusal in shown.refused.items()} == {
+        **{blocked: "blocked", no_contact: "no_contact", forgotten: "forgotten"},
+        **{purged: "content_purged", secret: "secret_values_gone"},
+    }
+    action_id = asked(rows)
+    finish(parts)
+    action = found(parts, action_id)
+    reasons = ("blocked", "no_contact", "forgotten", "content_purged", "secret_values_gone")
+    assert (action.state, action.done, action.left_out) == ("done", 1, dict.fromkeys(reasons, 1))
+    assert rows.states([fine, blocked]) == ["queued", "failed"]
+
+
+def test_an_account_acts_upon_its_own_messages_alone(parts: Alone, rows: Rows) -> None:
+    other = Rows(parts.services, new_tenant(parts.tenant.app).id)
+    own, others = failed(rows, 2), failed(other, 2)
+    action_id = asked(rows)
+    with pytest.raises(ServiceError), parts.services.database.write() as transaction:
+        cancel(transaction, other.account_id, action_id)
+    finish(parts)
+    assert (rows.states(own), other.states(others)) == (["queued"] * 2, ["failed"] * 2)
+
+
+def test_messages_that_were_accepted_later_are_left_alone(parts: Alone, rows: Rows) -> None:
+    before = failed(rows, 2)
+    asked(rows)
+    after = failed(rows, 2)
+    finish(parts)
+    assert (rows.states(before), rows.states(after)) == (["queued"] * 2, ["failed"] * 2)
+
+
+def test_messages_that_match_no_longer_are_left_alone(parts: Alone, rows: Rows) -> None:
+    """Whether they changed before their slice, or between its search and its locks."""
+    ids = failed(rows, 3)
+    action_id = asked(rows)
+    rows.change(ids[:1], state="delivered", reason=None)
+    with parts.services.database.read() as session:
+        found_slice = run._slice(session, session.get_one(BulkAction, action_id), 10)
+    assert list(found_slice.ids) == ids[1:]
+    rows.change(ids[1:2], state="bounced", reason="550 no")
+    with parts.services.database.write() as transaction:
+        assert run._act(transaction, parts.services, found_slice)
+    assert rows.states(ids) == ["delivered", "bounced", "queued"]
+    action = found(parts, action_id)
+    assert (action.state, action.done, action.left_out) == ("done", 1, {"state": 1})
+
+
+def test_ten_thousand_messages_take_a_fixed_number_of_statements_per_slice(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.write_turns.FIRST", 1000)
+    monkeypatch.setattr("app.db.write_turns.LEAST", 1000)
+    few, many = failed(rows, 1), failed(rows, 10_000)
+    group_id = rows.recipient(few[0]).group_id
+    asked(rows, [*FAILED, ("group_id", str(group_id))])
+    with StatementCounter(parts.services.database.engine) as counted:
+        assert run_due(parts.services, time_slice=0) == 1
+    of_one = counted.count
+    action_id = asked(rows)
+    sliced: list[int] = []
+    while not found(parts, action_id).end_time:
+        with StatementCounter(parts.services.database.engine) as counted:
+            run_due(parts.services, time_slice=0)
+        sliced.append(counted.count)
+    assert len(sliced) == 11
+    assert max(sliced) <= of_one + 2, "the next action is looked for, too"
+    assert set(rows.states([many[0], many[-1], few[0]])) == {"queued"}
+    assert found(parts, action_id).done == 10_000
+
+
+def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next one goes on where the last slice has ended: each message is acted upon once."""
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    ids = failed(rows, 50)
+    action_id = asked(rows)
+    assert run_due(parts.services, time_slice=0) == 1
+    action = found(parts, action_id)
+    assert (action.state, action.done, action.last_id) == ("running", 20, ids[19])
+    with parts.services.database.read() as session:
+        found_slice = run._slice(session, action, 20)
+
+    def dies(transaction: Transaction) -> None:
+        assert run._act(transaction, parts.services, found_slice)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parts.services.database.transact(dies)
+    assert rows.states(ids) == ["queued"] * 20 + ["failed"] * 30
+    finish(parts)
+    assert rows.states(ids) == ["queued"] * 50
+    assert {len(rows.steps(one)) for one in ids} == {1}
+    assert (found(parts, action_id).done, found(parts, action_id).state) == (50, "done")
+
+
+def test_two_processes_act_upon_each_message_once(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    ids = failed(rows, 200)
+    action_id = asked(rows)
+    threads = [threading.Thread(target=run_due, args=(parts.services, 60)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    finish(parts)
+    assert {len(rows.steps(one)) for one in ids} == {1}
+    assert found(parts, action_id).done == 200
+
+
+def test_a_slice_that_another_process_has_run_is_not_run_again(parts: Alone, rows: Rows) -> None:
+    failed(rows, 3)
+    action_id = asked(rows)
+    with parts.services.database.read() as session:
+        found_slice = run._slice(session, session.get_one(BulkAction, action_id), 1)
+    for is_run in (True, False):
+        with parts.services.database.write() as transaction:
+            assert run._act(transaction, parts.services, found_slice) is is_run
+    assert found(parts, action_id).done == 1
+
+
+def test_what_is_cancelled_in_time_is_not_done(parts: Alone, rows: Rows) -> None:
+    ids = failed(rows, 2)
+    action_id = asked(rows)
+    with acting(ANN), parts.services.database.write() as transaction:
+        assert cancel(transaction, rows.account_id, action_id).state == "cancelled"
+    assert run_due(parts.services) == 0
+    assert rows.states(ids) == ["failed"] * 2
+    assert [one[0] for one in acts(parts)] == ["bulk_action.asked", "bulk_action.cancelled"]
+    with pytest.raises(ServiceError) as refused, parts.services.database.write() as transaction:
+        cancel(transaction, rows.account_id, action_id)
+    assert "has ended: it is cancelled" in refused.value.errors[0].developer_message
+
+
+def test_what_is_cancelled_while_it_runs_leaves_the_rest(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    ids = failed(rows, 50)
+    action_id = asked(rows)
+    run_due(parts.services, time_slice=0)
+    with parts.services.database.write() as transaction:
+        cancel(transaction, rows.account_id, action_id)
+    finish(parts)
+    assert rows.states(ids) == ["queued"] * 20 + ["failed"] * 30
+    assert (found(parts, action_id).state, found(parts, action_id).done) == ("cancelled", 20)
+    assert acts(parts)[-1][3] == {"retried": 20, "left_out": 0}
+
+
+def test_accounts_take_turns(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An action on many messages does not keep one on few waiting."""
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    monkeypatch.setattr("app.db.write_turns.MOST", 20)
+    other = Rows(parts.services, new_tenant(parts.tenant.app).id)
+    failed(rows, 100)
+    few = failed(other, 3)
+    large, small = asked(rows), asked(other)
+    for _ in range(2):
+        run_due(parts.services, time_slice=0)
+    assert other.states(few) == ["queued"] * 3
+    assert (found(parts, small).state, found(parts, large).done) == ("done", 20)
+
+
+def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -> None:
+    """It does not stop the others."""
+    ids = failed(rows, 2)
+    broken, fine = asked(rows), asked(rows)
+    with parts.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.id == broken).values(query="colour=red"))
+    finish(parts)
+    assert (found(parts, broken).state, found(parts, fine).state) == ("failed", "done")
+    assert rows.states(ids) == ["queued"] * 2
+
+
+@each(
+    ("pairs", "said"),
+    [
+        ([("state", "delivered")], "No message that matches can be retried."),
+        ([*FAILED, ("group_id", "900000000")], "No message that matches can be retried."),
+        ([("colour", "red")], "colour is not a query parameter"),
+        ([*FAILED, ("limit", "5")], "limit is not available here"),
+        ([*FAILED, ("email", "ann@example.com")], "a bulk action is not about one address"),
+        ([*FAILED, ("mobile:in", "61400000001")], "a bulk action is not about one address"),
+        ([("uuid:in", "x" * LONGEST)], "The query has more than 10,000 characters."),
+    ],
+)
+def test_what_cannot_be_asked_for_says_why(parts: Alone, rows: Rows, pairs: list[tuple[str, str]], said: str) -> None:
+    failed(rows, 1)
+    with pytest.raises(ServiceError) as refused:
+        asked(rows, pairs)
+    assert said in refused.value.errors[0].developer_message
+
+
+def test_a_bulk_action_has_a_maximum_of_messages(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.bulk_actions.ask.MOST_MESSAGES", 3)
+    failed(rows, 4)
+    with pytest.raises(ServiceError) as refused:
+        asked(rows)
+    assert "More than 3 messages match" in refused.value.errors[0].developer_message
+
+
+def test_an_account_has_a_maximum_of_open_actions(parts: Alone, rows: Rows) -> None:
+    failed(rows, 1)
+    actions = [asked(rows, due=False) for _ in range(MOST_OPEN)]
+    with pytest.raises(ServiceError) as refused:
+        asked(rows)
+    assert "5 bulk actions of the account wait or run" in refused.value.errors[0].developer_message
+    with parts.services.database.write() as transaction:
+        cancel(transaction, rows.account_id, actions[0])
+    asked(rows)
+
+
+def test_a_query_of_a_test_account_names_lists_and_messages_by_the_ids_of_the_originals(
+    parts: Alone, rows: Rows
+) -> None:
+    with parts.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == rows.account_id).values(test_of=rows.account_id))
+    ids = failed(rows, 2, message_id=-7)
+    asked(rows, [*FAILED, ("message_id", "7")])
+    finish(parts)
+    assert rows.states(ids) == ["queued"] * 2
