@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.audit.record import Act, record
-from app.console.queries import Pairs, of_address, older_query
+from app.console.queries import IN_A_FILE, Pairs, of_address, older_query
 from app.console.sessions import SignedIn
 from app.contacts.acts import suppression_act
 from app.contacts.suppress import resubscribe, unblock
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep
 from app.errors import ServiceError
 from app.ids import UUID
 from app.infrastructure.address_digest import address_digest
 from app.infrastructure.queueing import SENDS
+from app.query.conditions import Query
 from app.query.copies import with_copies
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
@@ -36,6 +38,8 @@ from app.services import Services
 
 PATH = "/console/messages"
 MOST_STEPS = 200
+MOST_IN_ALL = 100_000
+"""Messages of the file with all that a query finds."""
 SOON, LATER = 3, 10
 """Seconds after which a page is renewed."""
 FRESH = timedelta(hours=1)
@@ -61,13 +65,35 @@ def search(
     session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, *, viewer: Viewer, limit: int
 ) -> Found:
     """The account's messages that match, the newest first. Raises the errors of the query."""
-    check_filters(pairs, viewer)
     cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, RECIPIENTS, cursors), limit=limit)
-    if account.test_of is not None:
-        query = with_copies(query, ("list_id", "message_id"))
+    query = _query(cursors, account, pairs, viewer, limit)
     page = page_recipients(session, account.id, query, viewer)
     return Found(page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None))
+
+
+def all_parts(
+    database: Database, secret_keys: SecretKeys, account: Account, pairs: Pairs, viewer: Viewer
+) -> Iterator[Sequence[dict[str, Any]]]:
+    """All of the account's messages that match, the newest first, up to a maximum: each part is read by a session of
+    its own, which begins where the one before ended. Raises the errors of the query before the first part."""
+    query = _query(CursorScope(secret_keys, account.id, PATH), account, pairs, viewer, IN_A_FILE)
+    return _parts(database, account.id, query, viewer)
+
+
+def _parts(database: Database, account_id: int, query: Query, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
+    for _ in range(MOST_IN_ALL // IN_A_FILE):
+        with database.read() as session:
+            page = page_recipients(session, account_id, query, viewer)
+        yield page.items
+        if not page.ends.has_next:
+            return
+        query = replace(query, position=page.ends.next)
+
+
+def _query(cursors: CursorScope, account: Account, pairs: Pairs, viewer: Viewer, limit: int) -> Query:
+    check_filters(pairs, viewer)
+    query = replace(parse_collection(pairs, RECIPIENTS, cursors), limit=limit)
+    return query if account.test_of is None else with_copies(query, ("list_id", "message_id"))
 
 
 def is_live(page: Page) -> bool:

@@ -152,7 +152,7 @@ def _check_scope(principal: Principal) -> None:
 def _finish(response: Response) -> Response:
     """Adds the headers of every response; logs and counts the request."""
     response.headers["X-Request-Id"] = g.request_id
-    if not response.content_length and "Content-Type" in response.headers:
+    if not response.is_streamed and not response.content_length and "Content-Type" in response.headers:
         response.headers["Content-Type"] = JSON
     allowance: Allowance | None = g.get("allowance")
     if allowance is not None:

@@ -10,9 +10,13 @@ from flask.views import MethodView
 
 from app.audit.record import Act, record
 from app.clock import now
+from app.console.bulk_actions import PATH as OF_ACTIONS
+from app.console.bulk_actions import offers_retry
 from app.console.messages import (
+    MOST_IN_ALL,
     PATH,
     Found,
+    all_parts,
     is_live,
     message_of,
     read_message,
@@ -30,8 +34,8 @@ from app.errors import CATALOGUE, ServiceError
 from app.http.console.filters import time
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
-from app.http.console.searches import Search, account_of_request, search_page
-from app.http.console.tables import csv_file
+from app.http.console.searches import Search, account_of_request, link, search_page
+from app.http.console.tables import csv_file, csv_stream
 from app.http.context import services
 from app.ids import shown_id
 from app.query.cursors import CURSOR
@@ -69,6 +73,23 @@ class MessagesFile(MethodView):
             record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
         rows = ([item[name] for name in FILE_COLUMNS] for item in items)
         return csv_file("messages.csv", FILE_COLUMNS, rows)
+
+
+@blp.route("/messages/all.csv")
+class AllMessagesFile(MethodView):
+    """All of it as a file."""
+
+    @blp.scope("report.view")
+    def get(self) -> Response:
+        """All that match the query, the newest first, up to a maximum. It is written down before it begins."""
+        parts = services()
+        with parts.database.read() as session:
+            account = account_of_request(session)
+        found = all_parts(parts.database, parts.settings.secret_keys, account, _whole(SEARCH.query()), _viewer())
+        with parts.database.write() as transaction:
+            record(transaction, Act("recipient.exported", account.id))
+        rows = ([[item[name] for name in FILE_COLUMNS] for item in items] for items in found)
+        return csv_stream("messages.csv", FILE_COLUMNS, rows)
 
 
 @blp.route("/messages/<uuid>")
@@ -119,12 +140,22 @@ def _viewer() -> Viewer:
     return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
 
 
+def _whole(pairs: Pairs) -> Pairs:
+    """The query from its first page on."""
+    return [one for one in pairs if one[0] != CURSOR]
+
+
 def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
     """What the page of a search shows."""
+    whole = _whole(pairs)
+    may_retry = {"send.email", "send.sms"} & set(signed_in().scopes) and offers_retry(account, whole)
     found, values = _search(session, account, pairs, ON_A_PAGE), dict(pairs)
     return {
         "items": found.page.items,
         "is_live": is_live(found.page) and CURSOR not in values,
+        "every": link(f"{PATH}/all.csv", whole),
+        "retries": link(f"{OF_ACTIONS}/preview", whole) if may_retry else None,
+        "most": MOST_IN_ALL,
     }, found.older
 
 

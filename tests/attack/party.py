@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
+from app.clock import now
 from app.console.suppressions import BLOCKED
-from app.db.models import Account, ApiKey, AuditEntry, BlockedAddress, Domain, SmsSender, Webhook, WebhookAttempt
+from app.db.models import (
+    Account,
+    ApiKey,
+    AuditEntry,
+    BlockedAddress,
+    BulkAction,
+    Domain,
+    SmsSender,
+    Webhook,
+    WebhookAttempt,
+)
 from app.routing.table import DEFAULT
 from tests.support.servers import wait_until
 
@@ -193,7 +204,9 @@ class Party:
 
     def _furnish_console(self, on: Stage) -> None:
         """What only the console has pages for; the first delivery to its webhook is awaited."""
+        self._add_bulk_action(on)
         models = {
+            "action_id": BulkAction,
             **{"webhook_id": Webhook, "delivery_id": WebhookAttempt, "key_id": ApiKey},
             **{"suppression_id": BlockedAddress, "entry_id": AuditEntry, "domain_id": Domain, "sender_id": SmsSender},
         }
@@ -204,6 +217,15 @@ class Party:
             own = select(Account.id).where(Account.name == self.name)
             self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT}
             self.ids["version_number"] = 1
+
+    def _add_bulk_action(self, on: Stage) -> None:
+        """One that was undone: as it is left, it changes nothing."""
+        texts = {"action": "retry", "query": "state=failed", "asked_by": self.name, "state": "cancelled"}
+        times = dict.fromkeys(("creation_time", "due_time", "end_time", "newest_time"), now())
+        with on.services.database.write() as transaction:
+            account_id = transaction.scalar(select(Account.id).where(Account.name == self.name))
+            counts = {"messages": 1, "newest_id": 1, "done": 0, "left_out": {}}
+            transaction.add(BulkAction(account_id=account_id, **texts, **times, **counts))
 
     def _first_id(self, on: Stage, model: type[Any]) -> int | None:
         with on.services.database.read() as session:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from tests.browser.console import BUSY, GONE, REFUSAL, Console, Watched
+from tests.browser.test_every_page import SERIOUS
 from tests.support.servers import wait_until
 
 
@@ -66,6 +68,35 @@ def test_a_blind_reader_sends_a_message_and_finds_why_it_failed(signed_in: Watch
     expect(page.get_by_role("heading", level=1)).to_have_text(address)
     outcome = page.get_by_role("region", name="What became of it")
     expect(outcome).to_contain_text("nobody of that name lives here", timeout=30_000)
+
+
+def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: Watched) -> None:
+    console, page, address = signed_in.console, signed_in.page, "again@customers.example"
+    console.relay.reply(address, REFUSAL)
+    uuid = console.send(address, group_name="Tried again")
+    wait_until(lambda: console.state(uuid) == "bounced", "it is refused")
+    signed_in.open(f"/console/messages/{uuid}")
+    page.get_by_role("button", name="Unblock the address").click()
+    signed_in.open(f"/console/messages?email={address}")
+    page.get_by_role("row", name=address).get_by_role("link").last.click()
+    page.get_by_label("State").select_option("bounced")
+    page.get_by_role("button", name="Search").click()
+    for is_undone in (True, False):
+        page.get_by_role("button", name="Retry all that this shows").click()
+        expect(page.get_by_role("row", name=address)).to_contain_text("retried")
+        assert [one for one in Axe().run(page).response["violations"] if one["impact"] in SERIOUS] == []
+        page.get_by_role("button", name="Retry 1 message").click()
+        outcome = page.get_by_role("region", name="What becomes of it")
+        expect(outcome).to_contain_text("It begins in")
+        if is_undone:
+            page.get_by_role("button", name="Undo").click()
+            expect(outcome).to_contain_text("Undone: nothing was done.")
+            assert console.state(uuid) == "bounced"
+            page.get_by_role("link", name="state=bounced").click()
+    page.evaluate("window.stayed = true")
+    expect(outcome).to_contain_text("All was looked at.", timeout=90_000)
+    assert page.evaluate("window.stayed"), "the page was loaded anew"
+    wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
 
 
 def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:

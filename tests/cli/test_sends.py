@@ -265,7 +265,9 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     asked = cli.json(*wanted, "--yes")
     assert (asked["state"], asked["messages"], asked["query"]) == ("waiting", 3, "state:in=failed,bounced")
     number = str(asked["id"])
-    assert [one["id"] for one in bare.json("sends", "bulk-actions", "list", "--state", "waiting", *account)] == [asked["id"]]
+    assert [one["id"] for one in bare.json("sends", "bulk-actions", "list", "--state", "waiting", *account)] == [
+        asked["id"]
+    ]
     assert bare.json("sends", "bulk-actions", "cancel", number, *account)["state"] == "cancelled"
     refused = f"The bulk action {number} has ended: it is cancelled."
     assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused

@@ -135,6 +135,8 @@ AUDITED_ROUTES = {
     "POST /console/automations/<automation_id>/pause",
     "POST /console/automations/<automation_id>/resume",
     "POST /console/automations/<automation_id>/runs/<run_id>/cancel",
+    "POST /console/bulk-actions",
+    "POST /console/bulk-actions/<action_id>/cancel",
     "POST /console/domains",
     *(f"POST /console/domains/<domain_id>/{one}" for one in ("check", "delete", "hosts", "rotate")),
     "POST /console/senders",

@@ -79,9 +79,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
-        *("accounts", "audit", "automations", "contacts", "content", "csv_files", "db", "events", "groups", "inbox"),
-        *("infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing", "runs"),
-        *("sends", "services", "tracking", "transports"),
+        *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
+        *("groups", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
+        *("routing", "runs", "sends", "services", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),

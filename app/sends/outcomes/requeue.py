@@ -2,7 +2,7 @@
 
 Recipients that are `bounced` or `failed` can be retried, and `uncertain` ones without the wait. A queued recipient is
 attempted anyway, and a message that was sent would arrive twice. The rules are the same for one recipient and for many
-(app/sends/bulk), and the number of statements, too.
+(app/bulk_actions), and the number of statements, too.
 """
 
 from __future__ import annotations

@@ -1,0 +1,110 @@
+"""Bulk actions: searching them, and whether a search of messages leads to one (docs/console.md#bulk-actions)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.bulk_actions.ask import find_action
+from app.bulk_actions.query import retryable
+from app.bulk_actions.read import BULK_ACTIONS, page_actions
+from app.console.queries import Pairs, older_query
+from app.db.models import Account, BulkAction
+from app.errors import ServiceError
+from app.query.cursors import CursorScope
+from app.query.grammar import parse_collection
+from app.query.parameters import Parameter
+from app.recipients.filters import STATE
+from app.secret_keys import SecretKeys
+from app.sends.outcomes.retryable import LeftOut
+
+PATH = "/console/bulk-actions"
+RENEWED = 2
+"""Seconds after which the page of an action that has not ended is renewed."""
+WORDS: Mapping[str, str] = {
+    LeftOut.STATE: "not in need of a retry any more",
+    LeftOut.FORGOTTEN: "the recipient was forgotten",
+    LeftOut.NO_CONTACT: "there is no contact to send to",
+    LeftOut.BLOCKED: "the address is blocked",
+    LeftOut.CONTENT_PURGED: "the content was purged",
+    LeftOut.SECRET_VALUES_GONE: "the secret values are gone",
+    LeftOut.CHANGED: "it does not match any more",
+}
+"""Why messages were left out."""
+
+
+def sought(text: str) -> tuple[str, str]:
+    """The filter of a text that somebody looks for: an id, or who asked."""
+    return ("id", text) if text.isascii() and text.isdigit() else ("asked_by", text)
+
+
+def search(
+    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
+) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
+    """The account's bulk actions that match, the newest first, and the query of older ones: one statement. Raises the
+    errors of the query."""
+    cursors = CursorScope(secret_keys, account.id, PATH)
+    query = replace(parse_collection(pairs, BULK_ACTIONS.resource, cursors), limit=limit)
+    page = page_actions(session, account.id, query)
+    return page.items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
+
+
+def offers_retry(account: Account, pairs: Pairs) -> bool:
+    """Whether all that the query finds can be retried at once: it names a state in which a message can be."""
+    if not any(Parameter.of(key, value).name == STATE for key, value in pairs):
+        return False
+    try:
+        return bool(retryable(account, pairs).states)
+    except ServiceError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class OneAction:
+    """A bulk action with its account, as its page shows it at a moment."""
+
+    row: BulkAction
+    account: Account
+    moment: datetime
+
+    @property
+    def path(self) -> str:
+        """That of its page."""
+        return f"{PATH}/{self.row.id}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.row.end_time is None
+
+    @property
+    def seconds_left(self) -> int:
+        """Until it may begin."""
+        return max(0, math.ceil((self.row.due_time - self.moment).total_seconds()))
+
+    @property
+    def looked_at(self) -> int:
+        """How many messages it has come to."""
+        return self.row.done + sum(self.row.left_out.values())
+
+    @property
+    def unmatched(self) -> int:
+        """How many of those that matched when it was asked for did not when their turn came."""
+        return max(0, self.row.messages - self.looked_at) if self.row.state == "done" else 0
+
+    @property
+    def left_out(self) -> Sequence[tuple[str, int]]:
+        """Why it has left messages out, and how many; the most frequent first."""
+        counts = sorted(self.row.left_out.items(), key=lambda one: (-one[1], one[0]))
+        return [(WORDS.get(reason, reason), number) for reason, number in counts]
+
+
+def one_action(session: Session, account_id: int | None, action_id: int, moment: datetime) -> OneAction:
+    """The account's action, or that of any account for None. Raises `not_found`."""
+    row = find_action(session, account_id, action_id)
+    return OneAction(row, session.get_one(Account, row.account_id), moment)

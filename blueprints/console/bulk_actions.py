@@ -1,0 +1,175 @@
+"""Bulk actions: previewing one, asking for it, undoing it, and its progress (docs/console.md#bulk-actions)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.bulk_actions.ask import GRACE, MOST_MESSAGES, ask, cancel, preview
+from app.bulk_actions.query import query_of
+from app.bulk_actions.read import STATES
+from app.clock import now
+from app.console.bulk_actions import PATH, RENEWED, WORDS, one_action, search, sought
+from app.console.messages import PATH as OF_MESSAGES
+from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
+from app.db.database import ReadSession
+from app.db.models import Account
+from app.errors import CATALOGUE, ServiceError
+from app.http.collections import query_pairs
+from app.http.console.guard import signed_in
+from app.http.console.pages import goes_to, page
+from app.http.console.searches import (
+    Search,
+    account_of_request,
+    choose_account,
+    link,
+    named_account_id,
+    search_page,
+)
+from app.http.console.tables import csv_file
+from app.http.context import services
+from app.http.paths import path_id
+from app.recipients.read import Viewer
+from app.recipients.redaction import Redaction
+from blueprints.console.blueprint import blp
+
+FILE_COLUMNS = (
+    *("id", "creation_time", "action", "query", "asked_by", "state", "messages", "done", "due_time", "end_time"),
+)
+
+
+@blp.route("/bulk-actions")
+class BulkActions(MethodView):
+    """The bulk actions of an account."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """A page of those that match the query, the newest first. A form leads to its query."""
+        return search_page(SEARCH, states=STATES)
+
+    @blp.scope("send.email", "send.sms")
+    def post(self) -> Response:
+        """Asks for the action that was previewed."""
+        pairs = query_of(request.form.get("query", ""))
+        try:
+            with services().database.read() as session:
+                found = preview(session, account_of_request(session), pairs)
+            with services().database.write() as transaction:
+                action = ask(transaction, account_of_request(transaction), found)
+        except ServiceError as error:
+            return _preview(pairs, error)
+        return goes_to(link(f"{PATH}/{action.id}"))
+
+
+@blp.route("/bulk-actions.csv")
+class BulkActionsFile(MethodView):
+    """The same as a file."""
+
+    @blp.scope("contact.view")
+    def get(self) -> Response:
+        """The newest of those that match the query."""
+        with services().database.read() as session:
+            account = account_of_request(session)
+            items = search(session, services().settings.secret_keys, account, SEARCH.query(), IN_A_FILE)[0]
+        return csv_file("bulk-actions.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
+
+
+@blp.route("/bulk-actions/preview")
+class PreviewOfAction(MethodView):
+    """What an action would be about."""
+
+    @blp.scope("send.email", "send.sms")
+    def get(self) -> Response:
+        """How many messages the query finds that can be retried, and the first of them."""
+        return _preview([one for one in query_pairs() if one[0] != "account"])
+
+
+@blp.route("/bulk-actions/<action_id>")
+class OneBulkAction(MethodView):
+    """One bulk action."""
+
+    @blp.scope("contact.view")
+    def get(self, action_id: str) -> Response:
+        """How far it has come, and what it has left out."""
+        return _one(action_id)
+
+
+@blp.route("/bulk-actions/<action_id>/cancel")
+class CancelAction(MethodView):
+    """Undoing an action that waits, and stopping one that runs."""
+
+    @blp.scope("send.email", "send.sms")
+    def post(self, action_id: str) -> Response:
+        """Cancels it."""
+        try:
+            with services().database.write() as transaction:
+                action = cancel(transaction, signed_in().account_id, path_id(action_id))
+        except ServiceError as error:
+            if error.code == "not_found":
+                raise
+            return _one(action_id, error)
+        return goes_to(link(f"{PATH}/{action.id}", None, action.account_id))
+
+
+def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
+    items, older = search(session, services().settings.secret_keys, account, pairs, ON_A_PAGE)
+    return {"items": items, "is_live": any(item["end_time"] is None for item in items), "renewed": RENEWED}, older
+
+
+SEARCH = Search(
+    PATH,
+    "Bulk actions",
+    "bulk_actions.html",
+    sought,
+    _read,
+    nothing={"items": [], "is_live": False, "renewed": RENEWED},
+)
+
+
+def _texts(error: ServiceError | None) -> Sequence[str]:
+    return [] if error is None else [one.developer_message for one in error.errors]
+
+
+def _preview(pairs: Pairs, error: ServiceError | None = None) -> Response:
+    """What the query finds now, with why asking for it was refused."""
+    found = None
+    with services().database.read() as session:
+        if named_account_id(session) is None:
+            return choose_account(session, OF_MESSAGES, "Messages")
+        account = account_of_request(session)
+        if error is None or error.code == "conflict":
+            try:
+                found = preview(session, account, pairs)
+            except ServiceError as refused:
+                error = refused
+        return page(
+            "bulk_action_preview.html",
+            200 if error is None else CATALOGUE[error.code].status,
+            account=account,
+            found=found,
+            refused=_texts(error),
+            viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
+            words=WORDS,
+            most=MOST_MESSAGES,
+            seconds=int(GRACE.total_seconds()),
+            action=link(PATH),
+            back=link(OF_MESSAGES, pairs),
+        )
+
+
+def _one(action_id: str, error: ServiceError | None = None) -> Response:
+    with services().database.read() as session:
+        one = one_action(session, signed_in().account_id, path_id(action_id), now())
+        return page(
+            "bulk_action.html",
+            200 if error is None else CATALOGUE[error.code].status,
+            one=one,
+            refused=_texts(error),
+            renewed=RENEWED,
+            may_cancel={"send.email", "send.sms"} & set(signed_in().scopes),
+            messages=link(OF_MESSAGES, query_of(one.row.query), one.account.id),
+            others=link(PATH, None, one.account.id),
+        )

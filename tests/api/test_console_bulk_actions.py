@@ -1,0 +1,264 @@
+"""Bulk actions in the console: preview, asking, undoing, progress; and the file with all that a search finds
+(docs/console.md#bulk-actions)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+from werkzeug.test import TestResponse
+
+from app.bulk_actions.run import run_due
+from app.clock import now, this_second
+from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction
+from tests.support.browser import Browser, operator, signed_in, words
+from tests.support.cases import each
+from tests.support.rows import Rows
+from tests.support.statements import StatementCounter
+from tests.support.tenants import Tenant
+
+PATH = "/console/bulk-actions"
+MESSAGES = "/console/messages"
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    return Rows(tenant.services, tenant.id)
+
+
+def failed(rows: Rows, *addresses: str, state: str = "failed", reason: str = "expired") -> list[int]:
+    """Messages that have not arrived."""
+    ids = rows.add_send(list(addresses))
+    rows.change(ids, state=state, reason=reason, attempts=1)
+    return ids
+
+
+def asked(browser: Browser, query: str = "state=failed") -> str:
+    """The page of an action that is asked for with the form of the preview."""
+    page = browser.get(f"{PATH}/preview?{query}")
+    assert page.status_code == 200, words(page)
+    (form,) = re.findall(r'name="query" value="([^"]*)"', page.text)
+    answer = browser.post(PATH, query=form.replace("&amp;", "&"))
+    assert answer.status_code == 303, words(answer)
+    return answer.headers["Location"]
+
+
+def make_due(tenant: Tenant) -> None:
+    """As if the time to undo it had passed."""
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+
+
+def acts(tenant: Tenant) -> list[tuple[str, str, str | None, dict[str, int]]]:
+    with tenant.services.database.read() as session:
+        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("bulk_action", "recipient"))
+        entries = session.scalars(select(AuditEntry).where(*of_account).order_by(AuditEntry.id))
+        return [(one.action, one.actor, one.via, one.counts) for one in entries]
+
+
+def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant, rows: Rows) -> None:
+    ids = failed(rows, "ann@example.com", "bob@example.com", "dead@example.com")
+    tenant.add(BlockedAddress, kind="email", address="dead@example.com", reason="hard", creation_time=this_second())
+    browser = signed_in(tenant)
+    (link,) = re.findall(rf'href="({PATH}/preview[^"]*)"', browser.get(f"{MESSAGES}?state=failed").text)
+    preview = words(browser.get(link))
+    assert "3 messages of " in preview
+    assert "Nothing has been done yet." in preview
+    assert "dead@example.com email failed expired" in preview
+    assert "left out: the address is blocked" in preview
+    assert preview.count("retried") >= 2
+    assert "Retry 3 messages" in preview
+    assert acts(tenant) == []
+    first = asked(browser, link.partition("?")[2])
+    waiting = browser.get(first)
+    assert re.search(r"It begins in \d+ seconds?\. Nothing has been done yet\.", words(waiting))
+    assert 'hx-trigger="every 2s"' in waiting.text
+    assert "Undo" in words(waiting)
+    assert browser.post(f"{first}/cancel").headers["Location"] == first
+    undone = browser.get(first)
+    assert "Undone: nothing was done." in words(undone)
+    assert "hx-trigger" not in undone.text
+    again = browser.post(f"{first}/cancel")
+    assert (again.status_code, "has ended: it is cancelled" in words(again)) == (409, True)
+    second = asked(browser)
+    make_due(tenant)
+    assert "It begins in a moment." in words(browser.get(second))
+    run_due(tenant.services, time_slice=60)
+    done = words(browser.get(second))
+    assert "All was looked at." in done
+    assert "Retried 2" in done
+    assert "Left out 1: the address is blocked" in done
+    assert "Undo" not in done
+    assert rows.states(ids) == ["queued", "queued", "failed"]
+    key = next(actor for action, actor, *_ in acts(tenant) if action == "bulk_action.asked")
+    asked_via, cancel_via = f"POST {PATH}", f"POST {PATH}/<action_id>/cancel"
+    assert acts(tenant) == [
+        ("bulk_action.asked", key, asked_via, {"recipients": 3}),
+        ("bulk_action.cancelled", key, cancel_via, {"retried": 0, "left_out": 0}),
+        ("bulk_action.asked", key, asked_via, {"recipients": 3}),
+        ("bulk_action.ended", "service", None, {"retried": 2, "left_out": 1}),
+    ]
+    listed = words(browser.get(PATH))
+    assert "done state=failed 3 2 " in listed
+    assert "cancelled state=failed 3 0 " in listed
+    assert "done" not in words(browser.get(f"{PATH}?state=cancelled")).replace("done cancelled", "")
+    (head, *found) = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?state=done").text))
+    assert [dict(zip(head, row, strict=True))["done"] for row in found] == ["2"]
+
+
+def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
+    tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    failed(rows, *(f"p{number}@example.com" for number in range(30)))
+    browser = signed_in(tenant)
+    path = asked(browser)
+    make_due(tenant)
+    run_due(tenant.services, time_slice=0)
+    page = browser.get(path)
+    assert "20 of 30 looked at." in words(page)
+    assert '<progress value="20" max="30"' in page.text
+    assert browser.post(f"{path}/cancel").status_code == 303
+    stopped = words(browser.get(path))
+    assert "Stopped: the rest is as it was." in stopped
+    assert "Retried 20" in stopped
+
+
+@each("query", ["", "email=ann@example.com", "state=delivered", "state=failed&email=ann@example.com", "colour=red"])
+def test_only_a_search_for_what_can_be_retried_leads_to_it(tenant: Tenant, rows: Rows, query: str) -> None:
+    failed(rows, "ann@example.com")
+    browser = signed_in(tenant)
+    assert "/preview" in browser.get(f"{MESSAGES}?state:in=failed,delivered").text
+    assert "/preview" not in browser.get(f"{MESSAGES}?{query}").text
+
+
+@each(
+    ("query", "status", "said"),
+    [
+        ("state=delivered", 200, "No message that matches can be retried."),
+        ("colour=red", 400, "colour is not a query parameter"),
+        ("state=failed&limit=5", 400, "limit is not available here"),
+        ("state=failed&email=ann@example.com", 400, "a bulk action is not about one address"),
+    ],
+)
+def test_a_query_that_cannot_be_acted_upon_says_why(
+    tenant: Tenant, rows: Rows, query: str, status: int, said: str
+) -> None:
+    failed(rows, "ann@example.com")
+    browser = signed_in(tenant)
+    answer = browser.get(f"{PATH}/preview?{query}")
+    assert (answer.status_code, said in words(answer)) == (status, True)
+    answer = browser.post(PATH, query=query)
+    assert answer.status_code == max(status, 400) if status != 200 else 409
+    assert said in words(answer)
+    assert acts(tenant) == []
+
+
+@each("level", ["report", "limited"])
+def test_who_may_not_retry_one_message_may_not_retry_many(tenant: Tenant, rows: Rows, level: str) -> None:
+    failed(rows, "ann@example.com")
+    path = asked(signed_in(tenant))
+    browser = signed_in(tenant, level)
+    assert "/bulk-actions" not in browser.get(f"{MESSAGES}?state=failed").text
+    for page in (PATH, f"{PATH}.csv", f"{PATH}/preview?state=failed", path):
+        assert browser.get(page).status_code == 403
+    assert [browser.post(one).status_code for one in (PATH, f"{path}/cancel")] == [403, 403]
+
+
+def test_an_account_sees_and_cancels_no_action_of_another(tenant: Tenant, other_tenant: Tenant, rows: Rows) -> None:
+    ids = failed(rows, "ann@example.com")
+    path = asked(signed_in(tenant))
+    stranger = signed_in(other_tenant)
+    assert [stranger.get(path).status_code, stranger.post(f"{path}/cancel").status_code] == [404, 404]
+    assert "state=failed" not in stranger.get(f"{PATH}?account={tenant.id}", follow_redirects=True).text
+    assert "No message that matches" in words(stranger.get(f"{PATH}/preview?state=failed&account={tenant.id}"))
+    assert stranger.post(f"{PATH}?account={tenant.id}", query="state=failed").status_code == 409
+    all_ = operator(tenant.app)
+    assert all_.get(path).status_code == 200
+    assert "state=failed" in words(all_.get(f"{PATH}?account={tenant.id}"))
+    assert all_.post(f"{path}/cancel").headers["Location"] == f"{path}?account={tenant.id}"
+    answer = all_.post(f"{PATH}?account={tenant.id}", query="state=failed")
+    assert answer.status_code == 303
+    assert [all_.get(f"{PATH}/{wrong}").status_code for wrong in ("x", "0", "900000000", "9" * 30)] == [404] * 4
+    assert rows.states(ids) == ["failed"]
+
+
+def test_a_form_of_another_site_does_nothing(tenant: Tenant, rows: Rows) -> None:
+    failed(rows, "ann@example.com")
+    browser = signed_in(tenant)
+    path = asked(browser)
+    for target in (PATH, f"{path}/cancel"):
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {}):
+            answer = browser.open("POST", target, data={"query": "state=failed"}, headers=headers)
+            assert answer.status_code == 403
+    assert [one[0] for one in acts(tenant)] == ["bulk_action.asked"]
+
+
+def test_too_many_messages_are_to_be_divided(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("app.bulk_actions.ask", "blueprints.console.bulk_actions"):
+        monkeypatch.setattr(f"{module}.MOST_MESSAGES", 2)
+    failed(rows, *(f"p{number}@example.com" for number in range(4)))
+    page = signed_in(tenant).get(f"{PATH}/preview?state=failed")
+    assert "more than 2 messages of" in words(page)
+    assert "An action has at most 2 messages" in words(page)
+    assert 'name="query"' not in page.text
+
+
+def test_texts_of_others_never_become_markup(tenant: Tenant, rows: Rows) -> None:
+    failed(rows, "ann@example.com", state="bounced", reason=f"550 {SCRIPT}")
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(name=SCRIPT + tenant.name))
+    browser = signed_in(tenant)
+    path = asked(browser, "state=bounced")
+    for page in (f"{PATH}/preview?state=bounced", path, PATH, f"{PATH}/preview?state={SCRIPT}"):
+        text = browser.get(page).text
+        assert "&lt;script&gt;" in text
+        assert "<script>" not in text
+
+
+def test_the_pages_take_a_fixed_number_of_statements(tenant: Tenant, rows: Rows) -> None:
+    browser = signed_in(tenant)
+
+    def statements(path: str) -> int:
+        with StatementCounter(tenant.services.database.engine) as counted:
+            assert browser.get(path).status_code == 200
+        return counted.count
+
+    failed(rows, "ann@example.com")
+    asked(browser)
+    few = [statements(path) for path in (PATH, f"{PATH}/preview?state=failed")]
+    failed(rows, *(f"p{number}@example.com" for number in range(20)))
+    asked(browser)
+    assert [statements(path) for path in (PATH, f"{PATH}/preview?state=failed")] == few
+
+
+def all_of(answer: TestResponse) -> list[dict[str, Any]]:
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv")
+    head, *found = csv.reader(io.StringIO(answer.text))
+    return [dict(zip(head, row, strict=True)) for row in found]
+
+
+def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read in parts, up to a maximum, and only what the reader may see is in it."""
+    monkeypatch.setattr("app.console.messages.IN_A_FILE", 10)
+    monkeypatch.setattr("app.console.messages.MOST_IN_ALL", 40)
+    addresses = [f"p{number:02}@example.com" for number in range(35)]
+    failed(rows, *addresses)
+    rows.add_send(["other@example.com"])
+    browser = signed_in(tenant)
+    page = browser.get(f"{MESSAGES}?state=failed").text
+    assert f'href="{MESSAGES}/all.csv?state=failed"' in page
+    found = all_of(browser.get(f"{MESSAGES}/all.csv?state=failed"))
+    assert [one["email"] for one in found] == addresses[::-1]
+    assert [(action, counts) for action, _, _, counts in acts(tenant)] == [("recipient.exported", {})]
+    failed(rows, *addresses)
+    assert len(all_of(browser.get(f"{MESSAGES}/all.csv"))) == 40
+    hidden = all_of(signed_in(tenant, "report").get(f"{MESSAGES}/all.csv?state=failed"))
+    assert {one["email"] for one in hidden} == {""}
+    refused = browser.get(f"{MESSAGES}/all.csv?colour=red")
+    assert (refused.status_code, len(acts(tenant))) == (400, 3)
