@@ -74,7 +74,7 @@ class Console:
 
     def link(self, *options: str) -> str:
         """The path of a new link that signs in once."""
-        output = self._run("console", "login", *options)
+        output = self.command("console", "login", *options)
         found = LINK.search(output)
         assert found, output
         return found[1]
@@ -82,9 +82,9 @@ class Console:
     def test_key(self) -> str:
         """A new test key."""
         named = ("create", "browser", "--level", "standard", "--test", "--json")
-        return str(json.loads(self._run("keys", *named))["token"])
+        return str(json.loads(self.command("keys", *named))["token"])
 
-    def _run(self, *words: str) -> str:
+    def command(self, *words: str) -> str:
         """What a command prints."""
         command = [sys.executable, "-m", "flask", "--app", "wsgi", *words]
         environment = self.service.environment

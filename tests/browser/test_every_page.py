@@ -4,41 +4,21 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from tests.browser.console import Watched
-
-SCREENS = ((1280, 800), (320, 640))
-SERIOUS = ("serious", "critical")
-WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-SMALL = """[...document.querySelectorAll('button, input:not([type=hidden]), select, summary')]
-    .filter((one) => one.checkVisibility())
-    .map((one) => [one.outerHTML.slice(0, 80), one.getBoundingClientRect()])
-    .filter(([, box]) => box.height < 24 || box.width < 24).map(([html]) => html)"""
+from tests.browser.looks import faults_of
 
 
 @pytest.mark.parametrize("signed_in_as", ["operator", "standard", "report"])
 def test_every_page_is_accessible(watched: Watched, signed_in_as: str) -> None:
-    page, axe, faults = watched.page, Axe(), []
+    faults = []
     if signed_in_as == "operator":
         watched.sign_in(watched.console.link("--operator"))
     else:
         watched.enter(signed_in_as)
     for path in watched.every_page():
-        for width, height in SCREENS:
-            page.set_viewport_size({"width": width, "height": height})
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                watched.open(path)
-                shown = f"{path} at {width} in {scheme}"
-                faults += [
-                    f"{shown}: {one['id']} {[node['html'][:120] for node in one['nodes']]}"
-                    for one in axe.run(page).response["violations"]
-                    if one["impact"] in SERIOUS
-                ]
-                if wider := page.evaluate(WIDER):
-                    faults.append(f"{shown}: wider than the screen by {wider} pixels")
-                faults += [f"{shown}: smaller than 24 pixels: {one}" for one in page.evaluate(SMALL)]
+        watched.open(path)
+        faults += faults_of(watched, path)
     assert faults == []
 
 
@@ -46,9 +26,42 @@ def test_the_pages_before_signing_in_are_accessible(watched: Watched) -> None:
     watched.expected |= {404}
     faults = []
     for path in ("/console/sign-in", "/console/nowhere", watched.console.link()):
-        for scheme in ("light", "dark"):
-            watched.page.emulate_media(color_scheme=scheme)
-            watched.open(path)
-            found = Axe().run(watched.page).response["violations"]
-            faults += [f"{path}: {one['id']}" for one in found if one["impact"] in SERIOUS]
+        watched.open(path)
+        faults += faults_of(watched, path)
     assert faults == []
+
+
+def test_the_pages_of_errors_are_accessible(watched: Watched) -> None:
+    """What does not exist, what one may not see, and what a form is refused for."""
+    watched.expected |= {403, 404, 422}
+    watched.enter("report")
+    faults = []
+    for path, title in (
+        ("/console/messages/none", "This could not be found."),
+        ("/console/suppressions", "You do not have permission to do this."),
+    ):
+        watched.open(path)
+        assert watched.page.get_by_role("heading", level=1).inner_text() == title
+        faults += faults_of(watched, path)
+    page = watched.page
+    page.get_by_role("link", name="Back to the overview").click()
+    page.get_by_role("link", name="Groups", exact=True).click()
+    page.get_by_role("link", name="First steps").click()
+    page.get_by_label("Beside the group with the id").fill("x")
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("alert").wait_for()
+    faults += faults_of(watched, "a form that is refused")
+    assert faults == []
+
+
+def test_the_preview_of_an_import_of_suppressions_is_accessible(watched: Watched) -> None:
+    watched.enter("standard")
+    page = watched.page
+    watched.open("/console/suppressions")
+    rows = b"address,state\nimported@customers.example,blocked\nnobody,blocked\n"
+    page.get_by_label("File with a column").set_input_files(
+        {"name": "rows.csv", "mimeType": "text/csv", "buffer": rows}
+    )
+    page.get_by_role("button", name="Show what it would add").click()
+    page.get_by_role("region", name="Faults").wait_for()
+    assert faults_of(watched, "the preview") == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.browser.console import Watched
+from tests.browser.looks import faults_of
 
 FILE = b"E-Mail,First Name\nlena@example.com,Lena\nnobody,Nils\n"
 
@@ -25,6 +26,7 @@ def test_a_file_is_imported_after_a_look_at_its_faults(watched: Watched) -> None
     page.get_by_role("button", name="Show what these columns would do").click()
     expect(page.get_by_role("main")).to_contain_text("1 contact would be created")
     expect(page.get_by_role("region", name="Faults")).to_contain_text("email must be an email address")
+    assert faults_of(watched, "the preview") == []
     page.get_by_role("button", name="Leave out the faulty rows and import 1 row").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Customers")
     expect(page.get_by_role("link", name="lena@example.com")).to_be_visible()
@@ -55,6 +57,7 @@ def test_a_contact_is_forgotten_once_its_address_was_typed(watched: Watched) -> 
     page.get_by_role("link", name=address).click()
     page.get_by_role("button", name=f"All that is held about {address}").click()
     expect(page.get_by_role("region", name="Rows by place")).to_contain_text("contacts with their list fields")
+    assert faults_of(watched, "what is held") == []
     confirmation = page.get_by_label("The address, to confirm")
     confirmation.fill("bruno")
     page.get_by_role("button", name="Forget this person").click()
@@ -62,3 +65,4 @@ def test_a_contact_is_forgotten_once_its_address_was_typed(watched: Watched) -> 
     confirmation.fill(address)
     page.get_by_role("button", name="Forget this person").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Forgotten")
+    assert faults_of(watched, "what was forgotten") == []

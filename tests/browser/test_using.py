@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from tests.browser.console import BUSY, GONE, REFUSAL, Console, Watched
-from tests.browser.test_every_page import SERIOUS
+from tests.browser.looks import faults_of
 from tests.support.servers import wait_until
 
 
@@ -84,7 +83,7 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     for is_undone in (True, False):
         page.get_by_role("button", name="Retry all that this shows").click()
         expect(page.get_by_role("row", name=address)).to_contain_text("retried")
-        assert [one for one in Axe().run(page).response["violations"] if one["impact"] in SERIOUS] == []
+        assert faults_of(signed_in, page.url) == []
         page.get_by_role("button", name="Retry 1 message").click()
         outcome = page.get_by_role("region", name="What becomes of it")
         expect(outcome).to_contain_text("It begins in")

@@ -1,0 +1,104 @@
+"""What operators, and people of an account, set up in the console, by the names and roles that a screen reader says
+(docs/console.md#accounts, docs/console.md#keys-of-the-api, docs/console.md#queues)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import requests
+from playwright.sync_api import expect
+
+from tests.browser.console import Console, Watched
+from tests.support.servers import PATIENCE
+
+
+@pytest.fixture
+def transport(console: Console) -> Iterator[str]:
+    """A named transport, which no message goes over."""
+    name = "second-relay"
+    console.command("transports", "create", name, "--type", "email", "--url", console.relay.url("?tls=none"))
+    yield name
+    console.command("transports", "delete", name)
+
+
+def status_of(console: Console, token: str) -> int:
+    """What the API answers to a key."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return requests.get(f"{console.base}/v1/transactional-groups", headers=headers, timeout=PATIENCE).status_code
+
+
+def test_a_transport_is_paused_and_goes_on(watched: Watched, transport: str) -> None:
+    watched.sign_in(watched.console.link("--operator"))
+    page = watched.page
+    page.get_by_role("link", name="Queues", exact=True).click()
+    row = page.get_by_role("region", name="Relays and gateways").last.get_by_role("row").filter(has_text=transport)
+    expect(row).to_contain_text("in use")
+    row.get_by_role("button", name=f"Pause {transport}").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name=f"Go on with {transport}").click()
+    expect(row).to_contain_text("in use")
+
+
+def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_field(watched: Watched) -> None:
+    watched.sign_in(watched.console.link("--operator"))
+    watched.expected |= {422}
+    page = watched.page
+    page.get_by_role("link", name="Accounts", exact=True).click()
+    page.get_by_role("link", name="Acme", exact=True).click()
+    colour, name = page.get_by_label("Colour of these pages"), page.get_by_label("Name on pages for recipients")
+    name.fill("Acme of the browser")
+    colour.fill("a warm red")
+    page.get_by_role("button", name="Save").click()
+    expect(colour).to_have_attribute("aria-invalid", "true")
+    expect(colour).to_have_accessible_description(re.compile("is not a colour such as #0a66c2"))
+    expect(name).to_have_value("Acme of the browser")
+    colour.fill("#aa0000")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.reload()
+    expect(colour).to_have_value("#aa0000")
+    expect(name).to_have_value("Acme of the browser")
+
+
+def test_a_key_is_shown_once_rotated_and_revoked(watched: Watched) -> None:
+    watched.sign_in(watched.console.link())
+    console, page = watched.console, watched.page
+    page.get_by_role("link", name="Keys", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("shop")
+    page.get_by_label("Level").select_option("report")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The key shop")
+    first = page.get_by_role("main").locator("code").inner_text()
+    assert status_of(console, first) == 200
+    page.get_by_role("link", name="On to the keys").click()
+    row = page.get_by_role("row").filter(has_text="shop").first  # the newest; old secrets are below
+    expect(row).to_contain_text("valid")
+    assert first not in page.content()
+
+    row.get_by_label("The old secret works on for").select_option("0")
+    row.get_by_role("button", name="Rotate shop").click()
+    second = page.get_by_role("main").locator("code").inner_text()
+    assert (status_of(console, first), status_of(console, second)) == (401, 200)
+    page.get_by_role("link", name="On to the keys").click()
+    row.get_by_role("button", name="Revoke shop").click()
+    expect(row).to_contain_text("revoked")
+    assert status_of(console, second) == 401
+
+
+def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: Watched) -> None:
+    watched.sign_in(watched.console.link())
+    page = watched.page
+    watched.expected |= {422}
+    page.get_by_role("link", name="Domains", exact=True).click()
+    page.get_by_label("Number in international format").fill("A name that is too long")
+    page.get_by_label("Kind").select_option("name")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Number in international format").fill("BROWSED")
+    page.get_by_role("button", name="Approve").click()
+    senders = page.get_by_role("region", name="Senders by number or name")
+    expect(senders).to_contain_text("BROWSED")
+    page.get_by_role("button", name="Withdraw BROWSED").click()
+    expect(senders).not_to_contain_text("BROWSED")
