@@ -22,6 +22,7 @@ ACTIONS_BY_OBJECT: dict[str, tuple[str, ...]] = {
     "session": ("offered", "started", "ended"),
     "transport": ("created", "updated", "deleted", "tested"),
     "route": ("created", "updated", "deleted"),
+    "pause": ("created", "ended"),
     "recipient": ("retried", "exported", "released", "dropped"),
     "bulk_action": ("asked", "cancelled", "ended"),
     "secret_key": ("rotated", "retired"),

@@ -23,6 +23,7 @@ from app.db.models import (
     ListField,
     Message,
     Route,
+    SendPause,
     SmsSender,
     Transport,
     TransportAccount,
@@ -218,6 +219,13 @@ AUDITED: dict[type[Base], Audited] = {
             *("country_prefixes", "transports"),
         ),
         unrecorded=columns("id", *TIMES),
+    ),
+    SendPause: Audited(
+        "pause",
+        lambda row: row.domain,
+        shown=columns("kind", "list_id", "domain"),
+        named=columns("reason"),
+        unrecorded=columns("id", "account_id", "creation_time", "paused_by", "resumed_time"),
     ),
     Automation: Audited(
         "automation",

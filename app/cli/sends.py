@@ -29,6 +29,7 @@ from app.cli.base import (
 from app.cli.bulk_actions import retry_all
 from app.cli.explain import explain
 from app.cli.hold_options import dry_run_option, yes_option
+from app.cli.pauses import pause, pauses, resume_
 from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
@@ -46,6 +47,8 @@ group = Group("sends", help="Recipients of sends, named by the uuid from the res
 group.add_command(explain)
 group.add_command(send_export.export)
 group.add_command(bulk_actions.group)
+for command in (pause, resume_, pauses):
+    group.add_command(command)
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")

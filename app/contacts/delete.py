@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from app.audit.record import Act, record
 from app.automations.entry import end_runs_of_deleted
-from app.clock import this_second
+from app.clock import now, this_second
 from app.contacts.acts import act_on_contact, act_on_list
 from app.contacts.counts import count_in_list, forget_count
 from app.contacts.events import record_contact_events
 from app.contacts.rules import raise_in_order, system_errors
 from app.db.database import Transaction
-from app.db.models import Contact, List
+from app.db.models import Contact, List, SendPause
 from app.errors import FieldError
 from app.lists.fields import ListSpec
 
@@ -83,6 +83,9 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     while ids := transaction.scalars(batch).all():
         deleted += _delete(transaction, contact_list, ids)
     forget_count(transaction, contact_list.id)
+    # What its pause has put aside is let go, and fails.
+    pauses = update(SendPause).where(SendPause.list_id == contact_list.id, SendPause.resumed_time.is_(None))
+    transaction.execute(pauses.values(resumed_time=now()), execution_options={"synchronize_session": False})
     transaction.execute(
         delete(List).where(List.id == contact_list.id), execution_options={"synchronize_session": False}
     )

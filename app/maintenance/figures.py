@@ -32,9 +32,9 @@ from app.settings import Settings
 
 WORST = 10
 """Webhooks that are shown one by one."""
-STATES = ("due", "deferred", "in_flight", "abandoned", "uncertain", "held")
-WITHOUT_AGE = ("deferred", "held")
-"""The first are due later, the others wait for an operator."""
+STATES = ("due", "deferred", "in_flight", "abandoned", "uncertain", "held", "paused")
+WITHOUT_AGE = ("deferred", "held", "paused")
+"""The first are due later, the others wait for somebody."""
 TYPES = ("email", "sms")
 ROLES = ("api", *JOBS, "scheduler", "inbound")
 

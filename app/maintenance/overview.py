@@ -18,8 +18,10 @@ from app.maintenance.figures import Figures, read_figures
 from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.maintenance.put_off import MOST, PutOff, read_put_off
 from app.sends.outcomes.journal import journal_sizes
+from app.sends.pauses.read import active_shown, words
 from app.services import Services
 
+MOST_PAUSES = 10
 SET_ASIDE = "tms_transport_set_aside"
 NOTES = {
     "pending": "migrations are pending, on which nothing waits: when no process of an older release is left, run "
@@ -55,8 +57,9 @@ def overview_of(services: Services, session: Session, shown: Figures, *, redis_u
     """What these figures say, with what messages wait for and what is known on this host."""
     put_off = read_put_off(session, now()) if are_complete(shown) else []
     on_host = _on_host(services)
+    paused = words(active_shown(session, None, MOST_PAUSES + 1), MOST_PAUSES) if are_complete(shown) else ()
     found = findings(shown, redis_up=redis_up, on_host=on_host)
-    return Overview(shown, found, [*notes_on_schema(shown), *_words(put_off)], on_host)
+    return Overview(shown, found, [*notes_on_schema(shown), *paused, *_words(put_off)], on_host)
 
 
 def _answers(services: Services) -> bool:

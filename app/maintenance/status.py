@@ -33,7 +33,8 @@ def status(
     none.
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
-    `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`.
+    `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`;
+    those `paused` wait for the end of a pause.
     `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight` have a request in flight.
     `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones fell due in a pause, or came
     with a restored backup. `test_…` are those of them that are of test accounts (docs/testing.md). `begin` is where the
@@ -62,6 +63,7 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
         "abandoned": _entries(and_(leased, lease_time < moment), lease_time),
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN), due_time),
         "held": _held(),
+        "paused": _paused(),
         "events_waiting": _events_waiting(),
         "runs_waiting": _runs(and_(IS_WAITING, AutomationRun.due_time > moment)),
         "runs_due": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment)),
@@ -97,6 +99,13 @@ def _held() -> Select[int, Any]:
     """By the index of what is held, in its order."""
     held = select(QueueEntry.recipient_id).where(entry_in_state(RecipientState.HELD)).order_by(QueueEntry.recipient_id)
     return select(func.count(), null()).select_from(held.subquery())
+
+
+def _paused() -> Select[int, Any]:
+    """By the index of what is paused, in its order."""
+    columns = QueueEntry.pause_id, QueueEntry.recipient_id
+    paused = select(*columns).where(entry_in_state(RecipientState.PAUSED)).order_by(*columns)
+    return select(func.count(), null()).select_from(paused.subquery())
 
 
 def _runs(condition: ColumnElement[bool]) -> Select[int, Any]:

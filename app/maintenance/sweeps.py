@@ -67,6 +67,7 @@ from app.runs.release import has_held_to_release
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.uncertain import has_uncertain_due
+from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
 from app.settings import Settings
@@ -81,10 +82,7 @@ ENDED = timedelta()
 """Links and sessions of the console are of no use after their end."""
 OVERDUE = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
-HOLDS_NO_PLACE = (
-    HAS_ENDED,
-    AutomationRun.entry_key != literal_column("0", BigInteger),
-)
+HOLDS_NO_PLACE = HAS_ENDED, AutomationRun.entry_key != literal_column("0", BigInteger)
 """Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""
 
 
@@ -110,9 +108,10 @@ class SendQueueSweep:
         self._leases = ExpiredLeases(full_share)
 
     def finds_work(self, session: Session) -> bool:
-        """Whether there is a recipient that is due, has an expired lease, or has been uncertain for long enough."""
+        """Whether a recipient is due, has an expired lease, was paused until now, or is to be decided."""
         is_new, is_due = self._due.look(session), self._due.has_any(session)
-        return is_new or is_due or bool(self._leases.workers(session)) or has_uncertain_due(session)
+        is_found = is_new or is_due or bool(self._leases.workers(session)) or has_uncertain_due(session)
+        return is_found or has_ended_pause(session)
 
     @property
     def begin(self) -> QueueBegin:

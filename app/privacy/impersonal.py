@@ -53,6 +53,7 @@ IMPERSONAL: Mapping[str, str] = {
     "routing_version": "version",
     "schema_state": "code_in_use oldest_code",
     "send_links": "link_type",
+    "send_pauses": "domain kind paused_by reason",
     "send_queue": "held_state priority state type worker",
     "sends": "from_address from_name group_name priority request_id transport type unsubscribe_type",
     "sms_senders": "address kind",

@@ -8,7 +8,9 @@ from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session
 
 from app.db.models import QueueEntry, Recipient
-from app.recipients.states import RecipientState
+from app.recipients.states import SHOWN_AS_QUEUED, RecipientState
+
+AS_QUEUED = [state.value for state in SHOWN_AS_QUEUED]
 
 
 def _of_entry_or(own: Any, of_entry: Any) -> ColumnElement[Any]:
@@ -20,7 +22,7 @@ def _of_entry_or(own: Any, of_entry: Any) -> ColumnElement[Any]:
 CURRENT_STATE = _of_entry_or(Recipient.state, QueueEntry.state)
 SHOWN_STATE = _of_entry_or(
     Recipient.state,
-    case((QueueEntry.state == RecipientState.HELD.value, RecipientState.QUEUED.value), else_=QueueEntry.state),
+    case(dict.fromkeys(AS_QUEUED, RecipientState.QUEUED.value), value=QueueEntry.state, else_=QueueEntry.state),
 )
 """As clients see it."""
 CURRENT_ATTEMPTS = _of_entry_or(Recipient.attempts, QueueEntry.attempts)

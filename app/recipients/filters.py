@@ -20,7 +20,7 @@ from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
 from app.query.times import LAST_INSTANT
 from app.recipients.conditions import entry_in_state, settled_as
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import SHOWN_AS_QUEUED, UNSETTLED, RecipientState
 
 STATE = "state"
 EMAIL_KEY = func.lower(Recipient.email)
@@ -121,7 +121,7 @@ def states_of(conditions: Sequence[FilterCondition]) -> list[RecipientState]:
             continue
         named: list[object] = [one.value for one in condition.alternatives if isinstance(one, Equals)]
         if RecipientState.QUEUED in named:
-            named.append(RecipientState.HELD)
+            named += SHOWN_AS_QUEUED
         found = [state for state in found if (state in named) is (condition.op != "ne")]
     return found
 

@@ -14,6 +14,8 @@ class RecipientState(enum.StrEnum):
     """The message may have arrived: resolved once its `due_time` has passed."""
     HELD = "held"
     """Restored from a backup, and maybe sent since that was made: an operator releases or drops it."""
+    PAUSED = "paused"
+    """Put aside, because its account, its list or the domain of its address is paused."""
     SENT = "sent"
     """A text message that the gateway has accepted and no receipt has confirmed."""
     DELIVERED = "delivered"
@@ -21,9 +23,11 @@ class RecipientState(enum.StrEnum):
     FAILED = "failed"
 
 
-SHOWN = tuple(state for state in RecipientState if state is not RecipientState.HELD)
-"""The states that clients see. One that is held is `queued` to them: it is accepted, and not sent yet."""
-UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, RecipientState.HELD)
+SHOWN_AS_QUEUED = (RecipientState.HELD, RecipientState.PAUSED)
+"""Of such a recipient clients see that it is `queued`: it is accepted, and not sent yet."""
+SHOWN = tuple(state for state in RecipientState if state not in SHOWN_AS_QUEUED)
+"""The states that clients see."""
+UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *SHOWN_AS_QUEUED)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
-NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)
+NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.PAUSED)
 """A receipt for such a recipient came before its outcome was written."""

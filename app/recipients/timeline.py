@@ -22,6 +22,11 @@ class TimelineStep(enum.StrEnum):
     HELD = "held"
     """Restored from a backup: it is not sent until an operator releases it."""
 
+    PAUSED = "paused"
+    """Put aside, because its account, its list or the domain of its address is paused."""
+    RESUMED = "resumed"
+    """Queued again, because the pause has ended."""
+
     ACKNOWLEDGED = "acknowledged"
     """The receipt of a text message reported its delivery."""
     RECEIVED = "received"

@@ -47,6 +47,7 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
     webhook = mine.add_webhook()
     mine.add(Event, webhook_id=webhook, payload="{}")
     mine.change(mine.add_send(["i@example.com"]), state="held")
+    mine.change(mine.add_send(["j@example.com"]), state="paused")
     mine.add(Webhook, url="https://held.example", creation_time=now(), due_time=now(), held_to=1)
     after = bare.json("status")
     assert {name: after[name] - before[name] for name in after if not name.endswith("_seconds")} == {
@@ -56,6 +57,7 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
         "abandoned": 1,
         "uncertain": 1,
         "held": 1,
+        "paused": 1,
         "events_waiting": 1,
         "runs_waiting": 0,
         "runs_due": 0,
@@ -126,7 +128,7 @@ def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
 def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(services: Services) -> None:
     """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
     of_recipients = {name: one for name, one in figures(now()).items() if "FROM send_queue" in str(one)}
-    assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain", "held"]
+    assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain", "held", "paused"]
     verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"
     with services.database.write() as transaction:
         if services.database.is_postgresql:

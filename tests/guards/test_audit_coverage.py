@@ -59,6 +59,7 @@ NOT_AUDITED_TABLES = {
 CORE_WRITES = {
     ("app.accounts.key_uses", "ApiKey"): "when a key was used",
     ("app.contacts.delete", "List"): "records list.deleted itself",
+    ("app.contacts.delete", "SendPause"): "follows from list.deleted",
     ("app.events.batches", "Webhook"): "records webhook.deleted itself",
     ("app.events.holds", "Webhook"): "the commands record webhook.released and webhook.dropped",
     ("app.events.lease_recovery", "Webhook"): "leases",
@@ -71,6 +72,8 @@ CORE_WRITES = {
     ("app.runs.define", "List"): "whether automations listen to a list",
     ("app.runs.delete", "Automation"): "how far the ending of runs has come",
     ("app.runs.delete", "List"): "whether automations listen to a list",
+    ("app.sends.pauses.pause", "SendPause"): "records pause.ended itself",
+    ("app.sends.pauses.release", "SendPause"): "follows from pause.ended",
 }
 """Module and audited table -> what it writes past the ORM, where changes are not noticed."""
 WRITING = {"insert", "update", "delete", "upsert", "insert_or_ignore", "insert_rows", "Part"}
@@ -85,7 +88,7 @@ AUDITED_COMMANDS = {
     "messages": ("create", "update", "delete", "restore"),
     "webhooks": ("create", "update", "rotate", "remove-secret", "delete", "test", "redeliver", "replay"),
     "suppressions": ("unsubscribe", "resubscribe", "block", "unblock", "export"),
-    "sends": ("retry", "export", "bulk-actions cancel"),
+    "sends": ("retry", "export", "bulk-actions cancel", "pause", "resume"),
     "history": ("drop-month",),
     "holds": (
         *("release messages", "release runs", "release events"),
@@ -111,8 +114,7 @@ NOT_AUDITED_COMMANDS = {
     "lists recount": "repairs counts, and changes no contact",
     **dict.fromkeys(("webhooks deliveries", "webhooks delivery"), "show"),
     "domains reports": "shows",
-    **dict.fromkeys(("messages history", "messages difference"), "show"),
-    "sends explain": "shows",
+    **dict.fromkeys(("messages history", "messages difference", "sends explain", "sends pauses"), "show"),
     "inbox wait": "shows",
     **dict.fromkeys(("automations firings", "automations runs", "automations simulate"), "show"),
     **dict.fromkeys(

@@ -56,8 +56,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "lists", "query"),
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
-        *("accounts", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure", "lists"),
-        *("network", "recipients", "routing", "services", "tracking", "transports"),
+        *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
+        *("lists", "network", "recipients", "routing", "services", "tracking", "transports"),
     ),
     "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services"),
     "runs": (
@@ -135,8 +135,9 @@ table, so that there are no cycles. `application` has `create_app`, which wires 
 ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {
     "accept": (),
     "outcomes": (),
-    "delivery": ("outcomes",),
-    "explain": ("outcomes",),
+    "pauses": (),
+    "delivery": ("outcomes", "pauses"),
+    "explain": ("outcomes", "pauses"),
     "holds": ("outcomes",),
     "dry_run": ("accept", "delivery"),
 }

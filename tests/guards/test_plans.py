@@ -40,10 +40,17 @@ from app.retention.periods import Period, Stage
 from app.retention.purge import purge
 from app.runs.delete import delete_automation
 from app.runs.due_runs import DueRuns
-from app.runs.pause import cancel, pause, resume
+from app.runs.pause import cancel
+from app.runs.pause import pause as pause_automation
+from app.runs.pause import resume as resume_automation
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
+from app.sends.explain.recipient import explain_recipient
+from app.sends.pauses.pause import find_pause, pause
+from app.sends.pauses.pause import resume as resume_sending
+from app.sends.pauses.read import active_shown, list_pauses, pauses_concerning, pauses_everywhere
+from app.sends.pauses.subject import Subject
 from app.services import Services
 from app.tracking.feedback_channels import receipt_url
 from app.tracking.link_tokens import InlineLink, link_token
@@ -452,8 +459,8 @@ def automate(full: Full) -> None:
         advance_due(services)
     with services.database.write() as transaction:
         cancel(transaction, full.tenant.id, 1)
-        pause(transaction, full.tenant.id, 1)
-        resume(transaction, full.tenant.id, 1, "skip")
+        pause_automation(transaction, full.tenant.id, 1)
+        resume_automation(transaction, full.tenant.id, 1, "skip")
     advance_due(services)
     sweep = sweeps.RunSweep(full_share=1e-9)
     for _ in range(2):  # the second time with what the first has found
@@ -480,6 +487,29 @@ def work(full: Full) -> None:
         has_due(session)
     simulate_due(full.services)
     sweeps.clean(full.services)
+
+
+def hold_back(full: Full) -> None:
+    """Pauses, puts aside, shows what is paused, and lets it go."""
+    services, account_id = full.services, full.tenant.id
+    subject = Subject(account_id, domain="paused.example")
+    with services.database.write() as transaction:
+        pause(transaction, subject)
+        pause(transaction, everywhere := Subject(None, domain="everywhere.example"))
+    (recipient_id, _) = Rows(services, account_id).add_send(["ann@paused.example", "ann@everywhere.example"])
+    drain(services)
+    with services.database.read() as session:
+        account = session.get_one(Account, account_id)
+        for of in (account_id, None):
+            assert [one.waiting for one in list_pauses(session, of)][-1] == 1
+            active_shown(session, of, 10)
+        pauses_everywhere(session)
+        assert len(pauses_concerning(session, account, list_id=1, domain="paused.example")) == 1
+        explain_recipient(session, session.get_one(Recipient, recipient_id), 86_400, ())
+    with services.database.write() as transaction:
+        resume_sending(transaction, find_pause(transaction, subject))
+        resume_sending(transaction, find_pause(transaction, everywhere))
+    drain(services)
 
 
 def retire(full: Full) -> None:
@@ -536,6 +566,7 @@ def watch(full: Full) -> None:
         act_in_bulk,
         automate,
         work,
+        hold_back,
         age,
         retire,
         watch,

@@ -19,7 +19,7 @@ FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
     *("domain_backoffs", "event_rotation", "purge_positions", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
-    *("routes", "transports", "transport_accounts", "processes"),
+    *("routes", "transports", "transport_accounts", "processes", "send_pauses"),
     *("console_links", "console_sessions"),
     *("digest_key", "routing_version", "schema_state"),
 }

@@ -193,8 +193,8 @@ class Rows:
             return list(session.scalars(statement))
 
 
-UNSETTLED = ("queued", "sending", "uncertain", "held")
-ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority", "held_state")
+UNSETTLED = ("queued", "sending", "uncertain", "held", "paused")
+ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority", "held_state", "pause_id")
 """Columns of a queue entry that tests set and read as the recipient's."""
 
 

@@ -26,6 +26,7 @@ from app.db.models.messages import Message, MessageVersion
 from app.db.models.processes import RunningProcess
 from app.db.models.retention import DelayedPurge, PurgePosition
 from app.db.models.schema_state import SchemaState
+from app.db.models.send_pauses import SendPause
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
 from app.db.models.transports import Route, RoutingVersion, Transport, TransportAccount
@@ -80,6 +81,7 @@ __all__ = [
     "SchemaState",
     "Send",
     "SendLink",
+    "SendPause",
     "SmsSender",
     "SoftBounces",
     "Transport",

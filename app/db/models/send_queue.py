@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Encrypted
+from app.db.models.base import AccountId, Base, BigInt, Encrypted
 from app.db.types import BigId
 
 STORAGE = {
@@ -34,9 +34,10 @@ the table while it was empty."""
 class QueueEntry(Base):
     """The entry of a recipient in the send queue, from its acceptance until it is settled.
 
-    `state` is queued, sending, uncertain or held (docs/delivery.md#recipient-states). A queued entry is due at
+    `state` is queued, sending, uncertain, held or paused (docs/delivery.md#recipient-states). A queued entry is due at
     `due_time`, an uncertain one is decided then; one that is being sent belongs to `worker` until `lease_time`. One
-    that is held came with a restored backup, and waits for an operator.
+    that is held came with a restored backup, and waits for an operator; one that is paused waits for the end of
+    `pause_id`.
     """
 
     __tablename__ = "send_queue"
@@ -74,6 +75,13 @@ class QueueEntry(Base):
             postgresql_where=text("state = 'held'"),
             sqlite_where=text("state = 'held'"),
         ),
+        Index(
+            "ix_send_queue_paused",
+            "pause_id",
+            "recipient_id",
+            postgresql_where=text("state = 'paused'"),
+            sqlite_where=text("state = 'paused'"),
+        ),
         {"postgresql_with": STORAGE},
     )
 
@@ -98,5 +106,7 @@ class QueueEntry(Base):
     """Size of subject and bodies after rendering, once there was an attempt."""
     held_state: Mapped[str | None]
     """Of one that is held: its state in the backup."""
+    pause_id: Mapped[BigInt | None]
+    """Of one that is paused: the pause that has put it aside. No foreign key, as above."""
     secret_values: Mapped[Encrypted | None]
     """The recipient's secret values, if it has any: null in its row stands for each."""

@@ -18,6 +18,7 @@ STATE_CLASSES = {
     "sending": "waits",
     "uncertain": "warns",
     "held": "warns",
+    "paused": "warns",
     "sent": "good",
     "delivered": "good",
     "bounced": "bad",

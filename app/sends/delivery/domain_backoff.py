@@ -17,8 +17,9 @@ from app.addresses import domain_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Contact, DomainBackoff, Send
+from app.db.models import DomainBackoff, Send
 from app.sends.delivery.claim import ClaimedRecipient, postpone
+from app.sends.delivery.recipient_domains import domains_of
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 
@@ -49,15 +50,12 @@ def defer_backed_off(
 def _by_domain(
     transaction: Transaction, claimed: Sequence[ClaimedRecipient]
 ) -> dict[tuple[int, str], list[ClaimedRecipient]]:
-    """The emails of the batch by account and domain, which may be that of the contact's address."""
-    emails = [row for row in claimed if row.type == "email"]
-    contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
-    contacts = select(Contact.id, Contact.email).where(Contact.id.in_(contact_ids)) if contact_ids else None
-    addresses = {row.id: row.email for row in transaction.execute(contacts)} if contacts is not None else {}
+    """The emails of the batch by account and domain."""
+    domains = domains_of(transaction, claimed)
     by_domain: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
-    for row in emails:
-        if address := row.email or addresses.get(row.contact_id):
-            by_domain[row.account_id, domain_of(address)].append(row)
+    for row in claimed:
+        if domain := domains.get(row.id):
+            by_domain[row.account_id, domain].append(row)
     return by_domain
 
 

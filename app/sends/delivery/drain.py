@@ -21,9 +21,9 @@ from app.db.outage import is_unavailable, log_failure
 from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
-from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, is_full, release_unknown_claims
+from app.sends.delivery.claim import LEASE, ClaimedRecipient, has_due
+from app.sends.delivery.claim_batch import claim_batch
 from app.sends.delivery.dispatchers import Dispatchers
-from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.not_sent import not_sent
@@ -35,6 +35,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import resolve_uncertain
+from app.sends.pauses.release import EndedPauses
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler
 
@@ -90,6 +91,9 @@ class Drain:
         self._renewed_at = time.monotonic()
         self._may_have_unknown_claims = False
         """A claim failed, but may have been committed."""
+        self._claims_at_once = False
+        """The last claim found only what is paused, or more is let go that was."""
+        self._ended_pauses = EndedPauses(services.database)
 
     def send_first_batch(self) -> None:
         """Claims and sends before any recovery, because a client may wait for just this message."""
@@ -102,6 +106,7 @@ class Drain:
         try:
             recover_expired_leases(self._services, self._sender_worker.leases)
             resolve_uncertain(self._services)
+            self._ended_pauses.begin()
         except SQLAlchemyError as error:
             self._pause(error)
 
@@ -127,7 +132,8 @@ class Drain:
         stopping = self._services.stopping.is_set()
         if stopping and self._is_paused() and not self._dispatcher:
             return False
-        return bool(self._dispatcher or self._pending or (self._may_have_unknown_claims and not stopping))
+        may_claim = (self._may_have_unknown_claims and not stopping) or (self._is_open() and self._claims_at_once)
+        return bool(self._dispatcher or self._pending or may_claim)
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and dispatched."""
@@ -190,27 +196,22 @@ class Drain:
             self.has_claimed = True
             batch_size.record_claim(len(claimed))
             self._load_and_dispatch(claimed)
-        else:
+        elif not self._claims_at_once:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
     def _claim(self, size: int) -> list[ClaimedRecipient]:
-        worker, last, due = self._sender_worker.name, self._sender_worker.last_account, self._sender_worker.due
-        number = next(self._sender_worker.claims)
+        leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
+        self._claims_at_once = False
         try:
-            with self._services.database.write() as transaction:
-                if self._may_have_unknown_claims:
-                    release_unknown_claims(transaction, worker, (*self._dispatcher.recipient_ids, *self._pending.ids))
-                claimed = claim(transaction, worker, size=size, after=last, number=number, due=due)
-                if is_full(claimed, size):
-                    transaction.after_commit(lambda: self._services.wake_ups.wake(SENDS))  # for another worker
-                accepted = defer_backed_off(transaction, worker, claimed)
+            self._ended_pauses.release(None if self._dispatcher else self._services.stopping)
+            accepted, is_paused = claim_batch(self._services, self._sender_worker, size, leased)
         except SQLAlchemyError as error:
             self._may_have_unknown_claims = True
-            due.clear()
+            self._sender_worker.due.clear()
             self._pause(error)
             return []
         self._may_have_unknown_claims = False
-        self._sender_worker.last_account = due.last_account
+        self._claims_at_once = is_paused or self._ended_pauses.has_left
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:

@@ -19,6 +19,7 @@ from app.recipients.filters import sent_to
 from app.recipients.states import RecipientState
 from app.sends.explain.finding import Command, Finding, at
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
+from app.sends.pauses.read import ShownPause, pauses_concerning
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Route:
 def obstacles(session: Session, route: Route) -> Iterator[Finding]:
     """What would keep a further message from its address, the account's own obstacles first."""
     yield from _of_account(route)
+    yield from _paused(session, route)
     yield from _of_sender(session, route)
     contact, list_name = _contact(session, route), _list_name(session, route.list_id)
     yield from _of_contact(route, contact, list_name)
@@ -68,6 +70,19 @@ def _of_sender(session: Session, route: Route) -> Iterator[Finding]:
         yield Finding(text, [("domains", "verify", name, *route.in_account)], prevents=True)
     if route.address is not None and "@" in route.address.key:
         yield from _backed_off(session, route.account.id, name, domain_of(route.address.key))
+
+
+def _paused(session: Session, route: Route) -> Iterator[Finding]:
+    is_mail = route.address is not None and route.kind == "email"
+    domain = domain_of(route.address.key) if is_mail and route.address is not None else None
+    for one in pauses_concerning(session, route.account, list_id=route.list_id, domain=domain):
+        yield Finding(paused_words(one), [one.resuming])
+
+
+def paused_words(one: ShownPause) -> str:
+    """What is paused; why and by whom is not for accounts to know where it is the operator's matter."""
+    since = f"since {at(one.creation_time)}" if one.is_everywhere else one.since
+    return f"{one.subject[0].upper()}{one.subject[1:]} is paused {since}: messages wait until it goes on."
 
 
 def _backed_off(session: Session, account_id: int, sender: str, domain: str) -> Iterator[Finding]:

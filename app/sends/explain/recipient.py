@@ -105,6 +105,8 @@ def _fate(
             yield _uncertain(recipient, entry)
         case RecipientState.HELD if entry is not None:
             yield _held(recipient, entry)
+        case RecipientState.PAUSED if entry is not None:
+            yield _paused(entry)
         case RecipientState.SENT:
             yield Finding(f"The gateway accepted it at {at(recipient.sent_time)}; no receipt has come since.")
         case RecipientState.DELIVERED:
@@ -152,6 +154,11 @@ def _held(recipient: Recipient, entry: QueueEntry) -> Finding:
     one = ("messages", "--uuid", recipient.uuid)
     drops = [("holds", "drop", *one, "--as", outcome) for outcome in ("sent", "failed")]
     return Finding(text, [("holds", "release", *one), *drops])
+
+
+def _paused(entry: QueueEntry) -> Finding:
+    """What is paused, and the command that goes on, is an obstacle."""
+    return Finding(f"It is paused: due at {at(entry.due_time)}, it keeps its place, and is sent once the pause ends.")
 
 
 def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:

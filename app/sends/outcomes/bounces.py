@@ -27,10 +27,10 @@ _EXPIRED = re.compile(r"\bEXPIRED\b", re.IGNORECASE)
 
 MAY_STILL_BOUNCE = (
     *(RecipientState.DELIVERED, RecipientState.UNCERTAIN, RecipientState.QUEUED),
-    RecipientState.HELD,
+    *(RecipientState.PAUSED, RecipientState.HELD),
 )
-"""States of an attempted email that a DSN may turn into a bounce. One that is uncertain, or queued after an attempt,
-had arrived at a mail server whose answer was lost; one that is held was sent since the backup was made."""
+"""States of an attempted email that a DSN may turn into a bounce. One that is uncertain, or queued or paused after an
+attempt, had arrived at a mail server whose answer was lost; one that is held was sent since the backup was made."""
 COUNTED_AS_DELIVERED = (RecipientState.DELIVERED, RecipientState.SENT)
 
 

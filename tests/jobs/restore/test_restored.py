@@ -398,3 +398,33 @@ def test_a_backup_shows_one_moment_while_others_write(installed: Installed, file
     manifest = take_backup(source.settings, Path(file), with_secret_key=True, begin=write)
     assert [manifest.tables[name].rows for name in ("sends", "recipients", "send_queue")] == [1, 1, 1]
     assert source.json("status")["due"] == 2
+
+
+def test_what_was_paused_is_held_and_put_aside_once_more_when_it_is_released(
+    installed: Installed, new_settings: Callable[..., Settings], mail_server: MailServer, file: str
+) -> None:
+    source = installed("sqlite", migrated=True)
+    tenant = new_tenant(source.app)
+    rows = Rows(source.services, tenant.id)
+    source.json("sends", "pause", "--account", tenant.name)
+    (recipient_id,) = rows.add_send(["ann@example.com"])
+    drain(source.services)
+    assert rows.states([recipient_id]) == ["paused"]
+    source.json("backup", file)
+    settings = new_settings("sqlite", migrated=False)
+    with running(settings) as target:
+        assert target.json("restore", file)["held"]["messages"] == 1
+    with running(later(source, settings)) as target:
+        own = Rows(target.services, tenant.id)
+        entry = own.recipient(recipient_id)
+        assert (entry.state, entry.held_state, entry.pause_id) == ("held", "queued", None)
+        assert target.json("holds", "release", "messages", "--yes")["released"] == 1
+        work(target)
+        assert own.states([recipient_id]) == ["paused"]
+        target.json("sends", "resume", "--account", tenant.name)
+        work(target)
+        assert own.states([recipient_id]) == ["delivered"]
+        assert [step for step, _ in own.steps(recipient_id)] == [
+            *("paused", "held", "requeued", "paused", "resumed", "sent")
+        ]
+    assert arrived(mail_server) == ["ann@example.com"]

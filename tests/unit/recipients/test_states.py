@@ -11,13 +11,14 @@ from app.recipients.timeline import TimelineStep
 
 def test_the_stored_states_are_the_documented_ones() -> None:
     assert [state.value for state in RecipientState] == [
-        *("queued", "sending", "uncertain", "held", "sent", "delivered", "bounced", "failed")
+        *("queued", "sending", "uncertain", "held", "paused", "sent", "delivered", "bounced", "failed")
     ]
 
 
 def test_the_stored_steps_are_never_renamed() -> None:
     assert [step.value for step in TimelineStep] == [
         *("sent", "deferred", "uncertain", "bounced", "failed", "recovered", "requeued", "held"),
+        *("paused", "resumed"),
         *("acknowledged", "received", "reported arrived", "reported delayed", "complained", "unsubscribed"),
         *("resubscribed",),
         *("forgotten", "opened", "clicked", "opened by machine", "clicked by machine"),

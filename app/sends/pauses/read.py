@@ -1,0 +1,129 @@
+"""The pauses as people see them: in pages, in commands, and in what is said of a message."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, func, null, or_, select
+from sqlalchemy.orm import Session
+
+from app.clock import timestamp
+from app.db.models import Account, List, QueueEntry, SendPause
+from app.sends.pauses.release import IS_PAUSED
+from app.sends.pauses.subject import words_of
+
+MOST_SHOWN = 200
+MOST_COUNTED = 1000
+"""Messages of a pause that are counted; more are shown as at least so many."""
+
+
+class ShownPause(NamedTuple):
+    """A pause with the names of what it is about. `waiting` are the messages that it has put aside, as far as they were
+    counted; None where nobody asked."""
+
+    id: int
+    account_id: int | None
+    account: str | None
+    kind: str
+    list_id: int | None
+    list_name: str | None
+    domain: str | None
+    reason: str | None
+    paused_by: str
+    creation_time: datetime
+    resumed_time: datetime | None
+    waiting: int | None = None
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it concerns every account."""
+        return self.account_id is None
+
+    @property
+    def subject(self) -> str:
+        """What is paused, in words."""
+        return words_of(self.kind, self.list_name, self.domain, is_everywhere=self.is_everywhere)
+
+    @property
+    def is_least(self) -> bool:
+        """Whether more messages may wait than were counted."""
+        return self.waiting is not None and self.waiting >= MOST_COUNTED
+
+    @property
+    def since(self) -> str:
+        """Since when it is paused, by whom and why, for those who may know."""
+        why = "" if self.reason is None else f" ({self.reason})"
+        return f"since {timestamp(self.creation_time)} by {self.paused_by}{why}"
+
+    @property
+    def resuming(self) -> tuple[str, ...]:
+        """The words of the command that goes on."""
+        of = ("--everywhere",) if self.account is None else ("--account", self.account)
+        narrower = {"list": ("--list", self.list_name or str(self.list_id)), "domain": ("--domain", self.domain or "")}
+        return ("sends", "resume", *of, *narrower.get(self.kind, ()))
+
+
+def _shown(waiting: Any, *conditions: ColumnElement[bool]) -> Select[Any]:
+    one = SendPause
+    subject: list[Any] = [one.id, one.account_id, Account.name, one.kind, one.list_id, List.name, one.domain]
+    further = [one.reason, one.paused_by, one.creation_time, one.resumed_time, waiting]
+    joined = select(*subject, *further).outerjoin(Account, Account.id == one.account_id)
+    return joined.outerjoin(List, List.id == one.list_id).where(*conditions)
+
+
+def _waiting() -> ColumnElement[int]:
+    some = select(QueueEntry.recipient_id).where(IS_PAUSED, QueueEntry.pause_id == SendPause.id).limit(MOST_COUNTED)
+    return select(func.count()).select_from(some.correlate(SendPause).subquery()).scalar_subquery()
+
+
+def list_pauses(session: Session, account_id: int | None) -> Sequence[ShownPause]:
+    """The newest of the account, or of the installation for None, those that have ended and still let go included: one
+    statement, which counts up to `MOST_COUNTED` messages of each."""
+    conditions = () if account_id is None else (SendPause.account_id == account_id,)
+    rows = _shown(_waiting(), *conditions).order_by(SendPause.id.desc()).limit(MOST_SHOWN)
+    return [ShownPause._make(row) for row in session.execute(rows)]
+
+
+def pauses_everywhere(session: Session) -> Sequence[ShownPause]:
+    """The domains that are paused for all accounts; their messages are not counted, since they are of any account."""
+    everywhere = SendPause.account_id.is_(None), SendPause.resumed_time.is_(None)
+    rows = _shown(null(), *everywhere).order_by(SendPause.domain).limit(MOST_SHOWN)
+    return [ShownPause._make(row) for row in session.execute(rows)]
+
+
+def active_shown(session: Session, account_id: int | None, most: int) -> Sequence[ShownPause]:
+    """The newest that have not ended, of the account or of all for None."""
+    conditions = () if account_id is None else (SendPause.account_id == account_id,)
+    rows = _shown(null(), *conditions, SendPause.resumed_time.is_(None)).order_by(SendPause.id.desc()).limit(most)
+    return [ShownPause._make(row) for row in session.execute(rows)]
+
+
+def pauses_concerning(
+    session: Session, account: Account, *, list_id: int | None, domain: str | None
+) -> Sequence[ShownPause]:
+    """Those that keep messages of the account from such an address; the messages of test accounts are captured."""
+    if account.test_of is not None:
+        return []
+    whole = SendPause.account_id == account.id, SendPause.kind == "account"
+    of_list = SendPause.account_id == account.id, SendPause.list_id == list_id
+    of_domain = or_(SendPause.account_id == account.id, SendPause.account_id.is_(None)), SendPause.domain == domain
+    parts = [whole, *([of_list] if list_id is not None else []), *([of_domain] if domain is not None else [])]
+    found = [
+        ShownPause._make(row)
+        for part in parts
+        for row in session.execute(_shown(null(), *part, SendPause.resumed_time.is_(None)))
+    ]
+    return sorted(found, key=lambda one: one.id)
+
+
+def words(pauses: Sequence[ShownPause], most: int) -> Iterator[str]:
+    """A sentence about each, for operators, up to so many."""
+    for one in pauses[:most]:
+        whose = "" if one.account is None or one.kind == "account" else f" of {one.account}"
+        subject = f"the account {one.account}" if one.kind == "account" else f"{one.subject}{whose}"
+        yield f"paused: {subject}, {one.since}; go on with `{shlex.join(one.resuming)}`"
+    if len(pauses) > most:
+        yield "more is paused: `sends pauses`"

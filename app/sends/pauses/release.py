@@ -1,0 +1,108 @@
+"""Letting go of what a pause has put aside, once it has ended: in slices, between which a worker sends.
+
+A pause that has ended stays until nothing is left of it, so that an interruption loses nothing: the scheduler finds it
+(app/maintenance/sweeps.py). Any number of workers may take slices at once.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import Row, case, delete, exists, select
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.database import Database, Transaction
+from app.db.models import QueueEntry, SendPause, table_of
+from app.recipients.conditions import entry_in_state
+from app.recipients.row import step_row
+from app.recipients.states import RecipientState
+from app.recipients.store import add_steps, update_queue_entries
+from app.recipients.timeline import TimelineStep
+
+SLICE = 500
+"""Messages of one transaction."""
+BETWEEN = 0.1
+"""Seconds at least between two slices: on SQLite other writers look again after as many."""
+LOOK_AGAIN = 1.0
+"""Seconds after a look that has found nothing."""
+IS_PAUSED = entry_in_state(RecipientState.PAUSED)
+RESUMED = "the pause has ended"
+
+
+def has_ended_pause(session: Session) -> bool:
+    """Whether a pause has ended of which messages may be left."""
+    return bool(session.scalar(select(exists().where(SendPause.resumed_time.is_not(None)))))
+
+
+class EndedPauses:
+    """The slices that one drain takes, as long as there are pauses that have ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._next = math.inf
+        self._pause_id = self._after = 0
+        """Where the next slice begins: without it each would read past all those before, beside a snapshot that is
+        held elsewhere."""
+        self.has_left = False
+        """Whether there may be more."""
+
+    def begin(self) -> None:
+        """Looks from now on: not before the first messages are sent, for which a client may wait."""
+        self._next = 0.0
+
+    def release(self, stopping: threading.Event | None = None) -> int:
+        """Lets go of a slice, if it is time for one; returns the number of messages. With `stopping` it waits for that
+        time, unless that is set, if there may be more."""
+        if stopping is not None and self.has_left:
+            stopping.wait(max(0.0, self._next - time.monotonic()))
+        began = time.monotonic()
+        if began < self._next:
+            return 0
+        with self._database.read() as session:
+            ended = select(SendPause.id).where(SendPause.resumed_time.is_not(None))
+            pause_id = session.scalar(ended.order_by(SendPause.id).limit(1))
+        self.has_left = pause_id is not None
+        released = 0
+        if pause_id is not None:
+            released = self._database.transact(lambda transaction: self._release(transaction, pause_id))
+        ended_at = time.monotonic()
+        self._next = ended_at + (max(BETWEEN, ended_at - began) if self.has_left else LOOK_AGAIN)
+        return released
+
+    def _release(self, transaction: Transaction, pause_id: int) -> int:
+        after = self._after if pause_id == self._pause_id else 0
+        rows = _lock(transaction, pause_id, after)
+        _let_go(transaction, rows)
+        if len(rows) < SLICE:
+            _forget_empty(transaction, pause_id)
+        self._pause_id, self._after = pause_id, rows[-1].recipient_id if len(rows) == SLICE else 0
+        return len(rows)
+
+
+def _lock(transaction: Transaction, pause_id: int, after: int) -> Sequence[Row[int, int]]:
+    """The next entries that the pause has put aside. No worker waits for another one."""
+    entries = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_PAUSED, QueueEntry.pause_id == pause_id)
+    of_slice = entries.where(QueueEntry.recipient_id > after).order_by(QueueEntry.recipient_id).limit(SLICE)
+    return transaction.execute(of_slice.with_for_update(skip_locked=True)).all()
+
+
+def _let_go(transaction: Transaction, rows: Sequence[Row[int, int]]) -> None:
+    """Each is due when it was, and so keeps its place."""
+    if not rows:
+        return
+    moment, ids = now(), [row.recipient_id for row in rows]
+    ready_time = case((QueueEntry.due_time <= moment, moment), else_=QueueEntry.due_time)
+    update_queue_entries(transaction, ids, state=RecipientState.QUEUED, pause_id=None, ready_time=ready_time)
+    steps = [step_row(row.account_id, row.recipient_id, TimelineStep.RESUMED, RESUMED, moment) for row in rows]
+    add_steps(transaction, steps)
+
+
+def _forget_empty(transaction: Transaction, pause_id: int) -> None:
+    """Deletes the pause if no message of it is left, not even one that another worker lets go at this moment."""
+    pauses, left = table_of(SendPause).c, exists().where(IS_PAUSED, QueueEntry.pause_id == pause_id)
+    ended = pauses.id == pause_id, pauses.resumed_time.is_not(None), ~left
+    transaction.connection().execute(delete(table_of(SendPause)).where(*ended))
