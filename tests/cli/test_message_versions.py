@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from app.db.models import Account, AuditEntry, Message, MessageVersion
 from app.messages.define import create_message, update_message
 from app.messages.versions import MOST
 from tests.cli.conftest import Cli
+from tests.support.races import meanwhile
 from tests.support.tenants import Tenant, unique
 
 
@@ -152,6 +154,38 @@ def test_what_a_release_from_before_has_written_meanwhile_is_a_version(cli: Cli,
     assert "+two" in cli.text("messages", "difference", "Welcome")
     assert cli.json("messages", "restore", "Welcome", "--version", "1")["subject"] == "one"
     assert [(one.number, one.subject) for one in versions(tenant, message_id)] == [(1, "one"), (2, "two"), (3, "one")]
+
+
+def test_of_two_changes_at_once_the_second_version_has_both(tenant: Tenant) -> None:
+    message_id, database = tenant.add_message(subject="Hi", body_text="a"), tenant.services.database
+
+    def change_body() -> None:
+        with database.write() as second:
+            update_message(second, second.get_one(Message, message_id), {"body_text": "b"})
+
+    with ExitStack() as stack, database.write() as first:
+        update_message(first, first.get_one(Message, message_id), {"subject": "Hello"})
+        first.flush()
+        stack.enter_context(meanwhile(tenant.services, change_body))
+    assert [(one.number, one.subject, one.body_text, one.changed) for one in versions(tenant, message_id)] == [
+        *((1, "Hi", "a", []), (2, "Hello", "a", ["subject"]), (3, "Hello", "b", ["body_text"])),
+    ]
+
+
+def test_changes_that_cancel_each_other_in_one_transaction_are_no_version(tenant: Tenant) -> None:
+    message_id, database = tenant.add_message(subject="Hi"), tenant.services.database
+    with database.write() as transaction:
+        message = transaction.get_one(Message, message_id)
+        for subject in ("Hello", "Hi"):
+            assert update_message(transaction, message, {"subject": subject})
+            transaction.flush()
+    assert versions(tenant, message_id) == []
+    with database.write() as transaction:
+        message = transaction.get_one(Message, message_id)
+        update_message(transaction, message, {"subject": "Hello"})
+        transaction.flush()
+        transaction.delete(message)
+    assert versions(tenant, message_id) == []
 
 
 def test_a_message_keeps_its_newest_versions_until_it_is_deleted(cli: Cli, tenant: Tenant) -> None:

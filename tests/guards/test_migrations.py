@@ -167,6 +167,35 @@ def test_back_offs_and_soft_bounces_keep_their_rows_under_new_names(database_url
     assert both == [[("a1", "b1", 1), ("a2", "b2", 2)], [("a1", 1, 1), ("a2", 2, 2)]]
 
 
+def test_stored_messages_are_the_same_with_and_without_versions(database_url: str) -> None:
+    """Revision 0064, both ways; what a message says has no version before its first change."""
+    migrate.upgrade(database_url, "0063")
+    engine = create_engine(database_url)
+    try:
+        with engine.begin() as connection:
+            for statement in (GROUPS_OF_REVISION_0012[0], MESSAGE_OF_REVISION_0063):
+                connection.execute(text(statement))
+        migrate.upgrade(database_url, "0064")
+        with engine.begin() as connection:
+            assert connection.execute(text("SELECT count(*) FROM message_versions")).scalar_one() == 0
+            connection.execute(text(VERSION_OF_REVISION_0064))
+        migrate.downgrade(database_url, "0063")
+        with engine.connect() as connection:
+            assert connection.execute(text("SELECT id, name, body_html FROM messages")).all() == [(1, "a", "<p>")]
+    finally:
+        engine.dispose()
+
+
+MESSAGE_OF_REVISION_0063 = (
+    "INSERT INTO messages (id, account_id, name, type, body_html, creation_time, last_modified_time) "
+    "VALUES (1, 1, 'a', 'email', '<p>', '2026-01-01', '2026-01-01')"
+)
+VERSION_OF_REVISION_0064 = (
+    "INSERT INTO message_versions (account_id, message_id, number, time, changed, name) "
+    "VALUES (1, 1, 1, '2026-01-01', '[]', 'a')"
+)
+
+
 NAMES_OF_REVISION_0019 = (
     ("destination_pauses", "sender_domain, domain, failures", ", until_time"),
     ("address_troubles", "address, temporary_bounces, forgotten_by", ", kind"),

@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 
 from app.accounts.auth import find_principal
 from app.clock import this_second
-from app.db.models import Account, ApiKey, Contact, Event, ListField, TriggerFiring, Unsubscriber
+from app.db.models import Account, ApiKey, Contact, Event, ListField, MessageVersion, TriggerFiring, Unsubscriber
 from app.errors import ServiceError
 from app.seed import SeedError, load_seed
 from app.services import Services
@@ -195,6 +195,22 @@ def test_many_contacts_take_as_many_statements_as_few(
             load(services, file, account)
         counts.append(counted.count)
     assert counts[0] == counts[1]
+
+
+def test_versions_of_many_messages_take_as_many_statements_as_those_of_few(
+    services: Services, file: Path, name: str, count_statements: Callable[[], Any]
+) -> None:
+    for size in (2, 30):
+        for subject, few in (("one", 1), ("two", 3)):  # a change also looks for the versions before, and for the oldest
+            messages = [{"name": str(number), "type": "email", "subject": subject} for number in range(size)]
+            with count_statements() as counted:
+                load(services, file, {"name": f"{name} {size}", "messages": messages})
+            assert sum("message_versions" in one for one in counted.statements) == few
+        with count_statements() as counted:
+            load(services, file, {"name": f"{name} {size}", "messages": messages})
+        assert not [one for one in counted.statements if "message_versions" in one]
+        kept = rows(services, MessageVersion, f"{name} {size}", "number", "subject", "changed", "actor_kind")
+        assert sorted(kept) == [*[(1, "one", [], "service")] * size, *[(2, "two", ["subject"], "service")] * size]
 
 
 def test_more_contacts_than_one_batch_are_loaded(services: Services, file: Path, name: str) -> None:
