@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from tests.browser.console import BUSY, GONE, REFUSAL, Console, Watched
@@ -208,6 +209,9 @@ def test_a_version_of_a_stored_message_is_compared_and_written_back(watched: Wat
     changed = page.get_by_role("region", name="HTML body", exact=True)
     expect(changed.get_by_role("deletion")).to_have_text("− removed: <p>two</p>")
     expect(changed.get_by_role("insertion")).to_have_text("+ added: <p>three</p>")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert [one["id"] for one in Axe().run(page).response["violations"]] == []
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="2", exact=True).click()
     page.get_by_label("Compare with version").select_option("3")
