@@ -135,6 +135,8 @@ def _locked(transaction: Transaction, action_id: int) -> BulkAction | None:
 def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
     action.state, action.end_time = state, now()
     record(transaction, act_on(action, "bulk_action.ended", **counts_of(action)))
+    said = {"account_id": action.account_id, "bulk_action": action.id, "state": state, **counts_of(action)}
+    transaction.after_commit(lambda: logger.info("a bulk action has ended", extra=said))
 
 
 def _fail(transaction: Transaction, action_id: int) -> None:

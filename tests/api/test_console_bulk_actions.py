@@ -251,8 +251,13 @@ def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypat
     failed(rows, *addresses)
     rows.add_send(["other@example.com"])
     browser = signed_in(tenant)
-    page = browser.get(f"{MESSAGES}?state=failed").text
-    assert f'href="{MESSAGES}/all.csv?state=failed"' in page
+    link = f'href="{MESSAGES}/all.csv?state=failed"'
+    assert link not in browser.get(f"{MESSAGES}?state=failed").text, "the file of the newest has all"
+    monkeypatch.setattr("blueprints.console.messages.ON_A_PAGE", 10)
+    page = browser.get(f"{MESSAGES}?state=failed")
+    assert link in page.text
+    assert "sends export" not in words(page)
+    assert "sends export" in words(operator(tenant.app).get(f"{MESSAGES}?account={tenant.id}"))
     found = all_of(browser.get(f"{MESSAGES}/all.csv?state=failed"))
     assert [one["email"] for one in found] == addresses[::-1]
     assert [(action, counts) for action, _, _, counts in acts(tenant)] == [("recipient.exported", {})]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
@@ -240,6 +241,51 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     assert rows.states(ids) == ["queued"] * 50
     assert {len(rows.steps(one)) for one in ids} == {1}
     assert (found(parts, action_id).done, found(parts, action_id).state) == (50, "done")
+
+
+class Killed(BaseException):
+    """Ends the worker as SIGKILL would: nothing that it would do afterwards happens."""
+
+
+@contextmanager
+def killed_at(parts: Alone, number: int) -> Iterator[None]:
+    """Kills the worker at its statement of that number, and lets the database end its transaction."""
+    sent = 0
+
+    def count(*_: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == number:
+            raise Killed
+
+    engine = parts.services.database.engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        with suppress(Killed):
+            yield
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+
+
+def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST", "LEAST", "MOST"):
+        monkeypatch.setattr(f"app.db.write_turns.{name}", 5)
+    ids = failed(rows, 12)
+    action_id = asked(rows)
+    kills = 0
+    for number in range(1, 200):
+        with killed_at(parts, number):
+            run_due(parts.services, time_slice=0)
+        action = found(parts, action_id)
+        assert rows.states(ids).count("queued") == action.done
+        if action.end_time is not None:
+            break
+        kills += 1
+    assert kills > 10
+    assert (action.state, action.done, [one[0] for one in acts(parts)].count("bulk_action.ended")) == ("done", 12, 1)
+    assert {len(rows.steps(one)) for one in ids} == {1}
 
 
 def test_two_processes_act_upon_each_message_once(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
