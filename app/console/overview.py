@@ -21,8 +21,11 @@ from app.groups.over_time import Counts, counts_by_hour
 from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
 from app.routing.routes import PRIORITIES
+from app.sends.explain.obstacles import paused_words
+from app.sends.pauses.read import active_shown
 
 HOURS = 24
+MOST_PAUSES = 10
 MOST = 50
 """Accounts, domains or webhooks that a page shows."""
 CHARTS = {"sent": "accepted", "delivered": "delivered", "bounced": "bounced", "opened": "opened", "clicked": "clicked"}
@@ -71,7 +74,7 @@ def day_of(counts: Mapping[datetime, Counts]) -> Day:
 
 
 def of_account(session: Session, account: Account, moment: datetime) -> OfAccount:
-    """The overview of an account: four statements."""
+    """The overview of an account: five statements."""
     since = _due_since(session, account.id, moment)
     waiting = None if since is None else (moment - since).total_seconds()
     webhooks = _webhooks(session, account.id)
@@ -81,10 +84,12 @@ def of_account(session: Session, account: Account, moment: datetime) -> OfAccoun
         .order_by(Domain.name)
         .limit(MOST)
     ).all()
+    paused = active_shown(session, account.id, MOST_PAUSES)
     found = [
         *_of_owner(account),
         *(of_domain(one, account.name) for one in domains),
         *_of_webhooks(webhooks),
+        *(Attention(paused_words(one), shlex.join(one.resuming)) for one in paused),
         *_of_queue(waiting),
     ]
     return OfAccount(found, day(session, account.id, moment), waiting, webhooks)

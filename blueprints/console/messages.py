@@ -168,6 +168,7 @@ def _message(uuid: str, status: int = 200, refused: str | None = None) -> Respon
         message = read_message(session, services(), message_of(session, who, uuid))
         recipient, state = message.recipient, message.explained.state
         told = step_deliveries(session, recipient, message.steps) if viewer.sees_contacts else {}
+        is_paused = viewer.sees_contacts and state is RecipientState.PAUSED
         may_mend = viewer.sees_contacts and "contact.update" in who.scopes
         return page(
             "message.html",
@@ -177,7 +178,7 @@ def _message(uuid: str, status: int = 200, refused: str | None = None) -> Respon
             viewer=viewer,
             country_name=country_name,
             refused=refused,
-            state=state if state in SHOWN or who.is_operator else RecipientState.QUEUED,
+            state=state if state in SHOWN or who.is_operator or is_paused else RecipientState.QUEUED,
             shown=(lambda text: text) if who.is_operator else viewer.redacted,
             actions=message.actions if may_mend else [],
             seconds=renewed_every(recipient, state, now()),

@@ -9,12 +9,14 @@ from flask.views import MethodView
 from app.clock import now
 from app.console.deferred import LOOKED_AT, backoffs, deferred_by_domain
 from app.console.installation import queue_figures, transport_states
+from app.console.pauses import KINDS, PauseForm
 from app.console.queues import PATH, switch_transport, turn_of, turns_of_all
-from app.console.scopes import OPERATOR
+from app.console.scopes import MANAGE, OPERATOR
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.searches import link
 from app.http.context import extension, services
 from app.ids import existing
 from app.maintenance.figures_reader import FiguresReader
@@ -22,8 +24,10 @@ from app.maintenance.findings import are_complete
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT
+from app.sends.pauses.read import list_pauses, pauses_everywhere
 from app.sends.queue_begin import known_begin
 from blueprints.console.blueprint import blp
+from blueprints.console.list_page import status_of, texts_of
 
 
 @blp.route("/queues")
@@ -33,8 +37,7 @@ class Queues(MethodView):
     @blp.scope("contact.view")
     def get(self) -> Response:
         """Of the account; for operators of the installation, or of the account that `account` names."""
-        account_id = chosen_account_id()
-        return _of_installation() if account_id is None else _of_account(account_id)
+        return queues_page(form=PauseForm("list", of) if (of := request.args.get("list")) else PauseForm())
 
 
 @blp.route("/queues/transports/<transport_name>")
@@ -51,18 +54,34 @@ class SwitchTransport(MethodView):
             with services().database.write() as transaction:
                 switch_transport(transaction, services(), transport_name, enabled=wanted == "1")
         except ServiceError as error:
-            return _of_installation(error)
+            return _of_installation(error, PauseForm())
         return goes_to(PATH)
 
 
-def _of_account(account_id: int) -> Response:
+def queues_page(error: ServiceError | None = None, form: PauseForm | None = None) -> Response:
+    """The page of the account, or of the installation, which tells of a refusal and has the form that was refused."""
+    account_id = chosen_account_id()
+    shown = form or PauseForm()
+    return _of_installation(error, shown) if account_id is None else _of_account(account_id, error, shown)
+
+
+def _of_account(account_id: int, error: ServiceError | None, form: PauseForm) -> Response:
     parts, moment, begin = services(), now(), known_begin(services().redis)
     with parts.database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
         viewer = Viewer(sees_contacts=True, redaction=Redaction.of(parts.settings))
         return page(
             "queues_account.html",
+            status_of(error),
+            refused=texts_of(error),
             account=account,
+            of=link(PATH),
+            pauses=list_pauses(session, account.id),
+            everywhere=pauses_everywhere(session) if account.test_of is None else [],
+            may_pause=MANAGE in signed_in().scopes and account.test_of is None,
+            form=form,
+            kinds=KINDS,
+            at=link,
             turn=turn_of(session, account, begin, moment),
             deferred=deferred_by_domain(session, account.id, moment),
             backoffs=backoffs(session, account.id, moment),
@@ -72,7 +91,7 @@ def _of_account(account_id: int) -> Response:
         )
 
 
-def _of_installation(error: ServiceError | None = None) -> Response:
+def _of_installation(error: ServiceError | None, form: PauseForm) -> Response:
     """The figures are those of the last reading, as on the overview."""
     reading, parts, moment = extension(FiguresReader).latest(), services(), now()
     figures = reading.figures if reading is not None else {}
@@ -80,8 +99,13 @@ def _of_installation(error: ServiceError | None = None) -> Response:
     with parts.database.read() as session:
         return page(
             "queues.html",
-            200 if error is None else CATALOGUE[error.code].status,
-            refused=[] if error is None else [one.developer_message for one in error.errors],
+            status_of(error),
+            refused=texts_of(error),
+            pauses=list_pauses(session, None),
+            may_pause=True,
+            form=form,
+            kinds=KINDS,
+            at=link,
             is_known=is_known,
             queue=list(queue_figures(figures)) if is_known else [],
             turns=turns_of_all(session, begin, moment),

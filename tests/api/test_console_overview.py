@@ -142,7 +142,7 @@ def test_it_takes_as_many_statements_however_much_there_is(
         browser.get(f"/console/day.csv?account={tenant.id}")
         browser.get(f"{HOME}?account={tenant.id}")
     assert many.count == few.count
-    assert len([one for one in few.statements if one.startswith("SELECT")]) == 8
+    assert len([one for one in few.statements if one.startswith("SELECT")]) == 9
     assert not [one for one in many.statements if "count(" in one.lower()]
 
 

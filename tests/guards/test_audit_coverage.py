@@ -161,6 +161,8 @@ AUDITED_ROUTES = {
     "POST /console/messages/<uuid>/unblock",
     "POST /console/people/export",
     "POST /console/people/forget",
+    "POST /console/queues/pauses",
+    "POST /console/queues/pauses/<pause_id>/end",
     "POST /console/queues/transports/<transport_name>",
     "POST /console/stored-messages",
     "POST /console/stored-messages/<message_id>",

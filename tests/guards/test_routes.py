@@ -133,6 +133,8 @@ CONSOLE = {
     ("GET", "/console/people"): ("manage",),
     **{("POST", f"/console/people/{one}"): ("manage",) for one in ("export", "forget", "held")},
     ("GET", "/console/queues"): ("contact.view",),
+    ("POST", "/console/queues/pauses"): ("manage",),
+    ("POST", "/console/queues/pauses/<>/end"): ("manage",),
     ("POST", "/console/queues/transports/<>"): ("operator",),
     ("POST", "/console/senders"): ("manage",),
     ("GET", "/console/senders.csv"): ("contact.view",),

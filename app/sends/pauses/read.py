@@ -95,8 +95,9 @@ def pauses_everywhere(session: Session) -> Sequence[ShownPause]:
 
 
 def active_shown(session: Session, account_id: int | None, most: int) -> Sequence[ShownPause]:
-    """The newest that have not ended, of the account or of all for None."""
-    conditions = () if account_id is None else (SendPause.account_id == account_id,)
+    """The newest that have not ended, those that concern the account or, for None, of all."""
+    concerns = or_(SendPause.account_id == account_id, SendPause.account_id.is_(None))
+    conditions = () if account_id is None else (concerns,)
     rows = _shown(null(), *conditions, SendPause.resumed_time.is_(None)).order_by(SendPause.id.desc()).limit(most)
     return [ShownPause._make(row) for row in session.execute(rows)]
 
