@@ -16,6 +16,7 @@ from app.db.models import Account, RecipientStep, SendPause
 from app.errors import ServiceError
 from app.lists.find import get_list
 from app.maintenance.sweeps import SendQueueSweep
+from app.privacy.forget import forget
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
@@ -322,3 +323,14 @@ def test_a_test_account_cannot_be_paused(rows: Rows, other_id: int) -> None:
         account.test_of = rows.account_id
         with pytest.raises(ServiceError, match="conflict"):
             subject_of(transaction, account, list_=None, domain=None)
+
+
+def test_a_person_whose_message_is_paused_is_forgotten(rows: Rows, worker: Services, pausing: Pausing) -> None:
+    subject = pausing()
+    gone, kept = rows.add_send(["ann@people.example", "bob@people.example"])
+    drain(worker)
+    assert forget(worker, [rows.account_id], "email", "ann@people.example", wait=0).is_complete
+    assert (rows.states([gone, kept]), rows.recipient(gone).reason) == (["failed", "paused"], "forgotten")
+    go_on(worker, subject)
+    drain(worker)
+    assert rows.states([gone, kept]) == ["failed", "delivered"]
