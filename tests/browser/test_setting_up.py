@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import requests
 from playwright.sync_api import expect
 
 from tests.browser.console import Console, Watched
+from tests.browser.looks import faults_of
 from tests.support.servers import PATIENCE
 
 
@@ -21,6 +23,14 @@ def transport(console: Console) -> Iterator[str]:
     console.command("transports", "create", name, "--type", "email", "--url", console.relay.url("?tls=none"))
     yield name
     console.command("transports", "delete", name)
+
+
+@pytest.fixture
+def announcements(console: Console) -> Iterator[int]:
+    """The id of a list that no other test sends to."""
+    created = console.command("lists", "create", "Announcements", "--field", "Email:Email", "--json")
+    yield int(json.loads(created)["id"])
+    console.command("lists", "delete", "Announcements", "--yes")
 
 
 def status_of(console: Console, token: str) -> int:
@@ -39,6 +49,31 @@ def test_a_transport_is_paused_and_goes_on(watched: Watched, transport: str) -> 
     expect(row).to_contain_text("paused")
     row.get_by_role("button", name=f"Go on with {transport}").click()
     expect(row).to_contain_text("in use")
+
+
+def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(watched: Watched, announcements: int) -> None:
+    console, page = watched.console, watched.page
+    watched.sign_in(console.link())
+    page.get_by_role("link", name="Queues", exact=True).click()
+    page.get_by_text("Pause sending").click()
+    page.get_by_label("What", exact=True).select_option("What is sent to a list")
+    page.get_by_label("Name or id of the list, or the domain").fill("Announcements")
+    page.get_by_label("Why, for those who wonder").fill("wrong prices")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    row = page.get_by_role("region", name="What is paused").get_by_role("row").filter(has_text="Announcements")
+    expect(row).to_contain_text("wrong prices")
+    page.get_by_text("Pause sending").click()
+    assert faults_of(watched, "a pause and the form for another") == []
+
+    watched.open(f"/console/messages/{console.send('paul@example.com', list_id=announcements)}")
+    state, outcome = page.locator(".title .state"), page.get_by_role("region", name="What became of it")
+    expect(state).to_have_text("paused", timeout=30_000)
+    expect(outcome).to_contain_text("(wrong prices): messages wait until it goes on.")
+    queues = page.context.new_page()
+    queues.goto(f"{console.base}/console/queues")
+    queues.get_by_role("button", name="Go on with the list Announcements").click()
+    expect(state).to_have_text("delivered", timeout=30_000)
+    expect(outcome).not_to_contain_text("wrong prices")
 
 
 def test_a_setting_of_an_account_is_changed_and_a_faulty_one_refused_at_its_field(watched: Watched) -> None:
