@@ -5,6 +5,9 @@
 
 The first receipt decides: later ones, whether a repetition or the opposite, change nothing. A message whose validity
 period ended is a soft bounce, any other failure a hard one, which blocks the mobile.
+
+One that is paused after an attempt had reached the gateway whose answer was lost, or is to be sent again: a failure
+bounces it, unless it repeats the one before that. Any other receipt waits until it is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient, RecipientStep
 from app.db.storable import storable_id, storable_text
 from app.events.outbox import record
 from app.inbound.effect import Effect, apply_with_patience
@@ -30,7 +33,7 @@ from app.recipients.forgotten import is_forgotten
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow
 from app.recipients.states import NOT_YET_SENT, RecipientState
-from app.recipients.store import add_steps, lock_recipient, update_recipients
+from app.recipients.store import add_steps, lock_queue_entry, lock_recipient, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import forget_soft_bounces
 from app.sends.outcomes.bounces import Bounce
@@ -65,10 +68,16 @@ def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Ef
 def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
     """Writes what the receipt says, once."""
     lock_recipient(transaction, receipt.recipient_id)
-    text = first_text(transaction, select_texts().where(Recipient.id == receipt.recipient_id))
+    of_receipt = select_texts().where(Recipient.id == receipt.recipient_id)
+    text = first_text(transaction, of_receipt)
+    if text is not None and text.state == RecipientState.PAUSED:
+        # A worker may let go of it at this moment.
+        lock_queue_entry(transaction, text.id)
+        text = first_text(transaction, of_receipt)
     if text is None:
         return Effect.UNKNOWN
-    if text.state in NOT_YET_SENT:
+    may_bounce = text.state == RecipientState.PAUSED and text.attempts > 0 and receipt.status == "failed"
+    if text.state in NOT_YET_SENT and not may_bounce:
         return Effect.EARLY
     if text.mobile is None and is_forgotten(transaction, text.id):
         return Effect.KNOWN
@@ -77,13 +86,22 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
         # A sign that it was sent since the backup was made, which counts when it is released.
         add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, now())])
         return Effect.RECORDED
-    if text.state not in (RecipientState.SENT, RecipientState.HELD):
+    if text.state not in (RecipientState.SENT, RecipientState.HELD, RecipientState.PAUSED):
+        return Effect.KNOWN
+    if text.state == RecipientState.PAUSED and _has_bounced(transaction, text.id, detail):
         return Effect.KNOWN
     if receipt.status == "delivered":
         _acknowledge(transaction, text, detail)
     else:
         write_late_bounce(transaction, text, Bounce.of_receipt(detail))
     return Effect.RECORDED
+
+
+def _has_bounced(session: Session, recipient_id: int, detail: str) -> bool:
+    """Whether such a receipt has bounced it before it was sent again: gateways repeat receipts."""
+    of_recipient = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.BOUNCED
+    steps = select(RecipientStep.id).where(*of_recipient, RecipientStep.detail == detail)
+    return session.scalars(steps.limit(1)).first() is not None
 
 
 def _acknowledge(transaction: Transaction, text: RecipientRow, detail: str) -> None:

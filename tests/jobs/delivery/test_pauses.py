@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
+from app.accounts.accounts import delete_account
 from app.clock import now
 from app.contacts.delete import delete_list
-from app.db.models import Account, RecipientStep, SendPause
+from app.db.models import Account, QueueEntry, RecipientStep, SendPause
 from app.errors import ServiceError
+from app.inbound.effect import Effect
+from app.inbound.email.receive import receive_email
+from app.inbound.receipts import Receipt, take_receipt
 from app.lists.find import get_list
 from app.maintenance.sweeps import SendQueueSweep
 from app.privacy.forget import forget
@@ -22,14 +27,19 @@ from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
 from app.sends.delivery.paused import put_aside
 from app.sends.delivery.sender_worker import sender_worker_of
+from app.sends.outcomes.requeue import requeue
 from app.sends.pauses import release as releasing
 from app.sends.pauses.pause import find_pause, pause, resume
 from app.sends.pauses.release import EndedPauses
 from app.sends.pauses.subject import Subject, subject_of
 from app.services import Services
-from tests.support.rows import Rows
+from app.tracking.return_path import return_path
+from tests.jobs.delivery.conftest import events, texts
+from tests.jobs.delivery.test_outcomes import LONG_AGO, counters
+from tests.support.mail_reports import delivery_failure
+from tests.support.rows import FROM, Rows
 from tests.support.statements import StatementCounter
-from tests.unit.transports.mailserver import MailServer
+from tests.unit.transports.mailserver import DROP, MailServer
 
 each = pytest.mark.parametrize
 Pausing = Callable[..., Subject]
@@ -163,6 +173,38 @@ def test_one_that_two_pauses_concern_waits_for_both(rows: Rows, worker: Services
     drain(worker)
     assert rows.states([recipient_id]) == ["delivered"]
     assert [step for step, _ in rows.steps(recipient_id)] == ["paused", "resumed"] * 2 + ["sent"]
+
+
+def test_a_list_and_a_domain_that_are_both_paused_let_a_message_go_once(
+    rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing
+) -> None:
+    """Whichever ends first; and no attempt is counted before the one that sends it."""
+    list_id = rows.add_list()
+    of_list, of_domain = pausing(list_id=list_id), pausing(domain="people.example")
+    both, only_list = rows.add_send(["both@people.example", "list@other.example"], list_id=list_id)
+    (only_domain,) = rows.add_send(["domain@people.example"])
+    ids = [both, only_list, only_domain]
+    drain(worker)
+    assert rows.states(ids) == ["paused"] * 3
+    assert rows.recipient(both).pause_id == rows.recipient(only_list).pause_id
+    go_on(worker, of_list)
+    drain(worker)
+    assert (rows.states(ids), arrived(mail_server)) == (["paused", "delivered", "paused"], ["list@other.example"])
+    again = rows.recipient(both)
+    assert (again.attempts, again.worker, again.lease_time) == (0, None, None)
+    assert (again.pause_id, pauses_left(worker)) == (rows.recipient(only_domain).pause_id, 1)
+    go_on(worker, of_domain)
+    for _ in range(2):
+        drain(worker)
+    assert (rows.states(ids), pauses_left(worker)) == (["delivered"] * 3, 0)
+    assert sorted(arrived(mail_server)) == ["both@people.example", "domain@people.example", "list@other.example"]
+    assert [rows.recipient(one).attempts for one in ids] == [1, 1, 1]
+    assert [(step, detail) for step, detail in rows.steps(both) if step != "sent"] == [
+        ("paused", "sending is paused for the list"),
+        ("resumed", releasing.RESUMED),
+        ("paused", "sending is paused for the domain of the address"),
+        ("resumed", releasing.RESUMED),
+    ]
 
 
 def test_a_backlog_is_put_aside_and_let_go_in_slices(
@@ -334,3 +376,138 @@ def test_a_person_whose_message_is_paused_is_forgotten(rows: Rows, worker: Servi
     go_on(worker, subject)
     drain(worker)
     assert rows.states([gone, kept]) == ["failed", "delivered"]
+
+
+def entries_left(services: Services, account_id: int) -> list[int]:
+    with services.database.read() as session:
+        return list(session.scalars(select(QueueEntry.recipient_id).where(QueueEntry.account_id == account_id)))
+
+
+def deferred(rows: Rows, worker: Services, mail_server: MailServer, recipient_id: int) -> None:
+    """The relay was busy."""
+    mail_server.reply(".", "451 4.3.2 busy")
+    drain(worker)
+    rows.make_due([recipient_id])
+
+
+def uncertain(rows: Rows, worker: Services, mail_server: MailServer, recipient_id: int) -> None:
+    """The connection was lost after the end of the mail."""
+    mail_server.reply(".", DROP)
+    drain(worker)
+    assert rows.states([recipient_id]) == ["uncertain"]
+    rows.make_due([recipient_id])
+
+
+def retried(rows: Rows, worker: Services, mail_server: MailServer, recipient_id: int) -> None:
+    """Its retry period ended with a soft bounce, and somebody sent it again."""
+    rows.change([recipient_id], creation_time=now() - LONG_AGO)
+    mail_server.reply(".", "451 4.3.2 busy")
+    drain(worker)
+    assert rows.states([recipient_id]) == ["bounced"]
+    with worker.database.write() as transaction:
+        requeue(transaction, rows.recipient(recipient_id).uuid)
+
+
+@each("way", [deferred, uncertain, retried], ids=lambda way: way.__name__)
+def test_a_report_of_a_failure_ends_one_that_was_attempted_and_is_paused(
+    rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing, way: Callable[..., None]
+) -> None:
+    rows.add_webhook()
+    (ann,) = rows.add_send(["ann@people.example"])
+    way(rows, worker, mail_server, ann)
+    before = len(events(rows))
+    subject = pausing()
+    drain(worker)
+    assert (rows.states([ann]), rows.recipient(ann).attempts) == (["paused"], 1)
+    report = delivery_failure(return_path(worker.settings, ann, FROM), "ann@people.example")
+    effects = [receive_email(worker, report, (), patience=0).effect for _ in range(2)]
+    assert effects == [Effect.RECORDED, Effect.KNOWN]
+    assert (rows.states([ann]), entries_left(worker, rows.account_id)) == (["bounced"], [])
+    go_on(worker, subject)
+    drain(worker)
+    assert (rows.states([ann]), arrived(mail_server), pauses_left(worker)) == (["bounced"], [], 0)
+    assert (rows.recipient(ann).attempts, counters(rows, ann)) == (1, (0, 1, 0))
+    assert [event["event"] for event in events(rows)[before:]] == ["bounced"]
+    assert [step for step, _ in rows.steps(ann)][-2:] == ["paused", "bounced"]
+
+
+def test_a_report_about_one_that_was_paused_before_any_attempt_changes_nothing(
+    rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing
+) -> None:
+    subject = pausing()
+    (ann,) = rows.add_send(["ann@people.example"])
+    (text,) = rows.add_send(["61400000001"], type="sms")
+    drain(worker)
+    report = delivery_failure(return_path(worker.settings, ann, FROM), "ann@people.example")
+    assert receive_email(worker, report, (), patience=0).effect is Effect.KNOWN
+    assert take_receipt(worker, Receipt(text, "failed"), patience=0) is Effect.EARLY
+    assert rows.states([ann, text]) == ["paused", "paused"]
+    go_on(worker, subject)
+    drain(worker)
+    assert (rows.states([ann, text]), arrived(mail_server)) == (["delivered", "sent"], ["ann@people.example"])
+
+
+def test_the_receipt_of_a_failure_ends_a_text_that_was_attempted_and_is_paused(
+    rows: Rows, worker: Services, pausing: Pausing, tmp_path: Path
+) -> None:
+    """Its gateway had got it, although the answer was lost."""
+    rows.add_webhook()
+    (text,) = rows.add_send(["61400000001"], type="sms")
+    rows.change([text], attempts=1)
+    subject = pausing()
+    drain(worker)
+    assert (rows.states([text]), rows.recipient(text).attempts) == (["paused"], 1)
+    receipt = Receipt(text, "failed", "stat:UNDELIV err:001")
+    assert take_receipt(worker, Receipt(text, "delivered"), patience=0) is Effect.EARLY
+    effects = [take_receipt(worker, receipt, patience=0) for _ in range(2)]
+    assert effects == [Effect.RECORDED, Effect.KNOWN]
+    assert (rows.states([text]), entries_left(worker, rows.account_id)) == (["bounced"], [])
+    go_on(worker, subject)
+    drain(worker)
+    assert (rows.states([text]), texts(tmp_path / "sms"), pauses_left(worker)) == (["bounced"], [], 0)
+    assert counters(rows, text) == (0, 1, 0)
+    assert [event["event"] for event in events(rows)] == ["bounced"]
+    assert rows.steps(text) == [("paused", "sending is paused for the account"), ("bounced", receipt.detail)]
+
+
+def test_a_repeated_receipt_does_not_end_a_text_that_is_sent_again(
+    rows: Rows, worker: Services, pausing: Pausing
+) -> None:
+    """Gateways repeat the receipt of the first attempt, while the second one is paused."""
+    (text,) = rows.add_send(["61400000001"], type="sms")
+    drain(worker)
+    receipt = Receipt(text, "failed", "stat:EXPIRED")
+    assert take_receipt(worker, receipt, patience=0) is Effect.RECORDED
+    subject = pausing()
+    with worker.database.write() as transaction:
+        requeue(transaction, rows.recipient(text).uuid)
+    drain(worker)
+    assert rows.states([text]) == ["paused"]
+    assert take_receipt(worker, receipt, patience=0) is Effect.KNOWN
+    assert rows.states([text]) == ["paused"]
+    go_on(worker, subject)
+    drain(worker)
+    steps = [step for step, _ in rows.steps(text)]
+    assert steps == ["sent", "bounced", "requeued", "paused", "resumed", "sent"]
+
+
+def test_an_account_that_is_deleted_leaves_no_message_that_is_paused(
+    rows: Rows, other_id: int, worker: Services, mail_server: MailServer, pausing: Pausing
+) -> None:
+    """Neither by its own pauses, of which none stays, nor by one of the whole installation, which does."""
+    everywhere = pausing(None, domain="other.example")
+    pausing()
+    rows.add_send(["ann@people.example"])
+    pausing(list_id=(list_id := rows.add_list()))
+    rows.add_send(["bob@people.example"], list_id=list_id)
+    theirs = Rows(worker, other_id)
+    (kept,), (gone,) = theirs.add_send(["ann@other.example"]), rows.add_send(["ann@other.example"])
+    drain(worker)
+    assert (len(entries_left(worker, rows.account_id)), rows.states([kept, gone])) == (3, ["paused", "paused"])
+    with worker.database.write() as transaction:
+        delete_account(transaction, transaction.get_one(Account, rows.account_id))
+    assert (entries_left(worker, rows.account_id), pauses_left(worker)) == ([], 1)
+    go_on(worker, everywhere)
+    drain(worker)
+    assert (theirs.states([kept]), arrived(mail_server)) == (["delivered"], ["ann@other.example"])
+    assert pauses_left(worker) == 0
