@@ -113,3 +113,42 @@ def test_a_downgrade_holds_messages_whose_secret_values_it_takes(database_url: s
     migrate.upgrade(database_url, "0054")
     assert rows(database_url, states) == [(1, "held", "queued"), (2, "queued", None)]
     assert rows(database_url, "SELECT secret_values FROM send_queue WHERE recipient_id = 1") == [(None,)]
+
+
+PAUSE = """
+INSERT INTO send_pauses (id, account_id, kind, paused_by, creation_time) VALUES (7, 1, 'account', 'cli', :time)
+"""
+
+
+def test_a_downgrade_holds_messages_that_are_paused(database_url: str) -> None:
+    """Revision 0066: the release before would send them, or leave them for ever. They stay held until an operator
+    releases them, also after the next upgrade, when their pause is forgotten."""
+    migrate.upgrade(database_url, "0066")
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text(PAUSE), {"time": TIME})
+        paused = "state = 'paused', pause_id = 7"
+        connection.execute(text(f"UPDATE send_queue SET {paused} WHERE recipient_id < 3"))
+        held = "state = 'held', held_state = 'uncertain'"
+        connection.execute(text(f"UPDATE send_queue SET {held} WHERE recipient_id = 4"))
+    of_row = "recipient_id, state, held_state, attempts, worker"
+    states = f"SELECT {of_row} FROM send_queue ORDER BY recipient_id"
+    times = "SELECT recipient_id, due_time, ready_time FROM send_queue ORDER BY recipient_id"
+    before, expected = (
+        rows(database_url, times),
+        [
+            (1, "held", "queued", 0, None),
+            (2, "held", "queued", 3, None),
+            (3, "sending", None, 1, "w1"),
+            (4, "held", "uncertain", 2, None),
+        ],
+    )
+    migrate.downgrade(database_url, "0065")
+    assert (rows(database_url, states), rows(database_url, times)) == (expected, before)
+    assert "send_pauses" not in inspect(engine).get_table_names()
+    assert "pause_id" not in {column["name"] for column in inspect(engine).get_columns("send_queue")}
+    engine.dispose()
+    migrate.upgrade(database_url, "0066")
+    assert (rows(database_url, states), rows(database_url, times)) == (expected, before)
+    assert rows(database_url, "SELECT count(*), count(pause_id) FROM send_queue") == [(4, 0)]
+    assert rows(database_url, "SELECT count(*) FROM send_pauses") == [(0,)]

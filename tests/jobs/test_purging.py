@@ -155,18 +155,18 @@ def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: Kept) -
 def test_a_send_with_a_recipient_that_is_not_settled_keeps_its_content_until_the_retention_after_its_outcome(
     kept: Kept,
 ) -> None:
-    """Queued, being sent, uncertain or held; however long it takes."""
+    """Queued, being sent, uncertain, held or paused; however long it takes."""
     waiting = []
-    for state in ("queued", "sending", "uncertain", "held"):
+    for state in ("queued", "sending", "uncertain", "held", "paused"):
         waiting.append(kept.add("delivered", "queued")[1])
         kept.rows.change(waiting[-1:], state=state)
     assert kept.purge(CONTENT, 7) == 0
     assert all(map(kept.has_content, waiting))
-    assert len(kept.delayed()) == 4
+    assert len(kept.delayed()) == 5
     kept.rows.change(waiting, state="delivered", sent_time=now() + DAY)
     assert kept.purge(CONTENT, 7, after=7.5) == 0
     assert all(map(kept.has_content, waiting))
-    assert kept.purge(CONTENT, 7, after=8.5) == 4
+    assert kept.purge(CONTENT, 7, after=8.5) == 5
     assert not any(map(kept.has_content, waiting))
     assert kept.delayed() == []
 
@@ -286,12 +286,13 @@ def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_group
     assert {one["bounced"] for one in Cli(kept.tenant.app, kept.tenant.name).json("groups", "list")} == {1}
 
 
-def test_recipients_that_are_not_settled_stay(kept: Kept) -> None:
-    (held,) = kept.add("queued", days=401)
-    kept.rows.change([held], state="held")
+@pytest.mark.parametrize("state", ["held", "paused"])
+def test_recipients_that_are_not_settled_stay(kept: Kept, state: str) -> None:
+    (waiting,) = kept.add("queued", days=401)
+    kept.rows.change([waiting], state=state)
     assert kept.purge(RECIPIENTS, 400) == 0
-    assert kept.ids(Recipient.id) == [held]
-    kept.rows.change([held], state="failed")
+    assert kept.ids(Recipient.id) == [waiting]
+    kept.rows.change([waiting], state="failed")
     assert [kept.purge(RECIPIENTS, 400, after=days) for days in (399, 400.1)] == [0, 1]
     assert (kept.ids(Recipient.id), kept.delayed()) == ([], [])
 
