@@ -49,6 +49,8 @@ def test_a_transport_is_paused_and_goes_on(watched: Watched, transport: str) -> 
     expect(row).to_contain_text("paused")
     row.get_by_role("button", name=f"Go on with {transport}").click()
     expect(row).to_contain_text("in use")
+    page.get_by_text("Pause sending").click()
+    assert faults_of(watched, "the form by which operators pause") == []
 
 
 def test_a_list_is_paused_and_its_message_waits_until_somebody_goes_on(watched: Watched, announcements: int) -> None:
