@@ -48,29 +48,34 @@ class Console:
         self._sessions: dict[str, dict[str, str]] = {}
 
     def session(self, level: str) -> dict[str, str]:
-        """The cookie of somebody who has signed in with the key of a level, for tests of what comes after that: the
-        attempts of an address are limited."""
+        """The cookie of somebody who has signed in with the key of a level, or of the `operator` who followed the
+        printed link, for tests of what comes after that: the attempts of an address are limited."""
         if level not in self._sessions:
             self._sessions[level] = self.new_session(level)
         return self._sessions[level]
 
     def new_session(self, level: str) -> dict[str, str]:
-        """Signs in."""
+        """Signs in with the key of a level."""
+        return self._signed_in("/console/sign-in", {"key": TOKENS[level]})
+
+    def follow_printed_link(self) -> None:
+        """Signs in with the link that the start of the service prints, as `operator`. It ends after five minutes, and
+        the tests may take longer."""
+        wait_until(lambda: LINK.search(self.service.output()), "the link is printed")
+        found = LINK.search(self.service.output())
+        assert found
+        self._sessions["operator"] = self._signed_in(found[1], {})
+
+    def _signed_in(self, path: str, form: dict[str, str]) -> dict[str, str]:
         answer = requests.post(
-            f"{self.base}/console/sign-in",
-            data={"key": TOKENS[level]},
+            f"{self.base}{path}",
+            data=form,
             headers={"Sec-Fetch-Site": "same-origin"},
             allow_redirects=False,
             timeout=PATIENCE,
         )
         ((name, value),) = answer.cookies.items()
         return {"name": name, "value": value, "url": self.base}
-
-    def printed_link(self) -> str:
-        """The link that the start of the service printed."""
-        found = LINK.search(self.service.output())
-        assert found
-        return found[1]
 
     def link(self, *options: str) -> str:
         """The path of a new link that signs in once."""
@@ -159,7 +164,7 @@ def running_console() -> Iterator[Console]:
         try:
             service.start()
             made = Console(service, relay)
-            wait_until(lambda: LINK.search(service.output()), "the link is printed")
+            made.follow_printed_link()
             settled = {made.send("ann@example.com"): "delivered", made.send(GONE): "bounced"}
             settled[made.send("dead@example.com")] = "failed"
             made.send(BUSY)

@@ -7,8 +7,14 @@ from playwright.sync_api import expect
 from tests.browser.console import TOKENS, Watched
 
 
-def test_the_link_that_the_start_printed_signs_an_operator_in_once(watched: Watched) -> None:
-    link, page = watched.console.printed_link(), watched.page
+def test_the_link_that_the_start_printed_signs_an_operator_in(watched: Watched) -> None:
+    watched.enter("operator")
+    expect(watched.page.get_by_role("heading", level=1)).to_have_text("Overview")
+    expect(watched.page.get_by_role("banner")).to_contain_text("Operator")
+
+
+def test_a_link_signs_in_once(watched: Watched) -> None:
+    link, page = watched.console.link("--operator"), watched.page
     watched.sign_in(link)
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     page.get_by_role("button", name="Sign out").click()
