@@ -85,7 +85,7 @@ class AllMessagesFile(MethodView):
         parts = services()
         with parts.database.read() as session:
             account = account_of_request(session)
-        found = all_parts(parts.database, parts.settings.secret_keys, account, _whole(SEARCH.query()), _viewer())
+        found = all_parts(parts.database, parts.settings.secret_keys, account, SEARCH.query(), _viewer())
         with parts.database.write() as transaction:
             record(transaction, Act("recipient.exported", account.id))
         rows = ([[item[name] for name in FILE_COLUMNS] for item in items] for items in found)

@@ -265,5 +265,6 @@ def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypat
     assert len(all_of(browser.get(f"{MESSAGES}/all.csv"))) == 40
     hidden = all_of(signed_in(tenant, "report").get(f"{MESSAGES}/all.csv?state=failed"))
     assert {one["email"] for one in hidden} == {""}
+    assert browser.get(f"{MESSAGES}/all.csv?cursor=of-somebody").status_code == 400
     refused = browser.get(f"{MESSAGES}/all.csv?colour=red")
     assert (refused.status_code, len(acts(tenant))) == (400, 3)

@@ -15,6 +15,7 @@ from app.db.models import (
     BlockedAddress,
     BulkAction,
     Domain,
+    SendPause,
     SmsSender,
     Webhook,
     WebhookAttempt,
@@ -205,8 +206,9 @@ class Party:
     def _furnish_console(self, on: Stage) -> None:
         """What only the console has pages for; the first delivery to its webhook is awaited."""
         self._add_bulk_action(on)
+        self._add_pause(on)
         models = {
-            "action_id": BulkAction,
+            **{"action_id": BulkAction, "pause_id": SendPause},
             **{"webhook_id": Webhook, "delivery_id": WebhookAttempt, "key_id": ApiKey},
             **{"suppression_id": BlockedAddress, "entry_id": AuditEntry, "domain_id": Domain, "sender_id": SmsSender},
         }
@@ -226,6 +228,13 @@ class Party:
             account_id = transaction.scalar(select(Account.id).where(Account.name == self.name))
             counts = {"messages": 1, "newest_id": 1, "done": 0, "left_out": {}}
             transaction.add(BulkAction(account_id=account_id, **texts, **times, **counts))
+
+    def _add_pause(self, on: Stage) -> None:
+        """One of a domain to which nothing is sent."""
+        with on.services.database.write() as transaction:
+            account_id = transaction.scalar(select(Account.id).where(Account.name == self.name))
+            texts = {"kind": "domain", "domain": f"nobody.{self.domain}", "paused_by": self.name}
+            transaction.add(SendPause(account_id=account_id, creation_time=now(), **texts))
 
     def _first_id(self, on: Stage, model: type[Any]) -> int | None:
         with on.services.database.read() as session:
