@@ -73,8 +73,8 @@ def day_of(counts: Mapping[datetime, Counts]) -> Day:
     )
 
 
-def of_account(session: Session, account: Account, moment: datetime) -> OfAccount:
-    """The overview of an account: five statements."""
+def of_account(session: Session, account: Account, moment: datetime, *, in_full: bool) -> OfAccount:
+    """The overview of an account: six statements. In full it has the words of whoever paused something."""
     since = _due_since(session, account.id, moment)
     waiting = None if since is None else (moment - since).total_seconds()
     webhooks = _webhooks(session, account.id)
@@ -89,7 +89,7 @@ def of_account(session: Session, account: Account, moment: datetime) -> OfAccoun
         *_of_owner(account),
         *(of_domain(one, account.name) for one in domains),
         *_of_webhooks(webhooks),
-        *(Attention(paused_words(one), shlex.join(one.resuming)) for one in paused),
+        *(Attention(paused_words(one, in_full=in_full), shlex.join(one.resuming)) for one in paused),
         *_of_queue(waiting),
     ]
     return OfAccount(found, day(session, account.id, moment), waiting, webhooks)

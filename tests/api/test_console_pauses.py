@@ -72,6 +72,14 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
     assert acts == ["pause.created", "pause.ended"]
 
 
+@pytest.mark.parametrize(("level", "is_seen"), [("report", False), ("standard", True)])
+def test_only_who_sees_contacts_sees_why_something_is_paused(tenant: Tenant, level: str, is_seen: bool) -> None:
+    paused(tenant, tenant.id)
+    shown = words(signed_in(tenant, level).get("/console"))
+    assert "The account is paused since" in shown
+    assert ("wrong prices" in shown) is is_seen
+
+
 def test_operators_pause_any_account_and_a_domain_for_all(tenant: Tenant) -> None:
     browser = operator(tenant.app)
     browser.post(PAUSES, kind="account", account=tenant.name)

@@ -79,9 +79,10 @@ def _paused(session: Session, route: Route) -> Iterator[Finding]:
         yield Finding(paused_words(one), [one.resuming])
 
 
-def paused_words(one: ShownPause) -> str:
-    """What is paused; why and by whom is not for accounts to know where it is the operator's matter."""
-    since = f"since {at(one.creation_time)}" if one.is_everywhere else one.since
+def paused_words(one: ShownPause, *, in_full: bool = True) -> str:
+    """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
+    matter."""
+    since = one.since if in_full and not one.is_everywhere else f"since {at(one.creation_time)}"
     return f"{one.subject[0].upper()}{one.subject[1:]} is paused {since}: messages wait until it goes on."
 
 
