@@ -17,6 +17,7 @@ from app.db.models import Account, Domain, HourlyCount, QueueEntry, Webhook
 from tests.support.browser import HOME, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.client import Client
+from tests.support.rows import Rows
 from tests.support.tenants import Tenant, unique
 
 SCRIPT = "<script>alert(1)</script>"
@@ -24,12 +25,13 @@ SCRIPT = "<script>alert(1)</script>"
 
 def count(tenant: Tenant, hours_ago: int, **counts: int) -> None:
     """What happened in an hour."""
+    group_id = Rows(tenant.services, tenant.id).add_group()
     with tenant.services.database.write() as transaction:
         hour = hour_of(now()) - timedelta(hours=hours_ago)
         zero = dict.fromkeys(
             ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed"), 0
         )
-        row = {**zero, **counts, "group_id": tenant.id, "hour": hour, "slot": 0, "account_id": tenant.id}
+        row = {**zero, **counts, "group_id": group_id, "hour": hour, "slot": 0, "account_id": tenant.id}
         transaction.add(HourlyCount(**row))
 
 
