@@ -12,6 +12,9 @@ from app.seed.shape import SeedError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C if the wheel has it: ten times as fast on a file with thousands of contacts."""
+DEEPEST = 100
+"""Levels of values within values. The loader takes time that grows with the square of them, and in C it crashes at
+tens of thousands."""
 
 MERGE = "tag:yaml.org,2002:merge"
 """The key `<<`, which may be given several times."""
@@ -37,8 +40,27 @@ def read_file(path: Path, substitutions: Mapping[str, str]) -> Any:
         raise SeedError("", " ".join(str(error).split())) from None
 
 
+class _BoundedLoader(Loader):  # type: ignore[misc]
+    """Refuses a value that is too deep before it reads what is in it: the two methods are called around each value."""
+
+    depth = 0
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
+        """Before a value of that node."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            mark = current_node.start_mark if current_node else None
+            raise yaml.MarkedYAMLError(problem=f"has more than {DEEPEST} levels", problem_mark=mark)
+        super().descend_resolver(current_node, current_index)
+
+    def ascend_resolver(self) -> None:
+        """After it."""
+        self.depth -= 1
+        super().ascend_resolver()
+
+
 def _parse(source: str) -> Any:
-    loader = Loader(source)
+    loader = _BoundedLoader(source)
     try:
         root = loader.get_single_node()
         if root is None:

@@ -61,6 +61,15 @@ def test_a_syntax_error_is_reported_with_its_place(file: Path, text: str, messag
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("text", ["[", "{", "- ", "? ", "{a: ", "a: ["])
+def test_values_within_values_have_a_limit(file: Path, text: str) -> None:
+    """The loader in C would crash."""
+    with pytest.raises(SeedError, match=r"line 1, column \d+: has more than 100 levels"):
+        read(file, text * 65_536)
+    levels = 98 * "[" + "{name: Acme}" + 98 * "]"
+    assert f"{read(file, levels)}" == 98 * "[" + "{'name': 'Acme'}" + 98 * "]"
+
+
 def test_other_encodings_and_missing_files_are_refused(file: Path) -> None:
     with pytest.raises(SeedError, match="the file cannot be read: No such file or directory"):
         read_file(file, {})
