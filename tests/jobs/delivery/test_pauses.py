@@ -178,7 +178,7 @@ def test_one_that_two_pauses_concern_waits_for_both(rows: Rows, worker: Services
 def test_a_list_and_a_domain_that_are_both_paused_let_a_message_go_once(
     rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing
 ) -> None:
-    """Whichever ends first; and no attempt is counted before the one that sends it."""
+    """The pause of the list ends first; and no attempt is counted before the one that sends it."""
     list_id = rows.add_list()
     of_list, of_domain = pausing(list_id=list_id), pausing(domain="people.example")
     both, only_list = rows.add_send(["both@people.example", "list@other.example"], list_id=list_id)
