@@ -11,7 +11,7 @@ from app.query.conditions import Query
 from app.query.copies import with_copies
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import FILTERS, RECIPIENTS
+from app.recipients.collection import COPIED, FILTERS, RECIPIENTS
 from app.recipients.matching import Matching, Place
 from app.sends.outcomes.retryable import RETRYABLE
 
@@ -21,7 +21,6 @@ LONGEST = 10_000
 """Characters of a query."""
 OF_ONE_ADDRESS = ("email", "mobile")
 """Filters that an action has not: what is stored of it names nobody, and the messages to one person are few."""
-COPIED = ("list_id", "message_id")
 
 
 def query_text(pairs: Pairs) -> str:

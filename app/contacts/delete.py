@@ -83,7 +83,7 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     while ids := transaction.scalars(batch).all():
         deleted += _delete(transaction, contact_list, ids)
     forget_count(transaction, contact_list.id)
-    # What its pause has put aside is let go, and fails.
+    # What its pause has put aside is let go.
     pauses = update(SendPause).where(SendPause.list_id == contact_list.id, SendPause.resumed_time.is_(None))
     transaction.execute(pauses.values(resumed_time=now()), execution_options={"synchronize_session": False})
     transaction.execute(

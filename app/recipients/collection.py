@@ -30,6 +30,8 @@ FILTERS = {
 }
 OF_CONTACTS = ("email", "mobile", "contact_id")
 """Filters that tell whether somebody was written to."""
+COPIED = ("list_id", "message_id")
+"""Filters that test keys give the ids of the originals (docs/testing.md#copies)."""
 RECIPIENTS = Resource(
     name="recipient of a transactional send", collection="recipients", filters=FILTERS, fields=tuple(PROPERTIES)
 )

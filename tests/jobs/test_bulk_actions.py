@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select, update
+from sqlalchemy import select, update
 
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
@@ -26,6 +25,7 @@ from jobs.schedule import tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.cases import each
+from tests.support.killed import killed_at
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_tenant
@@ -243,30 +243,6 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     assert (found(parts, action_id).done, found(parts, action_id).state) == (50, "done")
 
 
-class Killed(BaseException):
-    """Ends the worker as SIGKILL would: nothing that it would do afterwards happens."""
-
-
-@contextmanager
-def killed_at(parts: Alone, number: int) -> Iterator[None]:
-    """Kills the worker at its statement of that number, and lets the database end its transaction."""
-    sent = 0
-
-    def count(*_: Any) -> None:
-        nonlocal sent
-        sent += 1
-        if sent == number:
-            raise Killed
-
-    engine = parts.services.database.engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        with suppress(Killed):
-            yield
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
-
-
 def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +252,7 @@ def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
     action_id = asked(rows)
     kills = 0
     for number in range(1, 200):
-        with killed_at(parts, number):
+        with killed_at(parts.services.database.engine, number):
             run_due(parts.services, time_slice=0)
         action = found(parts, action_id)
         assert rows.states(ids).count("queued") == action.done

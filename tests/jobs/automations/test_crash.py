@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from app.db.models import AutomationPassedStep, AutomationRun, Recipient
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from tests.jobs.automations.conftest import ADVANCED, Story
+from tests.support.killed import killed_at
 
 URL = "https://called.example/in"
 STEPS = [
@@ -26,31 +24,6 @@ STEPS = [
     {"name": "tell", "call": URL},
     {"name": "out", "unsubscribe": "all"},
 ]
-
-
-class Killed(BaseException):
-    """Ends the worker as SIGKILL would: nothing that it would do afterwards happens."""
-
-
-@contextmanager
-def killed_at(story: Story, number: int) -> Iterator[None]:
-    """Kills the worker at its statement of that number, and lets the database end its transaction."""
-    sent = 0
-
-    def count(*_: Any) -> None:
-        nonlocal sent
-        sent += 1
-        if sent == number:
-            raise Killed
-
-    engine = story.worker.database.engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        yield
-    except Killed:
-        pass
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
 
 
 @pytest.fixture
@@ -74,7 +47,7 @@ def messages_and_steps(story: Story) -> tuple[int, int]:
 def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(story: Story, automation_id: int) -> None:
     contacts = [story.contact() for _ in range(3)]
     for number in range(1, 400):
-        with killed_at(story, number):
+        with killed_at(story.worker.database.engine, number):
             if advance_due(story.worker) == 0 and all(run.state == "ended" for run in story.runs(automation_id)):
                 break
         messages, steps = messages_and_steps(story)
