@@ -28,14 +28,19 @@ from app.accounts.key_uses import KeyUses
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
+from app.http import plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.server import balanced_worker
 from app.http.server.limits import MAX_REQUEST_LINE
 from app.http.server.master import Master
-from app.infrastructure import logs, metrics, replacing, running, tracing
+from app.infrastructure import logs, metrics, replacing, running, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
+
+if start_signal.is_expected():
+    list(plugins.discover())  # imports most of what the application will need
+    start_signal.wait()
 
 try:
     settings = from_environment()

@@ -29,6 +29,8 @@ class Child:
     command: list[str]
     environment: Mapping[str, str]
     essential: bool = False
+    inherited: tuple[int, ...] = ()
+    """Open files that the process gets at its start."""
     pause: float = 0.0
     """Seconds between an end and the next start; grows while the process keeps ending."""
     restart_time: float | None = None
@@ -49,6 +51,7 @@ class Child:
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=self.inherited,
             preexec_fn=_follower_of(os.getpid()),  # noqa: PLW1509 - the launcher has no threads
         )
 

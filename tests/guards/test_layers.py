@@ -157,7 +157,7 @@ AT_HOME = {
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
 
-WITHOUT_WEB = ("app.demo.receiver", "app.launcher.__main__", "jobs.inbound", "jobs.schedule", "jobs.worker")
+WITHOUT_WEB = ("app.demo.receiver", "app.launcher.service", "jobs.inbound", "jobs.schedule", "jobs.worker")
 """Processes that serve no API: they start sooner and are smaller without the web framework."""
 
 DIALECT_NAMES = {"is_postgresql", "dialect", "dialects"}

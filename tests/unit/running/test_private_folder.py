@@ -93,13 +93,13 @@ def enter(door: str, folder: Path) -> None:
 
 def launch() -> None:
     """Until the launcher would start processes."""
-    launcher = importlib.import_module("app.launcher.__main__")
+    service = importlib.import_module("app.launcher.service")
 
     def refuse(_settings: object) -> None:
-        raise launcher.StartError("enough")
+        raise service.StartError("enough")
 
-    launcher.prepare.check_settings = refuse
-    launcher.main()
+    service.prepare.check_settings = refuse
+    importlib.import_module("app.launcher.__main__").main()
 
 
 DOORS: dict[str, Callable[[], object]] = {
