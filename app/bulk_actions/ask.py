@@ -13,18 +13,15 @@ from sqlalchemy.orm import Session
 from app.audit.actor import current_actor
 from app.audit.record import Act, record
 from app.audit.values import without_addresses
-from app.bulk_actions.query import Pairs, query_text, retryable
+from app.bulk_actions.kinds import KINDS, Kind
+from app.bulk_actions.query import Pairs, query_text
 from app.clock import now, this_second
 from app.db.database import Transaction
-from app.db.models import Account, BulkAction, Recipient
+from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.ids import existing
-from app.recipients.current import CURRENT_STATE
 from app.recipients.matching import Place, newest_place
-from app.sends.outcomes.requeue import would_refuse
-from app.sends.outcomes.retryable import Refusal
 
-RETRY = "retry"
 GRACE = timedelta(seconds=30)
 """For how long an action waits, so that it can be undone."""
 MOST_MESSAGES = 100_000
@@ -32,10 +29,6 @@ MOST_MESSAGES = 100_000
 MOST_OPEN = 5
 """Actions of an account that wait or run."""
 SHOWN_ROWS = 10
-SHOWN: tuple[Any, ...] = (
-    *(Recipient.id, Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, Recipient.reason),
-    *(CURRENT_STATE.label("state"), Recipient.creation_time),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +36,12 @@ class Preview:
     """What an action would be about: how many messages, up to which one, and the newest of them with why some would be
     left out."""
 
+    kind: Kind
     query: str
     messages: int
     newest: Place | None
     rows: Sequence[Any]
-    refused: Mapping[int, Refusal]
+    left_out: Mapping[int, str]
 
     @property
     def is_too_large(self) -> bool:
@@ -55,28 +49,28 @@ class Preview:
         return self.messages > MOST_MESSAGES
 
 
-def preview(session: Session, account: Account, pairs: Pairs) -> Preview:
-    """What a retry of all messages that match would be about now: a fixed number of statements. Raises the errors of
+def preview(session: Session, kind: Kind, account: Account, pairs: Pairs) -> Preview:
+    """What an action on all messages that match would be about now: a fixed number of statements. Raises the errors of
     the query."""
     text, newest = query_text(pairs), newest_place(session, account.id)
-    matching = retryable(account, pairs, newest)
-    rows = matching.newest_ones(session, SHOWN, SHOWN_ROWS)
-    refused = would_refuse(session, [row.id for row in rows], matching.states)
-    return Preview(text, matching.count(session, MOST_MESSAGES), newest, rows, refused)
+    work = kind.work(account, pairs, newest)
+    rows = work.found.newest_ones(session, kind.shown, SHOWN_ROWS)
+    left_out = work.would_leave_out(session, [row.id for row in rows])
+    return Preview(kind, text, work.found.count(session, MOST_MESSAGES), newest, rows, left_out)
 
 
 def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkAction:
-    """Asks for the retry of what was previewed. Raises `ServiceError`: `conflict` if nothing matches, or too much, or
+    """Asks for the action that was previewed. Raises `ServiceError`: `conflict` if nothing matches, or too much, or
     too many actions of the account have not ended."""
     if wanted.newest is None or wanted.messages == 0:
-        raise ServiceError("conflict", detail="No message that matches can be retried.")
+        raise ServiceError("conflict", detail=wanted.kind.nothing)
     if wanted.is_too_large:
         detail = f"More than {MOST_MESSAGES:,} messages match; divide them, for example by their days."
         raise ServiceError("conflict", detail=detail)
     _check_open(transaction, account)
     asked = BulkAction(
         account_id=account.id,
-        action=RETRY,
+        action=wanted.kind.name,
         query=wanted.query,
         asked_by=without_addresses(current_actor().name),
         state="waiting",
@@ -128,7 +122,7 @@ def cancel(transaction: Transaction, account_id: int | None, action_id: int) -> 
 
 def counts_of(action: BulkAction) -> dict[str, int]:
     """What it has done, for the audit log."""
-    return {"retried": action.done, "left_out": sum(action.left_out.values())}
+    return {KINDS[action.action].past: action.done, "left_out": sum(action.left_out.values())}
 
 
 def act_on(action: BulkAction, name: str, **counts: int) -> Act:

@@ -1,4 +1,4 @@
-"""The query of a bulk action: that of the console's messages, as text."""
+"""The query of a bulk action, as text: that of the console's messages, or of those that are held."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.query.conditions import Query
 from app.query.copies import with_copies
+from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import COPIED, FILTERS, RECIPIENTS
+from app.recipients.collection import COPIED, RECIPIENTS
 from app.recipients.matching import Matching, Place
+from app.sends.holds.collection import HELD, MatchingHeld
 from app.sends.outcomes.retryable import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]
@@ -39,12 +41,22 @@ def query_of(text: str) -> list[tuple[str, str]]:
 def parse_query(account: Account, pairs: Pairs) -> Query:
     """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
     query."""
-    query = parse_collection(pairs, RECIPIENTS)
+    query = _parsed(pairs, RECIPIENTS)
+    return query if account.test_of is None else with_copies(query, COPIED)
+
+
+def held(account: Account, pairs: Pairs) -> MatchingHeld:
+    """The messages that match and are held after a restore. Raises the errors of the query."""
+    return MatchingHeld(account.id, _parsed(pairs, HELD.resource))
+
+
+def _parsed(pairs: Pairs, resource: Resource) -> Query:
+    query = parse_collection(pairs, resource)
     for key, value in pairs:
         name = Parameter.of(key, value).name
-        if name not in FILTERS:
+        if name not in resource.filters:
             raise parameter_error("parameter_not_available", name, f"{printable(name)} is not available here.")
-    return query if account.test_of is None else with_copies(query, COPIED)
+    return query
 
 
 def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> Matching:

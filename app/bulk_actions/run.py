@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 
 from app.audit.record import record
 from app.bulk_actions.ask import MOST_MESSAGES, act_on, counts_of
-from app.bulk_actions.query import query_of, retryable
+from app.bulk_actions.kinds import KINDS, Work
+from app.bulk_actions.query import query_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Account, BulkAction, Recipient
@@ -25,8 +26,7 @@ from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
 from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
-from app.recipients.matching import Matching, Place, place_of
-from app.sends.outcomes.requeue import requeue_all
+from app.recipients.matching import Place, place_of
 from app.services import Services
 
 TIME_SLICE = 1.0
@@ -88,7 +88,7 @@ class _Slice:
 
     action_id: int
     after: int | None
-    matching: Matching
+    work: Work
     ids: Sequence[int]
     last: Place | None
     is_last: bool
@@ -97,12 +97,13 @@ class _Slice:
 def _slice(session: Session, action: BulkAction, size: int) -> _Slice:
     """Found before the transaction that acts upon it: on SQLite nobody else could write during the search."""
     account = session.get_one(Account, action.account_id)
-    matching = retryable(account, query_of(action.query), (action.newest_time, action.newest_id))
+    newest = action.newest_time, action.newest_id
+    work = KINDS[action.action].work(account, query_of(action.query), newest)
     after = None if action.last_id is None or action.last_time is None else (action.last_time, action.last_id)
     most = min(size, MOST_MESSAGES - action.done - sum(action.left_out.values()))
-    rows = matching.next(session, (Recipient.id,), after, most)
+    rows = work.found.next(session, (Recipient.id,), after, most)
     last = place_of(rows[-1]) if rows else after
-    return _Slice(action.id, action.last_id, matching, [row.id for row in rows], last, len(rows) < size)
+    return _Slice(action.id, action.last_id, work, [row.id for row in rows], last, len(rows) < size)
 
 
 def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:
@@ -110,18 +111,17 @@ def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:
     if action is None or action.last_id != found.after:
         return False
     left_out = dict(action.left_out)
-    requeued = requeue_all(transaction, found.ids, *found.matching.conditions, states=found.matching.states)
-    for refusal in requeued.refused.values():
-        reason = refusal.reason.value
-        left_out[reason] = left_out.get(reason, 0) + 1
-    action.done, action.left_out = action.done + len(requeued.ids), left_out
+    acted = found.work.act(transaction, services, found.ids)
+    for reason, number in acted.left_out.items():
+        left_out[reason] = left_out.get(reason, 0) + number
+    action.done, action.left_out = action.done + acted.done, left_out
     action.state, action.due_time = "running", now()
     if found.last is not None:
         action.last_time, action.last_id = found.last
     if found.is_last:
         _end(transaction, action, "done")
     transaction.flush()
-    if requeued.ids:
+    if acted.done:
         transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return True
 

@@ -8,6 +8,7 @@ import click
 
 from app.accounts.find import find_account
 from app.bulk_actions.ask import GRACE, MOST_MESSAGES, Preview, ask, cancel, find_action, preview
+from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
     Group,
@@ -51,7 +52,7 @@ def retry_all(filters: Sequence[str], *, account: str | None, dry_run: bool, yes
     pairs = pairs_of(filters)
     with services().database.read() as session:
         chosen = find_account(session, account)
-        found = preview(session, chosen, pairs)
+        found = preview(session, RETRY, chosen, pairs)
     number = number_of(found)
     if dry_run:
         print_done(f"{number} of {chosen.name} would be retried", {"messages": found.messages}, as_json)

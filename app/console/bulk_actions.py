@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
+from app.bulk_actions.kinds import ARRIVED, DROP_AS_FAILED, DROP_AS_SENT, RELEASE, RETRY
 from app.bulk_actions.query import retryable
 from app.bulk_actions.read import BULK_ACTIONS, page_actions
+from app.console.held_messages import PATH as OF_HELD
+from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs, older_query
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
@@ -34,8 +37,25 @@ WORDS: Mapping[str, str] = {
     LeftOut.CONTENT_PURGED: "the content was purged",
     LeftOut.SECRET_VALUES_GONE: "the secret values are gone",
     LeftOut.CHANGED: "it does not match any more",
+    ARRIVED: "it has arrived, and ends as sent",
 }
 """Why messages were left out."""
+
+
+class Named(NamedTuple):
+    """What a kind of action does and has done, in words, and the page whose query an action of it has."""
+
+    does: str
+    done: str
+    path: str
+
+
+NAMES: Mapping[str, Named] = {
+    RETRY.name: Named("Retry", "Retried", OF_MESSAGES),
+    RELEASE.name: Named("Release", "Released", OF_HELD),
+    DROP_AS_SENT.name: Named("End as sent:", "Ended as sent", OF_HELD),
+    DROP_AS_FAILED.name: Named("End as failed:", "Ended as failed", OF_HELD),
+}
 
 
 def sought(text: str) -> tuple[str, str]:
@@ -76,6 +96,11 @@ class OneAction:
     def path(self) -> str:
         """That of its page."""
         return f"{PATH}/{self.row.id}"
+
+    @property
+    def named(self) -> Named:
+        """What it does, in words."""
+        return NAMES[self.row.action]
 
     @property
     def is_open(self) -> bool:

@@ -9,6 +9,7 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.bulk_actions.ask import GRACE, MOST_MESSAGES, ask, cancel, preview
+from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import STATES
 from app.clock import now
@@ -56,7 +57,7 @@ class BulkActions(MethodView):
         pairs = query_of(request.form.get("query", ""))
         try:
             with services().database.read() as session:
-                found = preview(session, account_of_request(session), pairs)
+                found = preview(session, RETRY, account_of_request(session), pairs)
             with services().database.write() as transaction:
                 action = ask(transaction, account_of_request(transaction), found)
         except ServiceError as error:
@@ -142,7 +143,7 @@ def _preview(pairs: Pairs, error: ServiceError | None = None) -> Response:
         account = account_of_request(session)
         if error is None or error.code == "conflict":
             try:
-                found = preview(session, account, pairs)
+                found = preview(session, RETRY, account, pairs)
             except ServiceError as refused:
                 error = refused
         return page(
@@ -170,6 +171,6 @@ def _one(action_id: str, error: ServiceError | None = None) -> Response:
             refused=_texts(error),
             renewed=RENEWED,
             may_cancel={"send.email", "send.sms"} & set(signed_in().scopes),
-            messages=link(OF_MESSAGES, query_of(one.row.query), one.account.id),
+            messages=link(one.named.path, query_of(one.row.query), one.account.id),
             others=link(PATH, None, one.account.id),
         )

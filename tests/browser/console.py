@@ -8,10 +8,11 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -134,6 +135,13 @@ class Console:
         headers = {"Authorization": f"Bearer {token}"}
         answer = requests.get(f"{self.base}/v1/transactional-sends/{uuid}", headers=headers, timeout=PATIENCE)
         return str(answer.json()["state"])
+
+    def hold(self, uuid: str) -> None:
+        """Holds a message that waits, as a restore does."""
+        held = "UPDATE send_queue SET state = 'held', held_state = 'queued' WHERE state = 'queued' AND recipient_id ="
+        with closing(sqlite3.connect(self.service.data / "tms.sqlite3", timeout=PATIENCE)) as database, database:
+            changed = database.execute(f"{held} (SELECT id FROM recipients WHERE uuid = ?)", (uuid,))
+            assert changed.rowcount == 1
 
     def click(self, address: str) -> None:
         """Opens the tracked link of the mail to an address, as its recipient does."""

@@ -102,6 +102,30 @@ def test_all_that_a_search_shows_is_retried_undone_and_retried_again(signed_in: 
     wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
 
 
+def test_what_a_restore_holds_is_released_by_an_operator(watched: Watched) -> None:
+    """The message is held as a restore holds it: by the row of its queue entry."""
+    console, page, address = watched.console, watched.page, "held@customers.example"
+    console.relay.reply(address, "451 4.7.1 Try again later")
+    uuid = console.send(address, group_name="Held")
+    wait_until(lambda: "deferred" in console.command("sends", "explain", uuid), "it waits for its next try")
+    console.hold(uuid)
+    watched.enter("operator")
+    watched.open("/console/holds")
+    if page.get_by_role("heading", level=1).inner_text() != "Held messages":
+        page.get_by_role("link", name="Demo").click()
+    page.get_by_label("Was in the backup").select_option("queued")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("row", name=address)).to_contain_text("queued")
+    assert faults_of(watched, "held messages") == []
+    page.get_by_role("button", name="Release or end all that this shows").click()
+    expect(page.get_by_role("row", name=address)).to_contain_text("sent")
+    assert faults_of(watched, "the preview of held messages") == []
+    page.get_by_role("button", name="Release 1 message").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Release 1 message")
+    expect(page.get_by_role("region", name="What becomes of it")).to_contain_text("All was looked at.", timeout=90_000)
+    wait_until(lambda: console.state(uuid) == "delivered", "it is sent")
+
+
 def test_a_blocked_address_is_unblocked_and_sent_to_again_in_place(signed_in: Watched) -> None:
     console, page = signed_in.console, signed_in.page
     uuid = console.send("xena@example.com")

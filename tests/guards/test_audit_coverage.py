@@ -139,6 +139,7 @@ AUDITED_ROUTES = {
     "POST /console/automations/<automation_id>/runs/<run_id>/cancel",
     "POST /console/bulk-actions",
     "POST /console/bulk-actions/<action_id>/cancel",
+    "POST /console/holds",
     "POST /console/domains",
     *(f"POST /console/domains/<domain_id>/{one}" for one in ("check", "delete", "hosts", "rotate")),
     "POST /console/senders",

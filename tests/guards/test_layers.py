@@ -57,7 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
-        *("lists", "network", "recipients", "routing", "services", "tracking", "transports"),
+        *("lists", "network", "query", "recipients", "routing", "services", "tracking", "transports"),
     ),
     "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services"),
     "runs": (

@@ -22,6 +22,7 @@ from app import create_app
 from app.accounts.accounts import update_account
 from app.bulk_actions.ask import Preview, ask, preview
 from app.bulk_actions.ask import cancel as cancel_action
+from app.bulk_actions.kinds import KINDS, RETRY
 from app.bulk_actions.query import query_of
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now
@@ -418,24 +419,28 @@ def forget(full: Full) -> None:
 
 
 def act_in_bulk(full: Full) -> None:
-    """Retries what matches a filter that few, many or no messages match, in slices."""
+    """Retries what matches a filter that few, many or no messages match, in slices; ends and releases what is held."""
     rows, database = Rows(full.services, full.tenant.id), full.services.database
     rows.change([ROWS - 51, ROWS - 52], state="failed")
     rows.change([ROWS - 53], state="uncertain", due_time=now() + timedelta(days=1))
-    for query in (
-        "state=failed&group_id=1",
-        "state:in=failed,uncertain&creation_time:in=2020-01-01..",
-        "state=bounced",
+    rows.change(range(ROWS - 60, ROWS - 55), state="held", held_state="queued")
+    rows.change([ROWS - 61], state="held", held_state="sending")
+    for kind, query in (
+        ("retry", "state=failed&group_id=1"),
+        ("retry", "state:in=failed,uncertain&creation_time:in=2020-01-01.."),
+        ("retry", "state=bounced"),
+        ("release", "was=sending&group_id=1"),
+        ("drop_as_sent", "due_time:in=2020-01-01.."),
     ):
         with database.read() as session:
-            found = preview(session, session.get_one(Account, 1), query_of(query))
+            found = preview(session, KINDS[kind], session.get_one(Account, 1), query_of(query))
         if found.messages:
             with database.write() as transaction:
                 action = ask(transaction, transaction.get_one(Account, 1), found)
                 action.due_time = now()
             assert run_due(full.services) > 0
     with database.write() as transaction:
-        found = Preview("state=failed", 1, (now(), ROWS), [], {})
+        found = Preview(RETRY, "state=failed", 1, (now(), ROWS), [], {})
         cancel_action(transaction, 1, ask(transaction, transaction.get_one(Account, 1), found).id)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import select, update
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
 from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel, preview
+from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import LONGEST
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
@@ -55,7 +56,7 @@ def failed(rows: Rows, number: int, state: str = "failed", reason: str | None = 
 def asked(rows: Rows, pairs: Sequence[tuple[str, str]] = FAILED, *, due: bool = True) -> int:
     """A bulk action of the account; its time to undo it is over, unless it is not `due`."""
     with rows.services.database.read() as session:
-        found = preview(session, session.get_one(Account, rows.account_id), pairs)
+        found = preview(session, RETRY, session.get_one(Account, rows.account_id), pairs)
     with acting(ANN), rows.services.database.write() as transaction:
         action = ask(transaction, transaction.get_one(Account, rows.account_id), found)
         if due:
@@ -147,8 +148,8 @@ def test_what_cannot_be_retried_is_left_out_and_counted_by_reason(parts: Alone, 
     rows.change([secret], values={"code": None, "name": "null"})
     rows.change([fine], values={"name": "null"})
     with parts.services.database.read() as session:
-        shown = preview(session, session.get_one(Account, rows.account_id), FAILED)
-    assert {recipient_id: refusal.reason for recipient_id, refusal in shown.refused.items()} == {
+        shown = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
+    assert shown.left_out == {
         **{blocked: "blocked", no_contact: "no_contact", forgotten: "forgotten"},
         **{purged: "content_purged", secret: "secret_values_gone"},
     }

@@ -34,9 +34,9 @@ class BulkAction(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     action: Mapped[str]
-    """`retry`."""
+    """`retry`, `release`, `drop_as_sent` or `drop_as_failed`."""
     query: Mapped[str]
-    """As in the address bar of the console's messages; it names no address."""
+    """As in the address bar of the console's messages, or of those that are held; it names no address."""
     asked_by: Mapped[str]
     """As the actor of the audit log."""
     state: Mapped[str]

@@ -56,13 +56,9 @@ def release_messages(services: Services, wanted: HeldMessages, advance: Callable
     total = Released()
 
     def work(transaction: Transaction, rows: Held) -> None:
-        signs = signs_of_arrival(transaction, [row.id for row in rows])
-        arrived = [row for row in rows if row.id in signs]
-        replies = {row.id: f"no answer is known, but it has arrived: {signs[row.id]}" for row in arrived}
-        _settle(transaction, services, arrived, {id_: DeliveryResult.accepted(said) for id_, said in replies.items()})
-        _release(transaction, [row for row in rows if row.id not in signs])
-        total.arrived += len(arrived)
-        total.released += len(rows) - len(arrived)
+        done = _release_rows(transaction, services, rows)
+        total.arrived += done.arrived
+        total.released += done.released
 
     _in_turns(services, wanted, work, advance)
     return total
@@ -74,12 +70,24 @@ def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, 
 
     def work(transaction: Transaction, rows: Held) -> None:
         nonlocal total
-        result = DeliveryResult.accepted(ASSUMED) if outcome == "sent" else None
-        _settle(transaction, services, rows, dict.fromkeys((row.id for row in rows), result))
-        total += len(rows)
+        total += _drop_rows(transaction, services, rows, outcome)
 
     _in_turns(services, wanted, work, advance)
     return total
+
+
+def release_some(transaction: Transaction, services: Services, account_id: int, ids: Sequence[int]) -> Released:
+    """Releases those of the account's messages that are held, in this transaction. The ids are at most a chunk."""
+    rows = _lock(transaction, HeldMessages(account_id), after=0, size=len(ids), ids=ids)
+    return _release_rows(transaction, services, rows)
+
+
+def drop_some(
+    transaction: Transaction, services: Services, account_id: int, ids: Sequence[int], outcome: DroppedAs
+) -> int:
+    """The same, ending them without sending them; returns how many."""
+    rows = _lock(transaction, HeldMessages(account_id), after=0, size=len(ids), ids=ids)
+    return _drop_rows(transaction, services, rows, outcome)
 
 
 def settle_as_journalled(
@@ -139,6 +147,21 @@ def _lock(
         statement = statement.where(in_json(QueueEntry.recipient_id, ids))
     locked = statement.order_by(QueueEntry.recipient_id).limit(size)
     return transaction.execute(locked.with_for_update(key_share=True, of=[Recipient, QueueEntry])).all()
+
+
+def _release_rows(transaction: Transaction, services: Services, rows: Held) -> Released:
+    signs = signs_of_arrival(transaction, [row.id for row in rows])
+    arrived = [row for row in rows if row.id in signs]
+    replies = {row.id: f"no answer is known, but it has arrived: {signs[row.id]}" for row in arrived}
+    _settle(transaction, services, arrived, {id_: DeliveryResult.accepted(said) for id_, said in replies.items()})
+    _release(transaction, [row for row in rows if row.id not in signs])
+    return Released(len(rows) - len(arrived), len(arrived))
+
+
+def _drop_rows(transaction: Transaction, services: Services, rows: Held, outcome: DroppedAs) -> int:
+    result = DeliveryResult.accepted(ASSUMED) if outcome == "sent" else None
+    _settle(transaction, services, rows, dict.fromkeys((row.id for row in rows), result))
+    return len(rows)
 
 
 def _settle(

@@ -73,13 +73,13 @@ def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
     return transaction.execute(statement).all()
 
 
-def signs_of_arrival(transaction: Transaction, ids: Collection[int]) -> dict[int, str]:
+def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
     """A sign of arrival of each recipient that has one."""
     steps = select(RecipientStep.recipient_id, RecipientStep.step)
     signs = *SIGNS_OF_ARRIVAL, TimelineStep.ACKNOWLEDGED
     steps = steps.where(in_json(RecipientStep.recipient_id, ids), between_ids(RecipientStep.recipient_id, ids))
     steps = steps.where(RecipientStep.step.in_(signs))
-    return {row.recipient_id: row.step for row in transaction.execute(steps)}
+    return {row.recipient_id: row.step for row in session.execute(steps)}
 
 
 def _write_arrived(

@@ -55,7 +55,7 @@ def test_the_signal_lets_the_process_go_on_with_the_settings_that_it_brings(wait
     assert waiting.read_line() == "True\n"
     longer_than_a_pipe = "on \udcff\n" * 20_000
     waiting.signal.give({"SETTLED": longer_than_a_pipe})
-    assert waiting.process.communicate() == (f"False {ascii(longer_than_a_pipe)} kept\n", "")
+    assert waiting.process.communicate() == (f"False {longer_than_a_pipe!a} kept\n", "")
 
 
 def test_without_the_signal_the_process_ends_without_a_word(waiting: Waiting) -> None:

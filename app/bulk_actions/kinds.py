@@ -1,0 +1,155 @@
+"""The kinds of bulk actions: which messages each of them is about, and what it does to a slice of these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from sqlalchemy import Row
+from sqlalchemy.orm import Session
+
+from app.bulk_actions.query import Pairs, held, retryable
+from app.db.database import Transaction
+from app.db.models import Account, QueueEntry, Recipient
+from app.recipients.current import CURRENT_STATE
+from app.recipients.matching import Matching, Place
+from app.sends.holds.collection import MatchingHeld
+from app.sends.holds.release import DroppedAs, drop_some, release_some
+from app.sends.outcomes.requeue import requeue_all, would_refuse
+from app.sends.outcomes.uncertain import signs_of_arrival
+from app.services import Services
+
+ARRIVED = "arrived"
+"""Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
+OF_RECIPIENT: tuple[Any, ...] = (
+    *(Recipient.id, Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, Recipient.creation_time),
+)
+OF_HELD: tuple[Any, ...] = (*OF_RECIPIENT, QueueEntry.held_state.label("was"), QueueEntry.due_time)
+
+
+class Found(Protocol):
+    """Messages of an account, part by part; each row ends with its creation time and id."""
+
+    def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
+        """The next ones behind a place, the oldest first."""
+
+    def newest_ones(self, session: Session, columns: Sequence[Any], most: int) -> Sequence[Row[Any]]:
+        """The newest ones, from the newest on."""
+
+    def count(self, session: Session, most: int) -> int:
+        """How many they are; one more than `most` stands for more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """How many messages of a slice were acted upon, and why others were left out, with how many."""
+
+    done: int
+    left_out: Mapping[str, int]
+
+
+class Work(Protocol):
+    """What an action does to the messages that it has found: a fixed number of statements, however many they are."""
+
+    @property
+    def found(self) -> Found:
+        """The messages that it is about."""
+
+    def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
+        """Which of these would be left out now, and why."""
+
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
+        """Acts upon those of these that are still such as the action is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Puts messages that have not arrived into the queue again."""
+
+    found: Matching
+
+    @classmethod
+    def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Retry:
+        """Of those that match the query. Raises its errors."""
+        return cls(retryable(account, pairs, newest))
+
+    def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
+        """What the rules of retrying refuse."""
+        return {id_: one.reason.value for id_, one in would_refuse(session, ids, self.found.states).items()}
+
+    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> Acted:
+        """Requeues them."""
+        requeued = requeue_all(transaction, ids, *self.found.conditions, states=self.found.states)
+        return Acted(len(requeued.ids), Counter(one.reason.value for one in requeued.refused.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Sends messages that are held after a restore (docs/operations.md#what-a-restore-holds)."""
+
+    found: MatchingHeld
+
+    @classmethod
+    def of(cls, account: Account, pairs: Pairs, _newest: Place | None) -> Release:
+        """Of those that match the query; nothing is held that was accepted since the restore. Raises its errors."""
+        return cls(held(account, pairs))
+
+    def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
+        """What has arrived."""
+        return dict.fromkeys(signs_of_arrival(session, ids), ARRIVED)
+
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
+        """Puts them back into the queue."""
+        done = release_some(transaction, services, self.found.account_id, ids)
+        return Acted(done.released, {ARRIVED: done.arrived} if done.arrived else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Ends messages that are held after a restore, without sending them."""
+
+    found: MatchingHeld
+    outcome: DroppedAs
+
+    @classmethod
+    def of(cls, outcome: DroppedAs, account: Account, pairs: Pairs, _newest: Place | None) -> Drop:
+        """The same as of `Release`."""
+        return cls(held(account, pairs), outcome)
+
+    def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
+        """Nothing."""
+        return {}
+
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
+        """Writes their outcome."""
+        return Acted(drop_some(transaction, services, self.found.account_id, ids, self.outcome), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of action. `past` is what the audit log counts, `nothing` why an action about no message is refused, and
+    `shown` has the columns of a preview."""
+
+    name: str
+    past: str
+    nothing: str
+    shown: tuple[Any, ...]
+    work: Callable[[Account, Pairs, Place | None], Work]
+
+
+RETRY = Kind(
+    "retry",
+    "retried",
+    "No message that matches can be retried.",
+    (*OF_RECIPIENT, Recipient.reason, CURRENT_STATE.label("state")),
+    Retry.of,
+)
+NONE_HELD = "No message that matches is held."
+RELEASE = Kind("release", "released", NONE_HELD, OF_HELD, Release.of)
+DROP_AS_SENT = Kind("drop_as_sent", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "sent"))
+DROP_AS_FAILED = Kind("drop_as_failed", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "failed"))
+KINDS = {kind.name: kind for kind in (RETRY, RELEASE, DROP_AS_SENT, DROP_AS_FAILED)}
+"""Name, as it is stored -> kind."""
