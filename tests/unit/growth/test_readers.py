@@ -37,7 +37,7 @@ def _strip_blanks(text: str) -> object:
 
 def _shorten(text: str) -> object:
     while text:
-        text = text[1:]
+        text = text.replace("y", "")[1:]
     return text
 
 
