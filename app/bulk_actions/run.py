@@ -60,7 +60,8 @@ def run_due(services: Services, time_slice: float = TIME_SLICE) -> int:
 
 
 def _is_due() -> tuple[ColumnElement[bool], ...]:
-    return BulkAction.end_time.is_(None), BulkAction.due_time <= now()
+    """A kind that this process does not know is left to those of a newer release."""
+    return BulkAction.end_time.is_(None), BulkAction.due_time <= now(), BulkAction.action.in_(KINDS)
 
 
 def _next(session: Session, busy: Collection[int]) -> BulkAction | None:

@@ -56,7 +56,8 @@ class Start:
 
 
 def run(supervisor: Supervisor, api: Child, signal: StartSignal) -> int:
-    """Runs the service, whose API is begun and waits for the signal; the caller stops its processes.
+    """Runs the service, whose API is begun and waits for the signal. Its processes have ended before the lock of the
+    data folder does; the caller stops the API if the lock was not to be had.
 
     Returns the exit status: 0 when asked to stop, 2 for an invalid setting, else 1.
     """

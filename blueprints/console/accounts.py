@@ -29,8 +29,9 @@ from app.console.accounts import (
 from app.console.queries import IN_A_FILE, ON_A_PAGE
 from app.console.scopes import OPERATOR
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of
 from app.http.console.searches import link
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -181,7 +182,7 @@ def _told(error: ServiceError | None, places: frozenset[str] | set[str] = frozen
     shown = [] if error is None else error.errors
     fields = [((one.field or "").partition(".")[0], one.developer_message) for one in shown]
     return {
-        "status": 200 if error is None else CATALOGUE[error.code].status,
+        "status": status_of(error),
         "errors": {name: text for name, text in fields if name in places},
         "refused": [text for name, text in fields if name not in places],
     }

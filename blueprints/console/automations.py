@@ -14,9 +14,10 @@ from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.db.models import Automation as Row
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import Search, account_of_request, link, search_page, search_within
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -113,14 +114,14 @@ def _automation(session: ReadSession | Transaction, automation_id: str) -> Row:
 
 
 def _one(automation_id: str, error: ServiceError | None = None) -> Response:
-    who, refused = signed_in(), [] if error is None else [one.developer_message for one in error.errors]
+    who, refused = signed_in(), texts_of(error)
     with services().database.read() as session:
         automation = _automation(session, automation_id)
         return search_within(
             _runs_search(automation),
             session,
             session.get_one(Account, automation.account_id),
-            200 if error is None else CATALOGUE[error.code].status,
+            status_of(error),
             refused,
             one=read_automation(session, automation),
             run_states=RUN_STATES,

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 from flask.views import MethodView
 
-from app.bulk_actions.ask import GRACE, MOST_MESSAGES, ask, cancel, preview
+from app.bulk_actions.ask import cancel
 from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import STATES
 from app.clock import now
-from app.console.bulk_actions import PATH, RENEWED, WORDS, one_action, search, sought
+from app.console.bulk_actions import PATH, RENEWED, one_action, search, sought
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
-from app.http.collections import query_pairs
+from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import (
     Search,
     account_of_request,
-    choose_account,
     link,
-    named_account_id,
     search_page,
 )
 from app.http.console.tables import csv_file
 from app.http.context import services
 from app.http.paths import path_id
-from app.recipients.read import Viewer
-from app.recipients.redaction import Redaction
 from blueprints.console.blueprint import blp
+from blueprints.console.bulk_previews import BulkPreview
 
+PREVIEW = BulkPreview("bulk_action_preview.html", {RETRY.name: RETRY}, PATH, OF_MESSAGES, "Messages")
 FILE_COLUMNS = (
     *("id", "creation_time", "action", "query", "asked_by", "state", "messages", "done", "due_time", "end_time"),
 )
@@ -54,15 +51,7 @@ class BulkActions(MethodView):
     @blp.scope("send.email", "send.sms")
     def post(self) -> Response:
         """Asks for the action that was previewed."""
-        pairs = query_of(request.form.get("query", ""))
-        try:
-            with services().database.read() as session:
-                found = preview(session, RETRY, account_of_request(session), pairs)
-            with services().database.write() as transaction:
-                action = ask(transaction, account_of_request(transaction), found)
-        except ServiceError as error:
-            return _preview(pairs, error)
-        return goes_to(link(f"{PATH}/{action.id}"))
+        return PREVIEW.asked()
 
 
 @blp.route("/bulk-actions.csv")
@@ -85,7 +74,7 @@ class PreviewOfAction(MethodView):
     @blp.scope("send.email", "send.sms")
     def get(self) -> Response:
         """How many messages the query finds that can be retried, and the first of them."""
-        return _preview([one for one in query_pairs() if one[0] != "account"])
+        return PREVIEW.shown()
 
 
 @blp.route("/bulk-actions/<action_id>")
@@ -130,45 +119,14 @@ SEARCH = Search(
 )
 
 
-def _texts(error: ServiceError | None) -> Sequence[str]:
-    return [] if error is None else [one.developer_message for one in error.errors]
-
-
-def _preview(pairs: Pairs, error: ServiceError | None = None) -> Response:
-    """What the query finds now, with why asking for it was refused."""
-    found = None
-    with services().database.read() as session:
-        if named_account_id(session) is None:
-            return choose_account(session, OF_MESSAGES, "Messages")
-        account = account_of_request(session)
-        if error is None or error.code == "conflict":
-            try:
-                found = preview(session, RETRY, account, pairs)
-            except ServiceError as refused:
-                error = refused
-        return page(
-            "bulk_action_preview.html",
-            200 if error is None else CATALOGUE[error.code].status,
-            account=account,
-            found=found,
-            refused=_texts(error),
-            viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
-            words=WORDS,
-            most=MOST_MESSAGES,
-            seconds=int(GRACE.total_seconds()),
-            action=link(PATH),
-            back=link(OF_MESSAGES, pairs),
-        )
-
-
 def _one(action_id: str, error: ServiceError | None = None) -> Response:
     with services().database.read() as session:
         one = one_action(session, signed_in().account_id, path_id(action_id), now())
         return page(
             "bulk_action.html",
-            200 if error is None else CATALOGUE[error.code].status,
+            status_of(error),
             one=one,
-            refused=_texts(error),
+            refused=texts_of(error),
             renewed=RENEWED,
             may_cancel={"send.email", "send.sms"} & set(signed_in().scopes),
             messages=link(one.named.path, query_of(one.row.query), one.account.id),

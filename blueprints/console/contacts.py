@@ -19,12 +19,13 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import ListSpec
 from blueprints.console.blueprint import blp
-from blueprints.console.list_page import list_of_path, list_page, may_write, status_of, texts_of
+from blueprints.console.list_page import list_of_path, list_page, may_write
 
 
 @blp.route("/lists/<list_id>/contacts")

@@ -12,9 +12,10 @@ from app.console.scopes import MANAGE
 from app.console.webhook_changes import redeliver_attempt
 from app.console.webhooks import PATH, WebhookState, find_delivery, read_delivery, webhook_state
 from app.db.models import WebhookAttempt
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of
 from app.http.context import services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
@@ -60,7 +61,7 @@ def _delivery(webhook_id: str, delivery_id: str, error: ServiceError | None = No
         found = read_delivery(session, services().settings.public_url, state.webhook, attempt)
     return page(
         "delivery.html",
-        200 if error is None else CATALOGUE[error.code].status,
+        status_of(error),
         one=state,
         found=found,
         events=[orjson.dumps(event, option=orjson.OPT_INDENT_2).decode() for event in found.events],

@@ -23,9 +23,10 @@ from app.console.domains import (
 from app.console.scopes import MANAGE
 from app.db.database import ReadSession, Transaction
 from app.db.models import Domain
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -166,7 +167,7 @@ def domains_page(error: ServiceError | None = None, form: Mapping[str, str] | No
         senders = shown_senders(session, account.id)
     return page(
         "domains.html",
-        _status(error),
+        status_of(error),
         account=account,
         domains=domains,
         senders=senders,
@@ -183,7 +184,7 @@ def _one(domain_id: str, error: ServiceError | None = None, form: Mapping[str, s
         found = shown_domain(session, services().settings, domain)
     hosts = form or {name: found.row[name] or "" for name in HOSTS}
     of = link(PATH, [], domain.account_id)
-    return page("domain.html", _status(error), one=found, of=of, hosts=hosts, **_shared(error))
+    return page("domain.html", status_of(error), one=found, of=of, hosts=hosts, **_shared(error))
 
 
 def _changed(
@@ -204,10 +205,6 @@ def _changed(
 def _shared(error: ServiceError | None) -> dict[str, Any]:
     return {
         "may_manage": MANAGE in signed_in().scopes,
-        "refused": [] if error is None else [one.developer_message for one in error.errors],
+        "refused": texts_of(error),
         "link": link,
     }
-
-
-def _status(error: ServiceError | None) -> int:
-    return 200 if error is None else CATALOGUE[error.code].status

@@ -24,10 +24,11 @@ from app.console.lists import sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.groups.read import COUNTERS, FILTERS
 from app.http.console.guard import signed_in
 from app.http.console.pages import page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -68,23 +69,22 @@ class OneGroup(MethodView):
     @blp.scope("report.view")
     def get(self, group_id: str) -> Response:
         """Its report, beside that of the group that `beside` names."""
-        wanted, refused, status = request.args.get("beside", "").strip(), [], 200
+        wanted, refusal = request.args.get("beside", "").strip(), None
         with services().database.read() as session:
             shown, other = _report(session, path_id(group_id)), None
             if wanted:
                 try:
                     other = _other(session, shown, wanted)
                 except ServiceError as error:
-                    refused = [one.developer_message for one in error.errors]
-                    status = CATALOGUE[error.code].status
+                    refusal = error
         return page(
             "group.html",
-            status,
+            status_of(refusal),
             one=shown,
             other=other,
             rows=list(beside(shown, other)),
             wanted=wanted,
-            refused=refused,
+            refused=texts_of(refusal),
             latest=LATEST,
             sees_links="contact.view" in signed_in().scopes,
             messages=link("/console/messages", [("group_id", str(shown.group["id"]))], shown.account_id),

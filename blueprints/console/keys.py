@@ -12,9 +12,10 @@ from app.accounts.auth import SCOPES
 from app.accounts.keys import revoke_key, rotate_key
 from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
 from app.console.scopes import MANAGE
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -124,13 +125,13 @@ def _page(error: ServiceError | None = None, form: Mapping[str, str] | None = No
         shown = key_states(session, account)
     return page(
         "keys.html",
-        200 if error is None else CATALOGUE[error.code].status,
+        status_of(error),
         account=account,
         items=shown,
         levels={level: ", ".join(scopes) for level, scopes in SCOPES.items()},
         overlaps=OVERLAPS,
         form=form or {},
-        refused=[] if error is None else [one.developer_message for one in error.errors],
+        refused=texts_of(error),
         action=link(PATH),
         of_networks=link(f"{PATH}/networks"),
         csv=link(f"{PATH}.csv"),

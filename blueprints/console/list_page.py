@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, request
@@ -17,8 +17,9 @@ from app.console.scopes import MANAGE
 from app.contacts.counts import number_of_contacts
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import Search, link, search_within
 from app.http.context import services
 from app.http.paths import path_id
@@ -91,13 +92,3 @@ def list_page(
         return search_within(
             contacts_search(contact_list), session, account, status_of(error), texts_of(error), **known
         )
-
-
-def texts_of(error: ServiceError | None) -> Sequence[str]:
-    """What a refusal says, if there is one."""
-    return [] if error is None else [one.developer_message for one in error.errors]
-
-
-def status_of(error: ServiceError | None) -> int:
-    """The status of the page that tells of it."""
-    return 200 if error is None else CATALOGUE[error.code].status

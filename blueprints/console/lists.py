@@ -27,12 +27,13 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
-from blueprints.console.list_page import contacts_search, list_form, list_of_path, list_page, status_of, texts_of
+from blueprints.console.list_page import contacts_search, list_form, list_of_path, list_page
 
 FILE_COLUMNS = ("id", "name", "contacts", "creation_time", "last_modified_time")
 

@@ -9,9 +9,10 @@ from app.console.message_versions import compared
 from app.console.scopes import MANAGE
 from app.console.stored_messages import PATH, VERSIONS, find_message
 from app.db.models import Message
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import services
 from app.http.paths import path_id
@@ -71,10 +72,10 @@ def _one(message_id: str, version_number: str, error: ServiceError | None = None
         found = compared(session, message, path_id(version_number), path_id(against) if against else None)
     return page(
         "message_version.html",
-        200 if error is None else CATALOGUE[error.code].status,
+        status_of(error),
         message=message,
         found=found,
-        refused=[] if error is None else [one.developer_message for one in error.errors],
+        refused=texts_of(error),
         may_manage=MANAGE in signed_in().scopes,
         shown_id=shown_id(message.id),
         link=link,

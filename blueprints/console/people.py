@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from flask import Response, request
 from flask.views import MethodView
 
 from app.console.people import PATH, Whom, check_confirmation, forget_person, held_of, person_document, whom
 from app.console.scopes import MANAGE
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.pages import page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id
 from app.http.context import services
 from blueprints.console.blueprint import blp
@@ -99,18 +100,10 @@ def _ask(error: ServiceError | None = None) -> Response:
             return choose_account(session, PATH, "People")
         account = account_of_request(session)
     known = {"address": request.form.get("address", ""), "action": link(f"{PATH}/held")}
-    return page("people.html", _status(error), account=account, refused=_texts(error), **known)
+    return page("people.html", status_of(error), account=account, refused=texts_of(error), **known)
 
 
 def _held(person: Whom, error: ServiceError | None = None) -> Response:
     links = {"of_forget": link(f"{PATH}/forget"), "of_export": link(f"{PATH}/export"), "of_people": link(PATH)}
     found = held_of(services(), person)
-    return page("person.html", _status(error), person=person, held=found, refused=_texts(error), **links)
-
-
-def _texts(error: ServiceError | None) -> Sequence[str]:
-    return [] if error is None else [one.developer_message for one in error.errors]
-
-
-def _status(error: ServiceError | None) -> int:
-    return 200 if error is None else CATALOGUE[error.code].status
+    return page("person.html", status_of(error), person=person, held=found, refused=texts_of(error), **links)

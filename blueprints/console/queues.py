@@ -16,6 +16,7 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import extension, services
 from app.ids import existing
@@ -27,7 +28,6 @@ from app.routing.table import DEFAULT
 from app.sends.pauses.read import list_pauses, pauses_everywhere
 from app.sends.queue_begin import known_begin
 from blueprints.console.blueprint import blp
-from blueprints.console.list_page import status_of, texts_of
 
 
 @blp.route("/queues")

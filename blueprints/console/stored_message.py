@@ -23,10 +23,11 @@ from app.console.stored_messages import (
 from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
 from app.db.models import Message
-from app.errors import CATALOGUE, FieldError, ServiceError
+from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
 from app.http.console.parts import framed_html, framed_text, framing
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import request_id, services
 from app.http.paths import path_id
@@ -107,7 +108,7 @@ class ShownHtml(MethodView):
         try:
             found = _preview(message, _written(message), _reader())
         except ServiceError as error:
-            return framed_text("\n".join(_texts(error)))
+            return framed_text("\n".join(texts_of(error)))
         rendered = found.forecast.shown.rendered if found.forecast.shown else None
         if rendered is None or rendered.html is None:
             return framed_text(found.forecast.detail or "There is no HTML body.")
@@ -182,7 +183,7 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
     places = {*form, *READER}
     answer = page(
         "stored_message.html",
-        200 if error is None else _status(error),
+        status_of(error),
         message=message,
         form=form,
         reader=reader,
@@ -202,11 +203,3 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         shown_id=shown_id(message.id),
     )
     return framing(answer) if may_send else answer
-
-
-def _texts(error: ServiceError) -> list[str]:
-    return [one.developer_message for one in error.errors]
-
-
-def _status(error: ServiceError) -> int:
-    return CATALOGUE[error.code].status

@@ -16,6 +16,7 @@ from app.db.models import Account
 from app.errors import CATALOGUE, ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
+from app.http.console.refusals import texts_of
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -52,7 +53,7 @@ class StoredMessages(MethodView):
         except ServiceError as error:
             if error.code == "not_found":
                 raise
-            texts = [one.developer_message for one in error.errors]
+            texts = texts_of(error)
             return _list(CATALOGUE[error.code].status, texts, form)
         return goes_to(link(f"{PATH}/{shown_id(message_id)}", [], account_id))
 

@@ -17,9 +17,10 @@ from app.console.suppression_import import MOST_BYTES, MOST_ROWS, Checked, as_fi
 from app.console.suppressions import PATH, STATES, Suppression, find_suppression, search
 from app.db.database import ReadSession
 from app.db.models import Account
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import Search, account_of_request, link, search_page
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -157,7 +158,7 @@ def _page(status: int = 200, refused: Sequence[str] = (), form: Mapping[str, str
 def _refused(error: ServiceError, form: Mapping[str, str] | None = None) -> Response:
     if error.code == "not_found":
         raise error
-    return _page(CATALOGUE[error.code].status, [one.developer_message for one in error.errors], form)
+    return _page(status_of(error), texts_of(error), form)
 
 
 def _preview(account: Account, checked: Checked, state: str, status: int = 200) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from flask import Response, request
@@ -14,7 +14,7 @@ from app.console.webhook_changes import lists_named, replay_webhook, test_webhoo
 from app.console.webhooks import PATH, deliveries_of, read_webhook, webhook_state, webhook_states
 from app.db.database import Transaction
 from app.db.models import Webhook
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.events.choice import NAMES
 from app.events.webhooks import (
     checked_url,
@@ -29,6 +29,7 @@ from app.events.webhooks import (
 from app.http.collections import query_pairs
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
+from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id
 from app.http.console.tables import csv_file
 from app.http.context import services
@@ -196,9 +197,9 @@ def _list(error: ServiceError | None = None, form: dict[str, Any] | None = None)
             return choose_account(session, PATH, "Webhooks")
         account = account_of_request(session)
         shown = webhook_states(session, account.id)
-    known = {"may_manage": _may_manage(), "names": NAMES, "form": form or {}, "refused": _texts(error)}
+    known = {"may_manage": _may_manage(), "names": NAMES, "form": form or {}, "refused": texts_of(error)}
     links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
-    return page("webhooks.html", _status(error), account=account, items=shown, **known, **links)
+    return page("webhooks.html", status_of(error), account=account, items=shown, **known, **links)
 
 
 def _one(webhook_id: str, error: ServiceError | None = None) -> Response:
@@ -211,8 +212,8 @@ def _one(webhook_id: str, error: ServiceError | None = None) -> Response:
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    known = {"may_manage": _may_manage(), "names": NAMES, "refused": _texts(error)}
-    return page("webhook.html", _status(error), found=found, one=state, **known, **links)
+    known = {"may_manage": _may_manage(), "names": NAMES, "refused": texts_of(error)}
+    return page("webhook.html", status_of(error), found=found, one=state, **known, **links)
 
 
 def _changed(webhook_id: str, change: Callable[[Transaction, Webhook], Any]) -> Response:
@@ -229,11 +230,3 @@ def _changed(webhook_id: str, change: Callable[[Transaction, Webhook], Any]) -> 
 
 def _with_secret(webhook_id: int, key_id: str, secret: str) -> Response:
     return page("webhook_secret.html", of=f"{PATH}/{webhook_id}", key_id=key_id, secret=secret)
-
-
-def _texts(error: ServiceError | None) -> Sequence[str]:
-    return [] if error is None else [one.developer_message for one in error.errors]
-
-
-def _status(error: ServiceError | None) -> int:
-    return 200 if error is None else CATALOGUE[error.code].status

@@ -43,7 +43,7 @@ def asked(browser: Browser, query: str = "state=failed") -> str:
     page = browser.get(f"{PATH}/preview?{query}")
     assert page.status_code == 200, words(page)
     (form,) = re.findall(r'name="query" value="([^"]*)"', page.text)
-    answer = browser.post(PATH, query=form.replace("&amp;", "&"))
+    answer = browser.post(PATH, action="retry", query=form.replace("&amp;", "&"))
     assert answer.status_code == 303, words(answer)
     return answer.headers["Location"]
 
@@ -153,7 +153,7 @@ def test_a_query_that_cannot_be_acted_upon_says_why(
     browser = signed_in(tenant)
     answer = browser.get(f"{PATH}/preview?{query}")
     assert (answer.status_code, said in words(answer)) == (status, True)
-    answer = browser.post(PATH, query=query)
+    answer = browser.post(PATH, action="retry", query=query)
     assert answer.status_code == max(status, 400) if status != 200 else 409
     assert said in words(answer)
     assert acts(tenant) == []
@@ -177,12 +177,12 @@ def test_an_account_sees_and_cancels_no_action_of_another(tenant: Tenant, other_
     assert [stranger.get(path).status_code, stranger.post(f"{path}/cancel").status_code] == [404, 404]
     assert "state=failed" not in stranger.get(f"{PATH}?account={tenant.id}", follow_redirects=True).text
     assert "No message that matches" in words(stranger.get(f"{PATH}/preview?state=failed&account={tenant.id}"))
-    assert stranger.post(f"{PATH}?account={tenant.id}", query="state=failed").status_code == 409
+    assert stranger.post(f"{PATH}?account={tenant.id}", action="retry", query="state=failed").status_code == 409
     all_ = operator(tenant.app)
     assert all_.get(path).status_code == 200
     assert "state=failed" in words(all_.get(f"{PATH}?account={tenant.id}"))
     assert all_.post(f"{path}/cancel").headers["Location"] == f"{path}?account={tenant.id}"
-    answer = all_.post(f"{PATH}?account={tenant.id}", query="state=failed")
+    answer = all_.post(f"{PATH}?account={tenant.id}", action="retry", query="state=failed")
     assert answer.status_code == 303
     assert [all_.get(f"{PATH}/{wrong}").status_code for wrong in ("x", "0", "900000000", "9" * 30)] == [404] * 4
     assert rows.states(ids) == ["failed"]
@@ -200,7 +200,7 @@ def test_a_form_of_another_site_does_nothing(tenant: Tenant, rows: Rows) -> None
 
 
 def test_too_many_messages_are_to_be_divided(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("app.bulk_actions.ask", "blueprints.console.bulk_actions"):
+    for module in ("app.bulk_actions.ask", "blueprints.console.bulk_previews"):
         monkeypatch.setattr(f"{module}.MOST_MESSAGES", 2)
     failed(rows, *(f"p{number}@example.com" for number in range(4)))
     page = signed_in(tenant).get(f"{PATH}/preview?state=failed")

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
 from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel, preview
-from app.bulk_actions.kinds import RETRY
+from app.bulk_actions.kinds import RELEASE, RETRY, Kind
 from app.bulk_actions.query import LONGEST
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
@@ -53,10 +53,10 @@ def failed(rows: Rows, number: int, state: str = "failed", reason: str | None = 
     return ids
 
 
-def asked(rows: Rows, pairs: Sequence[tuple[str, str]] = FAILED, *, due: bool = True) -> int:
+def asked(rows: Rows, pairs: Sequence[tuple[str, str]] = FAILED, *, kind: Kind = RETRY, due: bool = True) -> int:
     """A bulk action of the account; its time to undo it is over, unless it is not `due`."""
     with rows.services.database.read() as session:
-        found = preview(session, RETRY, session.get_one(Account, rows.account_id), pairs)
+        found = preview(session, kind, session.get_one(Account, rows.account_id), pairs)
     with acting(ANN), rows.services.database.write() as transaction:
         action = ask(transaction, transaction.get_one(Account, rows.account_id), found)
         if due:
@@ -244,14 +244,18 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     assert (found(parts, action_id).done, found(parts, action_id).state) == (50, "done")
 
 
+@each("kind", [RETRY, RELEASE])
 def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
-    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     for name in ("FIRST", "LEAST", "MOST"):
         monkeypatch.setattr(f"app.db.write_turns.{name}", 5)
     ids = failed(rows, 12)
-    action_id = asked(rows)
-    kills = 0
+    if kind is RELEASE:
+        ids = rows.add_send([f"held{number}@example.com" for number in range(12)])
+        rows.change(ids, state="held", held_state="queued")
+    action_id = asked(rows, FAILED if kind is RETRY else [], kind=kind)
+    kills, ended_before = 0, [one[0] for one in acts(parts)].count("bulk_action.ended")
     for number in range(1, 200):
         with killed_at(parts.services.database.engine, number):
             run_due(parts.services, time_slice=0)
@@ -261,8 +265,20 @@ def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
             break
         kills += 1
     assert kills > 10
-    assert (action.state, action.done, [one[0] for one in acts(parts)].count("bulk_action.ended")) == ("done", 12, 1)
+    ended = [one[0] for one in acts(parts)].count("bulk_action.ended") - ended_before
+    assert (action.state, action.done, ended) == ("done", 12, 1)
     assert {len(rows.steps(one)) for one in ids} == {1}
+
+
+def test_an_action_of_a_kind_that_a_process_does_not_know_waits_for_one_that_does(parts: Alone, rows: Rows) -> None:
+    """As while two releases run side by side; it keeps no other action waiting."""
+    ids = failed(rows, 3)
+    unknown, known = asked(rows), asked(rows)
+    with parts.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.id == unknown).values(action="fold"))
+    finish(parts)
+    assert (found(parts, unknown).state, found(parts, known).state) == ("waiting", "done")
+    assert rows.states(ids) == ["queued"] * 3
 
 
 def test_two_processes_act_upon_each_message_once(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
