@@ -45,6 +45,10 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
 	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/ tests/browser/,$(dir $(wildcard tests/*/__init__.py))))
 
+.PHONY: verify
+verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COMMIT", --short as .ci/run, --only, --list)
+	@$(PYTHON) -m tools.verify $(ARGS)
+
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
 	@$(PYTEST) tests/e2e $(ARGS)
