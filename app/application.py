@@ -9,6 +9,7 @@ from app.accounts.key_uses import KeyUses
 from app.contacts.of_path import find_of_path
 from app.http import api, errors, guards, languages, openapi, plugins
 from app.http.context import EXTENSION, extension_name
+from app.http.paths import InstanceConverter
 from app.http.proxies import behind_proxies
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
@@ -27,6 +28,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = settings.max_request_bytes
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
+    app.url_map.converters["instance"] = InstanceConverter
     if settings.trusted_proxies:
         app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
     services = make_services(settings)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from flask import Response
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flask import Response, request
 from flask.views import MethodView
 
 from app.automations.parse import parse_definition
 from app.automations.written import written_definition
 from app.db.database import Transaction
+from app.errors import FieldError, ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_query, collection_response, query_pairs
@@ -19,10 +24,12 @@ from app.http.responses import json_response
 from app.infrastructure.queueing import AUTOMATIONS as QUEUE
 from app.query.conditions import Query
 from app.query.grammar import parse_instance, parse_write
+from app.query.parameters import check_visible
 from app.runs.pause import pause, resume
 from app.runs.read import (
     AUTOMATION,
     AUTOMATIONS,
+    OF_CONTACTS,
     RUNS,
     get_automation,
     page_automations,
@@ -40,10 +47,11 @@ from schemas.automations import (
     RunWithStepsSchema,
     ValidatedDefinitionSchema,
 )
-from schemas.base import load
+from schemas.base import CodeSchema, load
 from schemas.examples import DEFINITIONS, RESUMPTION
 
 PATH = "/v1/automations"
+ELEMENT = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 
 blp = Blueprint("automations", __name__, url_prefix=PATH, description="What contacts set off, and how far they are")
 
@@ -64,7 +72,7 @@ class Automations(MethodView):
         return collection_response(AUTOMATIONS.resource, query, page)
 
 
-@blp.route("/<automation_id>")
+@blp.route("/<instance:automation_id>")
 class Automation(MethodView):
     """One automation."""
 
@@ -91,8 +99,11 @@ class Runs(MethodView):
         """A page of runs, the last to enter first."""
         with services().database.read() as session:
             require_automation(session, principal().account_id, path_id(automation_id))
+            check_visible(query_pairs(), () if _sees_contacts() else OF_CONTACTS)
             query = collection_query(RUNS.resource)
-            page = page_runs(session, principal().account_id, path_id(automation_id), query)
+            page = page_runs(
+                session, principal().account_id, path_id(automation_id), query, sees_contacts=_sees_contacts()
+            )
         return collection_response(RUNS.resource, query, page)
 
 
@@ -108,8 +119,13 @@ class Run(MethodView):
             require_automation(session, principal().account_id, path_id(automation_id))
             require_run(session, principal().account_id, path_id(automation_id), path_id(run_id))
             query = parse_instance(query_pairs(), RUN.resource)
-            found = get_run(session, principal().account_id, path_id(automation_id), path_id(run_id), query)
-        return json_response(found)
+            of_automation = principal().account_id, path_id(automation_id)
+            run = get_run(session, *of_automation, path_id(run_id), query, sees_contacts=_sees_contacts())
+        return json_response(run)
+
+
+def _sees_contacts() -> bool:
+    return "contact.view" in principal().scopes
 
 
 @blp.route("/<automation_id>/pause")
@@ -123,11 +139,18 @@ class Pause(MethodView):
         parse_write(query_pairs(), (), AUTOMATION.resource)
         row_id = path_id(automation_id)
 
-        def work(transaction: Transaction) -> Response:
-            pause(transaction, principal().account_id, row_id)
-            return _shown(transaction, row_id)
+        def prepare() -> Work:
+            require_in_account(row_id)
+            if request.get_data(cache=True):
+                load(CodeSchema(), json_object())
 
-        return idempotent(lambda: work)
+            def work(transaction: Transaction) -> Response:
+                pause(transaction, principal().account_id, row_id)
+                return _shown(transaction, row_id)
+
+            return work
+
+        return idempotent(prepare)
 
 
 @blp.route("/<automation_id>/resume")
@@ -173,6 +196,25 @@ def _shown(transaction: Transaction, automation_id: int) -> Response:
     return json_response(get_automation(transaction, principal().account_id, automation_id, Query()))
 
 
+@contextmanager
+def located_errors() -> Iterator[None]:
+    """Gives errors of a definition, which have a path such as `steps[1].branch.then[0].wait`, the element and the
+    dotted attribute of other bodies (docs/requests.md#errors)."""
+    try:
+        yield
+    except ServiceError as error:
+        raise ServiceError.of([_located(inner) for inner in error.errors]) from None
+
+
+def _located(error: FieldError) -> FieldError:
+    element = ELEMENT.fullmatch(error.field or "")
+    if element is None:
+        return error
+    collection, index, rest = element.groups()
+    field = ".".join(re.findall(r"[^.\[\]]+", rest)) or None
+    return FieldError(error.code, field, collection, int(index), error.detail)
+
+
 @blp.route("/validate")
 class Validation(MethodView):
     """Checking a definition."""
@@ -188,8 +230,9 @@ class Validation(MethodView):
     def post(self) -> Response:
         """The definition in full, as it would be stored; nothing is."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
-        definition = parse_definition(json_object())
-        with services().database.read() as session:
-            resolved, _ = resolve(session, principal().account_id, definition)
+        with located_errors():
+            definition = parse_definition(json_object())
+            with services().database.read() as session:
+                resolved, _ = resolve(session, principal().account_id, definition)
         links = {"self": {"href": f"{PATH}/validate"}}
         return json_response({"definition": written_definition(resolved), "_links": links})

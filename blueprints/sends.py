@@ -16,9 +16,10 @@ from app.http.openapi_parameters import collection_parameters, paged_instance_pa
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
+from app.query.parameters import check_visible
 from app.query.writes import parse_dry_run
-from app.recipients.collection import COPIED, RECIPIENTS, check_filters, page_recipients
-from app.recipients.read import RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
+from app.recipients.collection import COPIED, RECIPIENTS, page_recipients
+from app.recipients.read import FILTERS, RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import SendRequest, accept, read_request
 from app.sends.accept.number_texts import with_number_texts
@@ -29,7 +30,7 @@ from schemas.examples import SENDS
 from schemas.sends import RecipientCollectionSchema, RecipientTimelineSchema, SendAnswerSchema, SendSchema, load_send
 
 PATH = "/v1/transactional-sends"
-RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
+RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters=FILTERS, fields=())
 DRY_RUN_PARAMETERS = [
     {
         "in": "query",
@@ -51,7 +52,7 @@ class Sends(MethodView):
     def get(self) -> Response:
         """A page of the recipients of all sends, newest first."""
         viewer = _viewer()
-        check_filters(query_pairs(), viewer)
+        check_visible(query_pairs(), viewer.hidden_filters)
         query = collection_query(RECIPIENTS, COPIED)
         with services().database.read() as session:
             page = page_recipients(session, principal().account_id, query, viewer)

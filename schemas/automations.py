@@ -74,7 +74,7 @@ class RunSchema(ResponseSchema):
     """One contact on its way through an automation."""
 
     id = Id()
-    contact_id = Id()
+    contact_id = Id(allow_none=True)
     version = fields.Integer()
     state = fields.String(validate=validate.OneOf(["waiting", "held", "ended"]))
     reason = fields.String(allow_none=True)

@@ -28,8 +28,9 @@ from app.errors import ServiceError
 from app.ids import existing
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
+from app.query.parameters import check_visible
 from app.runs.pause import cancel
-from app.runs.read import RUNS, page_runs
+from app.runs.read import OF_CONTACTS, RUNS, page_runs
 from app.runs.read_run import passed_steps
 from app.runs.reasons import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED
 from app.secret_keys import SecretKeys
@@ -77,28 +78,26 @@ def search(
     """The runs of the automation that match, the last to enter first, and the query of earlier ones: three statements
     at most. Beside the API's filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of
     the query, and `permission_denied`."""
+    check_visible(pairs, () if sees_contacts else (*ADDRESS_FILTERS, *OF_CONTACTS))
     path = path_of_automation(automation.id)
     cursors = CursorScope(secret_keys, automation.account_id, path)
-    within = _by_contact(session, automation, pairs, sees_contacts)
+    within = _by_contact(session, automation, pairs)
     if within is None:
         return (), None
     query = replace(parse_collection(within, RUNS.resource, cursors), limit=limit)
-    page = page_runs(session, automation.account_id, automation.id, query)
+    page = page_runs(session, automation.account_id, automation.id, query, sees_contacts=sees_contacts)
     known = _known_of(session, automation, [row.id for row in page.rows])
     runs = [_run(automation, item, known[item["id"]], sees_contacts) for item in page.items]
     return runs, older_query(cursors, within, page.ends.next if page.ends.has_next else None)
 
 
-def _by_contact(session: Session, automation: Automation, pairs: Pairs, sees_contacts: bool) -> Pairs | None:
+def _by_contact(session: Session, automation: Automation, pairs: Pairs) -> Pairs | None:
     """The query with the ids of contacts in place of an address; None if no contact of the list has it."""
     addresses: list[tuple[AddressKind, str]] = [
         (kind, text) for name, text in pairs for kind in ADDRESS_FILTERS if name == kind
     ]
     if not addresses:
         return pairs
-    if not sees_contacts:
-        name = addresses[0][0]
-        raise ServiceError("permission_denied", field=name, detail=f"The filter {name} needs the scope contact.view.")
     if len(addresses) > 1:
         raise ServiceError("invalid_query_syntax", field=addresses[1][0], detail="Runs are found by one address.")
     (kind, text) = addresses[0]

@@ -6,6 +6,7 @@ import re
 from urllib.parse import quote
 
 from flask import Flask, current_app, request
+from werkzeug.routing import BaseConverter
 
 from app.errors import ServiceError
 from app.ids import BIGGEST
@@ -18,6 +19,13 @@ ID = re.compile(r"[0-9]{1,19}")
 PUBLIC_ID = re.compile(r"[0-9]{1,19}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 UNQUOTED = "/:@!$&'()*+,;=~"
 """Characters of a path that need no percent-encoding (RFC 3986)."""
+
+
+class InstanceConverter(BaseConverter):
+    """A path segment that is an id, valid or not, and no word of a route beside it: `/v1/automations/validate` has the
+    methods of that route alone."""
+
+    regex = r"(?!validate(?:/|$))[^/]+"
 
 
 def request_path() -> str:

@@ -34,7 +34,7 @@ PROPERTIES = {
 WITH_CONTENT = {**PROPERTIES, "content": Property(CapturedMessage.content, as_text)}
 FILTERS = {
     "id": Filter("id", FilterType.INTEGER),
-    "uuid": Filter("uuid", FilterType.STRING),
+    "uuid": Filter("uuid", FilterType.UUID),
     "type": Filter("type", FilterType.ENUM, MESSAGE_TYPES),
     "address": Filter("address", FilterType.EMAIL),
     "subject": Filter("subject", FilterType.STRING),
@@ -64,7 +64,7 @@ INBOX = Shape(
     order=ORDER,
 )
 CAPTURED = Shape(
-    resource=Resource(name="captured message", collection="", filters={}, fields=tuple(WITH_CONTENT)),
+    resource=Resource(name="captured message", collection="", filters=FILTERS, fields=tuple(WITH_CONTENT)),
     properties=WITH_CONTENT,
     keys=KEYS,
     links=_links,

@@ -47,7 +47,8 @@ class Resource:
     """The query interface of a resource.
 
     `collection` is the key in `_embedded`, `fields` are the names accepted by `?fields=`, `expands` those accepted by
-    `?expand=`. A resource without a collection, such as message content, has no filters.
+    `?expand=`. The `filters` are those of the collection, and an instance of it has the same: they are not available
+    on its path, while any other parameter is unknown. What has no collection, such as message content, has no filters.
     """
 
     name: str

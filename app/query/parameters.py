@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -61,6 +61,16 @@ def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceErr
     filters = ", ".join(sorted(resource.filters)) or "none"
     detail = f"{printable(parameter.name)} is not a query parameter of {resource.name}. Its filters: {filters}."
     return parameter_error("parameter_not_supported", parameter.name, detail)
+
+
+def check_visible(pairs: Iterable[tuple[str, str]], hidden: Collection[str]) -> None:
+    """Raises `permission_denied` for a filter by something that the key may not see, before its value is looked at
+    (docs/requests.md#confidentiality)."""
+    for key, _ in pairs:
+        name = Parameter.of(key, "").name
+        if name in hidden:
+            detail = f"The filter {name} needs the scope contact.view."
+            raise ServiceError("permission_denied", field=name, detail=detail)
 
 
 def check_bare(parameter: Parameter) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from sqlalchemy import BigInteger, type_coerce
@@ -10,26 +9,12 @@ from sqlalchemy.orm import Session
 
 from app.db.index_hints import planned_for_values
 from app.db.models import Recipient
-from app.errors import ServiceError
 from app.query.conditions import Query
-from app.query.fields import Filter, FilterType, Resource
-from app.query.parameters import Parameter
+from app.query.fields import Resource
 from app.query.reader import Page, Shape, read_page
 from app.recipients.filters import EMAIL_KEY, answered_by_indexes
-from app.recipients.read import ANONYMOUS, PROPERTIES, RECIPIENT, Viewer
-from app.recipients.states import SHOWN
+from app.recipients.read import ANONYMOUS, FILTERS, PROPERTIES, RECIPIENT, Viewer
 
-FILTERS = {
-    "uuid": Filter("uuid", FilterType.UUID),
-    "email": Filter("email", FilterType.EMAIL),
-    "mobile": Filter("mobile", FilterType.STRING),
-    **{name: Filter(name, FilterType.INTEGER) for name in ("contact_id", "list_id", "group_id", "message_id")},
-    "state": Filter("state", FilterType.ENUM, SHOWN),
-    "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
-    "send_time": Filter("send_time", FilterType.TIMESTAMP),
-}
-OF_CONTACTS = ("email", "mobile", "contact_id")
-"""Filters that tell whether somebody was written to."""
 COPIED = ("list_id", "message_id")
 """Filters that test keys give the ids of the originals (docs/testing.md#copies)."""
 RECIPIENTS = Resource(
@@ -53,15 +38,6 @@ def _collected(shape: Shape) -> Shape:
 
 
 WHOLE, WITHOUT_CONTACTS = _collected(RECIPIENT), _collected(ANONYMOUS)
-
-
-def check_filters(pairs: Iterable[tuple[str, str]], viewer: Viewer) -> None:
-    """Raises `permission_denied` for a filter by what the viewer may not see, before its value is looked at."""
-    names = (Parameter.of(key, value).name for key, value in pairs)
-    hidden = next((name for name in names if name in OF_CONTACTS), None)
-    if hidden is not None and not viewer.sees_contacts:
-        detail = f"The filter {hidden} needs the scope contact.view."
-        raise ServiceError("permission_denied", field=hidden, detail=detail)
 
 
 def page_recipients(session: Session, account_id: int, query: Query, viewer: Viewer) -> Page:

@@ -18,12 +18,12 @@ from app.lists.paths import contact_path, list_path
 from app.messages.read import message_path
 from app.query.compile import page, split_page
 from app.query.conditions import Query
-from app.query.fields import Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.links import PageEnds, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.current import CURRENT_ATTEMPTS, SHOWN_STATE
 from app.recipients.redaction import Redaction
-from app.recipients.states import RecipientState
+from app.recipients.states import SHOWN, RecipientState
 
 
 def _of_send(name: str) -> ColumnElement[Any]:
@@ -64,6 +64,18 @@ PROPERTIES = {
     "content_purged_time": Property(_of_send("content_purged_time"), as_timestamp),
 }
 
+FILTERS = {
+    "uuid": Filter("uuid", FilterType.UUID),
+    "email": Filter("email", FilterType.EMAIL),
+    "mobile": Filter("mobile", FilterType.STRING),
+    **{name: Filter(name, FilterType.INTEGER) for name in ("contact_id", "list_id", "group_id", "message_id")},
+    "state": Filter("state", FilterType.ENUM, SHOWN),
+    "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
+    "send_time": Filter("send_time", FilterType.TIMESTAMP),
+}
+OF_CONTACTS = ("email", "mobile", "contact_id")
+"""Filters that tell whether somebody was written to."""
+
 
 def recipient_path(uuid: str) -> str:
     """The path of a recipient."""
@@ -92,7 +104,7 @@ def _links_without_contact(row: Row[Any]) -> dict[str, Any]:
 
 RECIPIENT = Shape(
     resource=Resource(
-        name="recipient of a transactional send", collection="", filters={}, fields=(*PROPERTIES, TIMELINE)
+        name="recipient of a transactional send", collection="", filters=FILTERS, fields=(*PROPERTIES, TIMELINE)
     ),
     properties=PROPERTIES,
     keys=(
@@ -132,6 +144,11 @@ class Viewer:
     def shape(self) -> Shape:
         """The properties of a recipient that it sees."""
         return RECIPIENT if self.sees_contacts else ANONYMOUS
+
+    @property
+    def hidden_filters(self) -> tuple[str, ...]:
+        """The filters that it may not use."""
+        return () if self.sees_contacts else OF_CONTACTS
 
     def redacted(self, text: str | None) -> str | None:
         """A text of another server, redacted; None if the viewer may not see it."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Row, and_, case, select
+from sqlalchemy import Row, and_, case, null, select
 from sqlalchemy.orm import Session
 
 from app.automations.paths import automation_path, run_path
@@ -96,7 +96,7 @@ WITH_DEFINITION = {
 }
 AUTOMATION = replace(
     AUTOMATIONS,
-    resource=Resource("automation", "automations", {}, tuple(WITH_DEFINITION)),
+    resource=Resource("automation", "automations", FILTERS, tuple(WITH_DEFINITION)),
     properties=WITH_DEFINITION,
 )
 """One automation, with its newest definition and the ids of its steps."""
@@ -147,6 +147,23 @@ RUNS = Shape(
 )
 
 
+OF_CONTACTS = ("contact_id",)
+"""What of a run tells whose it is (docs/requests.md#confidentiality)."""
+
+
+def without_contacts(shape: Shape) -> Shape:
+    """The shape for keys that may not see contacts."""
+
+    def links(row: Row[Any]) -> dict[str, Any]:
+        return {name: link for name, link in _run_links(row).items() if name != "contact"}
+
+    hidden = {name: Property(null()) for name in OF_CONTACTS}
+    return replace(shape, properties={**shape.properties, **hidden}, links=links)
+
+
+ANONYMOUS_RUNS = without_contacts(RUNS)
+
+
 def page_automations(session: Session, account_id: int, query: Query) -> Page:
     """A page of the account's automations. Deleted ones are shown only where the query filters by the state."""
     scope = [Automation.account_id == account_id]
@@ -178,12 +195,14 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
     return list(map(dict, session.execute(statement.order_by(AutomationStep.id)).mappings()))
 
 
-def page_runs(session: Session, account_id: int, automation_id: int, query: Query) -> Page:
+def page_runs(
+    session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool = True
+) -> Page:
     """A page of the automation's runs, the last to enter first."""
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
     if any(_names_a_step(condition) for condition in query.conditions):
         scope.append(IS_LIVE)
-    return read_page(session, RUNS, query, *scope)
+    return read_page(session, RUNS if sees_contacts else ANONYMOUS_RUNS, query, *scope)
 
 
 def _names_a_step(condition: FilterCondition) -> bool:

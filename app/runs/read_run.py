@@ -13,15 +13,18 @@ from app.ids import existing
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.reader import Property, as_timestamp, read_one
-from app.runs.read import RUN_PROPERTIES, RUNS
+from app.runs.read import RUN_FILTERS, RUN_PROPERTIES, RUNS, without_contacts
 
 WITH_PASSED_STEPS = {
     **RUN_PROPERTIES,
     # Replaced by the rows of the steps.
     "passed_steps": Property(AutomationRun.id),
 }
-RUN = replace(RUNS, resource=Resource("run", "runs", {}, tuple(WITH_PASSED_STEPS)), properties=WITH_PASSED_STEPS)
+RUN = replace(
+    RUNS, resource=Resource("run", "runs", RUN_FILTERS, tuple(WITH_PASSED_STEPS)), properties=WITH_PASSED_STEPS
+)
 """One run, with its history."""
+ANONYMOUS_RUN = without_contacts(RUN)
 
 
 def require_run(session: Session, account_id: int, automation_id: int, run_id: int) -> None:
@@ -31,14 +34,16 @@ def require_run(session: Session, account_id: int, automation_id: int, run_id: i
     existing(found.one_or_none(), "run", run_id)
 
 
-def get_run(session: Session, account_id: int, automation_id: int, run_id: int, query: Query) -> dict[str, Any]:
+def get_run(
+    session: Session, account_id: int, automation_id: int, run_id: int, query: Query, *, sees_contacts: bool
+) -> dict[str, Any]:
     """One run of the automation. Raises `not_found`."""
     within = {
         AutomationRun.account_id: account_id,
         AutomationRun.automation_id: automation_id,
         AutomationRun.id: run_id,
     }
-    shown = existing(read_one(session, RUN, query, within), "run", run_id)
+    shown = existing(read_one(session, RUN if sees_contacts else ANONYMOUS_RUN, query, within), "run", run_id)
     if "passed_steps" in shown:
         shown["passed_steps"] = [
             {**passed, "time": as_timestamp(passed["time"], query.zone)}

@@ -188,6 +188,19 @@ def test_a_run_has_every_property(author: Tenant) -> None:
     }
 
 
+def test_a_key_that_may_not_see_contacts_does_not_learn_whose_run_it_is(author: Tenant) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    path, client = f"{PATH}/{automation_id}/runs", author.client("report")
+    runs = items(client.get(path), "runs")
+    assert [list(run) for run in runs] == [[*RUN_FIELDS, "_links"]] * 4
+    run = client.get(runs[0]["_links"]["self"]["href"]).get_json()
+    assert {item["contact_id"] for item in (*runs, run)} == {None}
+    assert [sorted(item["_links"]) for item in (*runs, run)] == [["automation", "self"]] * 5
+    for key in ("contact_id", "contact_id:in", "contact_id:ne"):
+        answer = client.get(path, {key: "1"})
+        assert (answer.status_code, answer.get_json()["field"]) == (403, "contact_id")
+
+
 def test_a_run_is_shown_with_the_steps_that_it_has_passed(app: Flask) -> None:
     tenant = new_author(app)
     skipped = {"name": "soon", "wait": {"date": "born", "past": "continue"}}
@@ -237,6 +250,14 @@ def test_wrong_parameters_are_refused(author: Tenant, key: str, code: str) -> No
     bad_query(author.api.get(PATH, {key: "x"}), code, field=key)
 
 
+def test_a_filter_of_the_collection_is_not_available_on_one_of_its_items(author: Tenant) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    run = items(author.api.get(f"{PATH}/{automation_id}/runs"), "runs")[0]["_links"]["self"]["href"]
+    for path, name in ((f"{PATH}/{automation_id}", "state"), (run, "step")):
+        bad_query(author.api.get(path, {name: "x"}), "parameter_not_available", field=name)
+        bad_query(author.api.get(path, {"fax": "x"}), "parameter_not_supported", field="fax")
+
+
 # ---------------------------------------------------------------------------------------------- pause and resume
 
 
@@ -254,6 +275,12 @@ def test_an_automation_is_paused_and_resumed(app: Flask) -> None:
     assert tenant.api.post(f"{path}/resume", {}).get_json()["state"] == "active"
     invalid(tenant.api.post(f"{path}/resume", {"held": "drop"}), "invalid_string", field="held")
     invalid(tenant.api.post(f"{path}/resume", {"due": "skip"}), "unexpected_field", field="due")
+    invalid(tenant.api.post(f"{path}/pause", {"due": "skip"}), "unexpected_field", field="due")
+    for wrong in (b"{", b"\xff", b"[]"):
+        answers = [tenant.api.raw("POST", f"{path}/{verb}", wrong) for verb in ("pause", "resume")]
+        assert [answer.get_json()["type"] for answer in answers] == [answers[1].get_json()["type"]] * 2
+        assert {answer.status_code for answer in answers} <= {400, 422}
+    assert tenant.api.get(path).get_json()["state"] == "active"
 
 
 def test_a_repeated_pause_with_its_key_does_not_undo_a_resumption(app: Flask) -> None:
@@ -281,13 +308,31 @@ def test_a_valid_definition_is_shown_as_it_would_be_stored_and_nothing_is_stored
 def test_all_errors_of_a_definition_are_reported_with_their_paths(app: Flask) -> None:
     tenant = new_author(app)
     document = advanced(send("a"), {"name": "b", "wait": "soon"}, {"name": "c", "stop": True, "now": 1})
-    body = invalid(tenant.api.post(f"{PATH}/validate", document), "invalid_string", field="steps[1].wait")
-    assert [error["field"] for error in body["_embedded"]["errors"]] == ["steps[1].wait", "steps[2].now"]
+    element = {"collection": "steps", "index": 1}
+    body = invalid(tenant.api.post(f"{PATH}/validate", document), "invalid_string", field="wait", **element)
+    places = [(error["collection"], error["index"], error["field"]) for error in body["_embedded"]["errors"]]
+    assert places == [("steps", 1, "wait"), ("steps", 2, "now")]
+    nested = advanced(send("a"), branch("b", [send("c"), {"name": "d", "wait": "soon"}]))
+    answer = tenant.api.post(f"{PATH}/validate", nested)
+    invalid(answer, "invalid_string", field="then.1.wait", **element)
+    invalid(
+        tenant.api.post(f"{PATH}/validate", {**advanced(send("a")), "steps": [send("a"), 5]}),
+        "invalid_object",
+        field=None,
+        **element,
+    )
     missing = {**STANDARD, "message": "Nothing", "if": "plna:HAS"}
     body = invalid(tenant.api.post(f"{PATH}/validate", missing), "unexpected_field", field="if")
     assert [error["field"] for error in body["_embedded"]["errors"]] == ["if", "message"]
-    invalid(tenant.api.post(f"{PATH}/validate", ADVANCED), "invalid_id", field="steps[6].call")
+    invalid(tenant.api.post(f"{PATH}/validate", ADVANCED), "invalid_id", field="call", collection="steps", index=6)
     invalid(tenant.api.post(f"{PATH}/validate", {}), "required", field="kind")
+
+
+def test_the_path_of_validation_has_the_methods_of_validation_alone(author: Tenant) -> None:
+    answer = author.api.get(f"{PATH}/validate")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "OPTIONS, POST")
+    options = author.api.raw("OPTIONS", f"{PATH}/validate", b"")
+    assert sorted(options.headers["Allow"].split(", ")) == ["OPTIONS", "POST"]
 
 
 def test_names_of_another_account_are_not_found(tenant: Tenant, app: Flask) -> None:

@@ -187,7 +187,7 @@ SUCCESS = {
 def endpoints(app: Flask) -> dict[tuple[str, str], str]:
     """(method, rule) -> endpoint name of all endpoints under /v1."""
     return {
-        (method, rule.rule): rule.endpoint
+        (method, re.sub(r"<\w+:", "<", rule.rule)): rule.endpoint
         for rule in app.url_map.iter_rules()
         if rule.rule.startswith("/v1")
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
@@ -209,7 +209,7 @@ def body_for(estate: Estate, method: str, rule: str) -> Any:
         return estate.send()
     if rule == "/v1/automations/validate":
         return {**STANDARD, "list": "People"}
-    if rule.endswith("/resume"):
+    if rule.endswith(("/pause", "/resume")):
         return {}
     if (method, rule) == ("PATCH", CONTACTS):
         contact = estate.tenant.new_contact(estate.list_id, email=new_email())

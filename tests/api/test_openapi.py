@@ -81,7 +81,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict[str, Any]) -> None:
     """But the pages of the console, which are for people."""
     endpoints = {
-        (method, re.sub("<([^>]*)>", r"{\1}", rule.rule))
+        (method, re.sub(r"<(?:\w+:)?([^>]*)>", r"{\1}", rule.rule))
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
         if PUBLIC not in scopes_of(app, rule.endpoint, method) and not rule.rule.startswith("/console")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from app.recipients.collection import FILTERS
-from app.recipients.read import PROPERTIES
+from app.recipients.read import FILTERS, PROPERTIES
 from tests.support.cases import each
 from tests.support.client import SENDS, bad_query, check_error, items
 from tests.support.filters import (

@@ -34,7 +34,7 @@ EXAMPLES = [
 def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
     """(method, path as the page writes it) -> scopes."""
     return {
-        (method, re.sub("<([^>]*)>", r"{\1}", rule.rule)): scopes_of(app, rule.endpoint, method)
+        (method, re.sub(r"<(?:\w+:)?([^>]*)>", r"{\1}", rule.rule)): scopes_of(app, rule.endpoint, method)
         for rule in app.url_map.iter_rules()
         if rule.rule.startswith("/v1")
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
