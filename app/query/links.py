@@ -16,7 +16,7 @@ class PageEnds:
 
     `size` is with `limit=0` the number of all matching items; then there are no other pages
     (docs/querying.md#counting). The positions are those where the other pages begin; None if only their offset is
-    known.
+    known, which is `prev_offset` where it is not one page before this one.
     """
 
     size: int
@@ -24,6 +24,7 @@ class PageEnds:
     has_prev: bool = False
     next: Position | None = None
     prev: Position | None = None
+    prev_offset: int | None = None
 
 
 def page_ends(
@@ -47,6 +48,20 @@ def page_ends(
     return PageEnds(size, has_next, has_prev, Position(last), Position(first, backward=True))
 
 
+def is_beyond_end(query: Query, size: int) -> bool:
+    """Whether a page of this size was asked for by an offset at which there is nothing."""
+    return size == 0 and query.offset > 0 and query.position is None and not query.counts_only
+
+
+def ends_beyond_end(query: Query, total: int) -> PageEnds:
+    """The ends of a page beyond the last of `total` items: the page before it is the last one that has items, of those
+    that paging back from it comes to."""
+    if total == 0:
+        return PageEnds(0)
+    pages = (query.offset - total) // query.limit + 1
+    return PageEnds(0, has_prev=True, prev_offset=max(0, query.offset - pages * query.limit))
+
+
 def envelope(path: str, query: Query, ends: PageEnds) -> dict[str, Any]:
     """`offset`, `limit`, `size` and `_links` of one page; the caller adds `_embedded`. `path` is the percent-encoded
     path of the collection."""
@@ -60,7 +75,8 @@ def page_links(path: str, query: Query, ends: PageEnds) -> dict[str, Any]:
     if ends.has_next:
         links["next"] = {"href": page_link(path, query, query.offset + ends.size, ends.next)}
     if ends.has_prev:
-        links["prev"] = {"href": page_link(path, query, max(0, query.offset - query.limit), ends.prev)}
+        offset = max(0, query.offset - query.limit) if ends.prev_offset is None else ends.prev_offset
+        links["prev"] = {"href": page_link(path, query, offset, ends.prev)}
     return links
 
 

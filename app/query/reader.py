@@ -7,7 +7,7 @@ by a function built for that query, so that a page of a thousand items costs lit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -22,7 +22,7 @@ from app.db.prepared import PreparedStatement, read_rows
 from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
-from app.query.links import PageEnds, page_ends
+from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends
 
 Convert = Callable[[Any, ZoneInfo | None], Any]
 Links = Callable[[Any], dict[str, Any]]
@@ -73,12 +73,20 @@ class Page:
 
 
 def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElement[bool]) -> Page:
-    """The page of the query within `scope`, which restricts it to the account: one statement."""
+    """The page of the query within `scope`, which restricts it to the account: one statement, and one that counts the
+    items if the page is beyond their end."""
     conditions = [*scope, *compiled.where(query, shape.filter_columns)]
     if query.counts_only:
-        return counted(session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one())
+        return counted(_count(session, shape, conditions))
     statement = compiled.page(page_columns(shape, query).where(*conditions), query, shape.order)
-    return render_page(shape, query, read_rows(session, statement))
+    page = render_page(shape, query, read_rows(session, statement))
+    if is_beyond_end(query, len(page.rows)):
+        return replace(page, ends=ends_beyond_end(query, _count(session, shape, conditions)))
+    return page
+
+
+def _count(session: Session, shape: Shape, conditions: Sequence[ColumnElement[bool]]) -> int:
+    return session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
 
 
 def counted(total: int) -> Page:

@@ -16,10 +16,10 @@ from app.groups.read import group_path
 from app.ids import UUID
 from app.lists.paths import contact_path, list_path
 from app.messages.read import message_path
-from app.query.compile import page, split_page
+from app.query.compile import count, page, split_page
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
-from app.query.links import PageEnds, page_ends, page_links
+from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.current import CURRENT_ATTEMPTS, SHOWN_STATE
 from app.recipients.redaction import Redaction
@@ -191,6 +191,8 @@ def _timeline(
     rows, has_more = split_page(found, query)
     first, last = ((rows[0].id,), (rows[-1].id,)) if rows else (None, None)
     ends = page_ends(query, len(rows), has_more=has_more, first=first, last=last)
+    if is_beyond_end(query, len(rows)):
+        ends = ends_beyond_end(query, session.execute(count(steps_of)).scalar_one())
     steps = [
         {
             "time": as_timestamp(row.time, query.zone),

@@ -196,6 +196,22 @@ def test_what_lasts_is_read_once_whatever_changes_between_pages(
     assert change.lasting <= set(read)
 
 
+def test_prev_of_a_page_beyond_the_end_leads_to_the_last_page_with_items(collection: Paged) -> None:
+    path, _, query = collection.path.partition("?")
+    whole = collection.keys(collection.page(f"{path}?{query}&limit=1000"))
+    for offset in (COUNT, COUNT + 1, COUNT + LIMIT, 1000, 2**70):
+        beyond = collection.page(f"{path}?{query}&limit={LIMIT}&offset={offset}")
+        assert (collection.keys(beyond), {"next", "prev"} & set(beyond["_links"])) == ([], {"prev"})
+        last = collection.page(beyond["_links"]["prev"]["href"])
+        assert collection.keys(last)[-1:] == whole[-1:]
+        assert 0 < len(collection.keys(last)) <= LIMIT
+
+
+def test_a_page_beyond_the_end_of_nothing_leads_nowhere(tenant: Tenant) -> None:
+    page = tenant.api.get("/v1/lists", {"name": "none", "offset": 5}).get_json()
+    assert (page["size"], set(page["_links"])) == (0, {"self"})
+
+
 def test_a_page_whose_items_are_deleted_leads_back(contacts_of_a_list: Paged) -> None:
     paged = contacts_of_a_list
     whole = paged.keys(paged.page())
