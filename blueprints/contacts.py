@@ -158,7 +158,7 @@ class Contact(MethodView):
         """Updates the contact; null clears an attribute."""
         contact_list, id_, _ = contact_of_path(list_id, contact_id)
         parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
-        attributes = load(contact_schema(contact_list), json_object())
+        attributes = load(contact_schema(contact_list), _without_own_id(json_object(), id_))
         return services().database.transact(lambda transaction: update_one(transaction, contact_list, id_, attributes))
 
     @blp.scope("contact.delete")
@@ -169,6 +169,12 @@ class Contact(MethodView):
         parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
         services().database.transact(lambda transaction: delete_contacts(transaction, contact_list, [id_]))
         return no_content()
+
+
+def _without_own_id(body: dict[str, Any], contact_id: int) -> dict[str, Any]:
+    """The body without the id of the path, which clients that send back what they have read repeat."""
+    is_own = type(body.get("id")) is int and body["id"] == contact_id
+    return {name: value for name, value in body.items() if not (is_own and name == "id")}
 
 
 def read_new_contacts(contact_list: ListSpec, mode: RemoveUnsubscribers) -> Work:

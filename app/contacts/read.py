@@ -68,6 +68,8 @@ ATTRIBUTES: dict[str, Property] = {
     "double_opt_in": Property(Contact.double_opt_in),
     "double_opt_in_time": Property(Contact.double_opt_in_time, as_timestamp),
 }
+PARTS = ("subscribed.email", "subscribed.mobile", "blocked.email", "blocked.mobile")
+"""Members of attributes that a query may request alone."""
 ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
     "id": (FilterType.INTEGER, Contact.id),
     "email": (FilterType.EMAIL, Contact.email_key),
@@ -98,7 +100,9 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
     compared |= {field.key: compared_value(field) for field in value_fields}
     properties = {**ATTRIBUTES, **values}
     return Shape(
-        resource=Resource(name="contact", collection="contacts", filters=filters, fields=tuple(properties)),
+        resource=Resource(
+            name="contact", collection="contacts", filters=filters, fields=tuple(properties), parts=PARTS
+        ),
         properties=properties,
         keys=(Contact.id, Contact.list_id),
         links=_links,

@@ -64,7 +64,7 @@ def _operator_filters(resource: Resource, has_list_fields: bool) -> dict[str, An
 def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     """`fields`, `expand` and `_tz`."""
     text = {"type": "string"}
-    names = ", ".join(resource.fields)
+    names = ", ".join((*resource.fields, *resource.parts))
     parameters = [
         _parameter("fields", f"Properties to return, separated by commas: {names}. {FIELDS_LEAVE_OUT}", text),
         _parameter("_tz", f"IANA time zone of timestamps, such as Australia/Brisbane. {ZONE_IS_SHORT}", text),

@@ -46,9 +46,11 @@ class Filter:
 class Resource:
     """The query interface of a resource.
 
-    `collection` is the key in `_embedded`, `fields` are the names accepted by `?fields=`, `expands` those accepted by
-    `?expand=`. The `filters` are those of the collection, and an instance of it has the same: they are not available
-    on its path, while any other parameter is unknown. What has no collection, such as message content, has no filters.
+    `collection` is the key in `_embedded`. `fields` are the properties that `?fields=` takes beside `_links`, which is
+    always there, and `parts` those of which it accepts one member, such as `subscribed.email`. `expands` are the names
+    accepted by `?expand=`. The `filters` are those of the collection, and an instance of it has the same: they are not
+    available on its path, while any other parameter is unknown. What has no collection, such as message content, has
+    no filters.
     """
 
     name: str
@@ -56,3 +58,4 @@ class Resource:
     filters: Mapping[str, Filter]
     fields: tuple[str, ...]
     expands: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()

@@ -202,7 +202,7 @@ def _count(text: str) -> int | None:
 
 
 def _read_fields(text: str, resource: Resource) -> tuple[str, ...]:
-    return _known_names("fields", text, resource.fields)
+    return _known_names("fields", text, (*resource.fields, *resource.parts, "_links"))
 
 
 def _read_expand(text: str, resource: Resource) -> frozenset[str]:

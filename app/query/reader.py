@@ -173,7 +173,21 @@ def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
     """The properties of the query, in the order of the resource."""
     if query.fields is None:
         return list(shape.properties)
-    return [name for name in shape.properties if name in query.fields]
+    named = {field.partition(".")[0] for field in query.fields if field != "_links"}
+    return [name for name in shape.properties if name in named]
+
+
+def _conversion(name: str, convert: Convert | None, fields: tuple[str, ...] | None) -> Convert | None:
+    """The conversion of a property of which the query may request only some members."""
+    if convert is None or fields is None or name in fields:
+        return convert
+    members = tuple(field.removeprefix(f"{name}.") for field in fields if field.startswith(f"{name}."))
+
+    def convert_members(value: Any, zone: ZoneInfo | None) -> Any:
+        whole = convert(value, zone)
+        return {member: whole[member] for member in whole if member in members}
+
+    return convert_members
 
 
 def renderer(
@@ -189,9 +203,9 @@ def renderer(
     # Instants in UTC are not converted: the JSON encoder formats them ten times as fast as Python.
     unconverted = (as_timestamp,) if zone is None else ()
     conversions = [
-        (name, property_.convert)
+        (name, convert)
         for name, property_ in selected
-        if property_.convert and property_.convert not in unconverted
+        if (convert := _conversion(name, property_.convert, query.fields)) and convert not in unconverted
     ]
 
     def show(row: Sequence[Any]) -> dict[str, Any]:

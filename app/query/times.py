@@ -77,7 +77,8 @@ def day_span(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
 
 def parse_zone(name: str) -> ZoneInfo:
     """The IANA time zone of that name. Raises `invalid_time_zone` (docs/querying.md#time-zone)."""
-    zone = find_zone(name)
+    # Of a `+` that the client did not encode, as in Etc/GMT+10, a space has become.
+    zone = find_zone(name.replace(" ", "+"))
     if zone is None:
         detail = f"_tz: {printable(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
         raise parameter_error("invalid_time_zone", "_tz", detail)

@@ -89,8 +89,8 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
     if filter_.type in SPANS:
         first, last = SPANS[filter_.type](text, zone)
         return _within_64_bits(Equals(first) if first == last else Between(first, last))
-    if filter_.type is FilterType.BOOLEAN and text in BOOLEANS:
-        return (Equals(BOOLEANS[text]),)
+    if filter_.type is FilterType.BOOLEAN and text.lower() in BOOLEANS:
+        return (Equals(BOOLEANS[text.lower()]),)
     if filter_.type is FilterType.STRING or (filter_.type is FilterType.ENUM and text in filter_.options):
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:

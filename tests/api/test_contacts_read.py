@@ -80,6 +80,33 @@ def test_every_property_can_be_the_only_field(api: Client, path: str, ann: Any, 
         assert body == {name: ann[name], "_links": ann["_links"]}
 
 
+@each(
+    "query",
+    ["subscribed.email", "blocked.mobile,id", "subscribed.mobile,subscribed.email", "subscribed,subscribed.email"],
+)
+def test_a_member_of_subscribed_and_blocked_can_be_requested_alone(
+    api: Client, path: str, ann: Any, query: str
+) -> None:
+    expected: dict[str, Any] = {}
+    for field in query.split(","):
+        name, _, member = field.partition(".")
+        if member and "subscribed" not in query.split(","):
+            expected.setdefault(name, {})[member] = ann[name][member]
+        else:
+            expected[name] = ann[name]
+    for body in (
+        api.get(f"{path}/{ann['id']}", {"fields": query}).get_json(),
+        items(api.get(path, {"fields": query}))[0],
+    ):
+        assert body == {**expected, "_links": ann["_links"]}
+
+
+def test_links_are_always_there_and_may_be_requested(api: Client, path: str, ann: Any) -> None:
+    assert api.get(f"{path}/{ann['id']}", {"fields": "_links"}).get_json() == {"_links": ann["_links"]}
+    body = api.get(f"{path}/{ann['id']}", {"fields": "id,_links"}).get_json()
+    assert body == {"id": ann["id"], "_links": ann["_links"]}
+
+
 def test_a_contact_of_another_list_or_account_is_not_found(
     tenant: Tenant, other_tenant: Tenant, api: Client, path: str
 ) -> None:

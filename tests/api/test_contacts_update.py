@@ -139,6 +139,13 @@ def test_errors_of_fields(api: Client, path: str, ann: Any, case: str) -> None:
         invalid(api.patch(path, {"contacts": [{"id": ann["id"], name: value}]}), code, **place)
 
 
+def test_the_id_of_the_path_may_be_repeated_in_the_body(api: Client, path: str, ann: Any) -> None:
+    changed = api.patch(f"{path}/{ann['id']}", {"id": ann["id"], "first_name": "Annie"}).get_json()
+    assert (changed["id"], changed["first_name"]) == (ann["id"], "Annie")
+    for other in (ann["id"] + 1, str(ann["id"]), float(ann["id"]), True, None):
+        invalid(api.patch(f"{path}/{ann['id']}", {"id": other}), "unexpected_field", field="id")
+
+
 def test_a_conflicting_email_is_refused(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
     existing = tenant.new_contact(customers, email=new_email())
     body = conflict(

@@ -63,6 +63,7 @@ def test_a_valid_time_zone() -> None:
     """`_tz` is the name of an IANA time zone."""
     assert parse(("_tz", "Australia/Brisbane")).zone == ZoneInfo("Australia/Brisbane")
     assert parse(("_tz", "UTC")).zone == ZoneInfo("UTC")
+    assert parse(("_tz", "Etc/GMT 10")).zone == ZoneInfo("Etc/GMT+10")
 
 
 ZONES = ["", "Mars/Base", "+10:00", "AEST", "australia/brisbane", "../etc/passwd", "/etc/passwd", "localtime", "a\0b"]

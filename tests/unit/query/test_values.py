@@ -33,6 +33,8 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
     ("type", "sms", (Equals("sms"),)),
     ("is_active", "true", (Equals(True),)),
     ("is_active", "false", (Equals(False),)),
+    ("is_active", "True", (Equals(True),)),
+    ("is_active:in", "TRUE,False", (Equals(True), Equals(False))),
     ("born", "1990-01-31", (Equals(date(1990, 1, 31)),)),
     ("visit", "2026-05-04T10:00:00", (Equals(datetime.fromisoformat("2026-05-04T10:00:00")),)),
     # Ranges.
@@ -135,7 +137,7 @@ WRONG = {
     "id": ["abc", "1.0", "1e3", " 1", "+1", "1;drop table contacts", "1..2", "١", "0x1", "1_000", "--1", "-", "1\n"],
     "spend": ["abc", "1.2.3", "nan", "inf", "-Infinity", "1,5", ".5", "5.", "1e", "1_0", "0x1p3", "1..2"],
     "type": ["fax", "EMAIL", "email,sms", "\0"],
-    "is_active": ["maybe", "True", "1", "yes", "true "],
+    "is_active": ["maybe", "tru", "1", "yes", "true "],
     "creation_time": [
         "yesterday",
         "2026-02-30",
