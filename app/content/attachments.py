@@ -2,14 +2,16 @@
 
 import base64
 import mimetypes
-import re
 import secrets
 from collections.abc import Mapping
+from unicodedata import category
 
 from app.content.media_types import media_type
 
 MAX_NAME_LENGTH = 255
-_NAME = re.compile(rf"(?!\.)[A-Za-z0-9 ._()-]{{1,{MAX_NAME_LENGTH}}}")
+_PUNCTUATION = frozenset(" ._()-")
+_LETTERS_AND_DIGITS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"})
+"""Categories of Unicode. A letter may have marks, which many scripts cannot be written without."""
 
 # Without the files of the system, so that the accepted types do not depend on the machine.
 _TABLES = mimetypes.MimeTypes(filenames=())
@@ -63,8 +65,10 @@ _FURTHER: Mapping[str, tuple[str, ...]] = {
 
 
 def is_valid_name(name: str) -> bool:
-    """ASCII letters and digits, space and `. _ - ( )`, 1 to 255 characters, no leading dot."""
-    return _NAME.fullmatch(name) is not None
+    """Letters and digits of any script, space and `. _ - ( )`, 1 to 255 characters, no leading dot."""
+    if not 1 <= len(name) <= MAX_NAME_LENGTH or name.startswith("."):
+        return False
+    return all(character in _PUNCTUATION or category(character) in _LETTERS_AND_DIGITS for character in name)
 
 
 def extension_fits(mime_type: str, name: str) -> bool:

@@ -25,7 +25,7 @@ class RenderingTooLong(ValueError):
 
 
 class Rendered(NamedTuple):
-    """The text, and the names of the attachments that it references with `%%attachment:<name>%%`."""
+    """The text, and the names of the attachments whose content ids it has, of `%%attachment:<name>%%` in HTML."""
 
     text: str
     inline: frozenset[str]
@@ -211,6 +211,8 @@ class _Rendering:
         if reference.name not in self._attachments:
             self.unfilled[reference] = None
             return ""
+        if self._format is _TEXT:
+            return reference.name
         self._inline.add(reference.name)
         return f"cid:{self._attachments[reference.name]}"
 

@@ -27,7 +27,7 @@ class Wildcard:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentReference:
-    """A placeholder for the content id of the attachment with this name."""
+    """A placeholder for the content id of the attachment with this name; outside of HTML, for the name itself."""
 
     name: str
 

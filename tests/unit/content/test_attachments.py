@@ -12,7 +12,22 @@ from app.content.media_types import media_type, plain_type
 from tests.support.cases import each
 
 
-@each("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
+@each(
+    "name",
+    [
+        "a",
+        "a.txt",
+        "My File_1-a (2).txt",
+        "a" * 255,
+        "a.",
+        "-a",
+        "a..b",
+        "März.pdf",
+        "Ma\u0308rz.pdf",
+        "हिन्दी.txt",
+        "請求書 ٣.pdf",
+    ],
+)
 def test_valid_names(name: str) -> None:
     assert is_valid_name(name)
 
@@ -33,7 +48,10 @@ def test_valid_names(name: str) -> None:
         "a,b",
         "a:b",
         "a;b",
-        "é.txt",
+        "a…b",
+        "²",
+        "a\u202egnp.exe",
+        "a\u200d",
         "a\t",
     ],
 )

@@ -45,9 +45,9 @@ RULES = {
     "a key with a letter beyond ASCII is text": ("%%größe%%", "%%größe%%"),
     "a key with a digit beyond ASCII is text": ("%%x٣%%", "%%x٣%%"),
     "a key without a name is text": ("%%**x%% %%:END%%", "%%**x%% %%:END%%"),
-    "an attachment gives its content id": ("%%attachment:logo.png%%", "cid:content_a1"),
-    "an attachment's name may hold spaces": ("%%attachment:My File (2).pdf%%", "cid:content_b2"),
-    "the word attachment matches in any case": ("%%ATTACHMENT:logo.png%%", "cid:content_a1"),
+    "an attachment gives its name": ("%%attachment:logo.png%%", "logo.png"),
+    "an attachment's name may hold spaces": ("%%attachment:My File (2).pdf%%", "My File (2).pdf"),
+    "the word attachment matches in any case": ("%%ATTACHMENT:logo.png%%", "logo.png"),
     "an attachment's name matches exactly": ("<%%attachment:Logo.png%%>", "<>"),
     "an attachment that is not there yields nothing": ("<%%attachment:none.png%%>", "<>"),
     "a name that no attachment can have yields nothing": ("<%%attachment:../é.png%%>", "<>"),
@@ -73,6 +73,14 @@ def test_each_rule_applies_within_a_longer_body() -> None:
 def test_inline_names_are_the_attachments_referred_to() -> None:
     source = "%%attachment:logo.png%%%%attachment:logo.png%%%%attachment:none.png%%"
     assert Template(source).html({}, ATTACHMENTS).inline == frozenset({"logo.png"})
+
+
+def test_an_attachment_is_inline_in_html_alone() -> None:
+    template = Template("%%attachment:logo.png%%, %%attachment:My File (2).pdf%%")
+    html = template.html({}, ATTACHMENTS)
+    assert (html.text, html.inline) == ("cid:content_a1, cid:content_b2", frozenset(ATTACHMENTS))
+    for rendered in (template.text({}, ATTACHMENTS), template.header({}, ATTACHMENTS)):
+        assert (rendered.text, rendered.inline) == ("logo.png, My File (2).pdf", frozenset())
 
 
 def test_a_reference_in_an_omitted_branch_does_not_count() -> None:
