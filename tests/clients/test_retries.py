@@ -98,9 +98,19 @@ def test_a_request_that_gets_no_answer_at_all_is_given_up_with_its_key() -> None
 
 
 def test_nobody_at_the_address_is_an_error_of_its_own() -> None:
-    client = Client(KEY, f"http://127.0.0.1:{free_port()}", retries=Retries(0))
-    with pytest.raises(ServiceUnreachable):
+    port = free_port()
+    client = Client(KEY, f"http://user:secret@127.0.0.1:{port}", retries=Retries(0))
+    with pytest.raises(ServiceUnreachable, match=f"^GET /v1/ at 127.0.0.1:{port}: ConnectionError") as caught:
         client.root.get()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_argument_of_a_send_is_an_error_as_of_any_function() -> None:
+    with scripted() as (server, client, _):
+        for send_without in (client.sends.create, client.sends.dry_run):
+            with pytest.raises(TypeError, match=r"^A send needs type and recipients\.$"):
+                send_without(subject="Hi")  # type: ignore[call-arg]
+        assert server.hits == []
 
 
 def test_a_slow_answer_ends_at_the_time_out() -> None:

@@ -45,7 +45,7 @@ class Run(Resource):
     """One contact on its way. `state` is `waiting`, `held` or `ended`; `step` is the name of the next one."""
 
     id = Property[int]()
-    contact_id = Property[int]()
+    contact_id = Property[int | None]()
     version = Property[int]()
     state = Property[str]()
     reason = Property[str | None]()

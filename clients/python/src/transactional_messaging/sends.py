@@ -130,7 +130,10 @@ def _steps(json: dict[str, Any]) -> list[TimelineStep]:
 
 
 def send_json(send: SendBody) -> dict[str, Any]:
-    """The body of the request: attachments as JSON, and nothing for what is None."""
+    """The body of the request: attachments as JSON, and nothing for what is None. Raises TypeError like a function that
+    lacks an argument: type checkers see it earlier."""
+    if missing := [name for name in ("type", "recipients") if name not in send]:
+        raise TypeError(f"A send needs {' and '.join(missing)}.")
     body: dict[str, Any] = {name: value for name, value in send.items() if value is not None}
     if "attachments" in body:
         body["attachments"] = [attachment_json(source) for source in body["attachments"]]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -95,6 +96,7 @@ class HttpTransport:
 
     def __init__(self, base_url: str, key: str, timeout: tuple[float, float], pool_size: int) -> None:
         self._base_url, self._key, self._timeout, self._pool_size = base_url, key, timeout, pool_size
+        self._host = urlsplit(base_url).netloc.rpartition("@")[2]
         self._process = os.getpid()
         self._session = self._open()
 
@@ -113,7 +115,7 @@ class HttpTransport:
             )
         except requests.RequestException as error:
             # Its own text may have the query, which may have an address; the cause of this exception keeps it.
-            text = f"{call.method} {call.path.partition('?')[0]}: {type(error).__name__}"
+            text = f"{call.method} {call.path.partition('?')[0]} at {self._host}: {type(error).__name__}"
             raise NoAnswer(text, is_final=isinstance(error, NEVER_BETTER)) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, response.content, headers)
