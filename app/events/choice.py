@@ -12,13 +12,17 @@ KINDS = {
     "contact": ("created", "updated", "deleted"),
     "recipient": ("sent", "bounced", "failed", "opened", "clicked", "acknowledged"),
     "sms": ("received",),
+    "webhook": ("failing",),
 }
 """Object -> its events, as they may be chosen. Events that name their webhook themselves are not chosen."""
+FAILING = "webhook.failing"
+"""Only webhooks that name it receive it: it is about the service, and no event of the API."""
 NAMES = tuple(f"{object_}.{event}" for object_, events in KINDS.items() for event in events)
 
 
 class Choice(NamedTuple):
-    """None means all. An event without a list is of none, so a choice of lists leaves it out."""
+    """None means all but those of the object `webhook`. An event without a list is of none, so a choice of lists leaves
+    it out."""
 
     events: Sequence[str] | None = None
     lists: Sequence[int] | None = None

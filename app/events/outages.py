@@ -11,6 +11,7 @@ from sqlalchemy import select
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Webhook
+from app.events.choice import FAILING
 from app.events.outbox import record_for_webhooks
 from app.events.payloads import failing_event
 from app.events.webhook_lease import LockedWebhook
@@ -22,18 +23,20 @@ logger = logging.getLogger(__name__)
 
 
 def report_outage(transaction: Transaction, webhook: LockedWebhook) -> None:
-    """Notes a failed attempt; once they have lasted for a day, one event tells the account's other webhooks, whatever
-    these chose. A success ends the outage."""
+    """Notes a failed attempt; once they have lasted for a day, one event tells the account's other webhooks that chose
+    it. A success ends the outage."""
     moment = now()
     webhook.failing_since = webhook.failing_since or moment
     if webhook.outage_reported_time is not None or moment - webhook.failing_since < OUTAGE:
         return
     webhook.outage_reported_time = moment
-    others = select(Webhook.id).where(Webhook.account_id == webhook.account_id, Webhook.id != webhook.id)
+    others = select(Webhook.id, Webhook.chosen_events).where(
+        Webhook.account_id == webhook.account_id, Webhook.id != webhook.id, Webhook.chosen_events.is_not(None)
+    )
     event = failing_event(webhook_id=webhook.id, url=webhook.url, since=webhook.failing_since, moment=moment)
-    told = transaction.scalars(others).all()
+    told = {id_: [event] for id_, chosen in transaction.execute(others) if FAILING in (chosen or ())}
     if told:
-        record_for_webhooks(transaction, webhook.account_id, {one: [event] for one in told})
+        record_for_webhooks(transaction, webhook.account_id, told)
     transaction.after_commit(WEBHOOK_OUTAGES.inc)
     message = "webhook %s: all attempts have failed since %s"
     transaction.after_commit(partial(logger.error, message, webhook.id, webhook.failing_since))

@@ -202,23 +202,27 @@ def test_a_replay_since_a_time_sends_what_was_sent_since(
     assert [[event["n"] for event in hit.events] for hit in receiver.hits] == [[1, 2], [3], [3]]
 
 
-def test_an_outage_of_a_day_is_told_once_to_the_other_webhooks(
+def test_an_outage_of_a_day_is_told_once_to_the_webhooks_that_ask_for_it(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
-    """Whatever these chose, and counted; a success ends the outage."""
+    """Whatever lists these chose, and counted; a success ends the outage."""
     with Receiver(500, 500, 500, 200) as receiver:
-        hook, other = add_hook(receiver.url), add_hook(OTHER)
-        other.set(due_time=now() + timedelta(days=9))
-        choose(other, ["contact"], None)
+        hook, other, silent = add_hook(receiver.url), add_hook(OTHER), add_hook(f"{OTHER}/silent")
+        for quiet in (other, silent):
+            quiet.set(due_time=now() + timedelta(days=9))
+        choose(other, ["contact.created", "webhook"], [5])
+        choose(silent, ["contact"], None)
         with services.database.write() as transaction:
             record(transaction, hook.account_id, [outcome("sent", 1)])
         dispatcher.run(services)
         assert waiting(other) == []
+        with_all = add_hook(f"{OTHER}/all")
         began, before = now() - timedelta(days=1, minutes=1), outages()
         for _ in range(2):
             hook.set(due_time=now(), failing_since=began)
             dispatcher.run(services)
         assert waiting(other) == [("webhook", "failing")]
+        assert waiting(silent) == waiting(with_all) == []
         assert outages() == before + 1
         with services.database.read() as session:
             (text,) = session.scalars(select(Event.payload).where(Event.webhook_id == other.id))
