@@ -49,7 +49,7 @@ class Recorder:
         self._waiting: dict[int, list[Visit]] = {}
         """By recipient, in the order of their first visits."""
         self._count = self._lost = 0
-        """Visits that are not written yet, and visits that were dropped."""
+        """Visits that are not written, also those that were given up at the end, and visits that were dropped."""
         self._thread: threading.Thread | None = None
         self._end: float | None = None
         """Deadline of the last writes, once the process shuts down."""
@@ -91,9 +91,9 @@ class Recorder:
 
     def _run(self) -> None:
         while visits := self._next():
-            self._write(visits)
+            given_up = self._write(visits)
             with self._changed:
-                self._count -= len(visits)
+                self._count -= len(visits) - given_up
                 self._changed.notify_all()
 
     def _next(self) -> list[Visit]:
@@ -107,28 +107,27 @@ class Recorder:
             chosen = [self._waiting.pop(recipient_id) for recipient_id in list(self._waiting)[:BATCH_SIZE]]
         return sorted(itertools.chain.from_iterable(chosen), key=lambda visit: visit.moment)
 
-    def _write(self, visits: Sequence[Visit]) -> None:
-        """Writes all of them together, or each alone if one of them cannot be written."""
+    def _write(self, visits: Sequence[Visit]) -> int:
+        """Writes all of them together, or each alone if one of them cannot be written. Returns how many were given up
+        because the process ends."""
         while True:
             try:
                 self._database.transact(lambda transaction: record_visits(transaction, visits))
-                return
+                return 0
             except Exception as error:
                 if not (isinstance(error, SQLAlchemyError) and is_unavailable(error)):
-                    self._write_apart(visits, error)
-                    return
+                    return self._write_apart(visits, error)
                 log_failure(logger, f"{len(visits)} visits wait", error)
                 if not self._has_time():
-                    return
+                    return len(visits)
 
-    def _write_apart(self, visits: Sequence[Visit], error: Exception) -> None:
+    def _write_apart(self, visits: Sequence[Visit], error: Exception) -> int:
         if len(visits) > 1:
-            for visit in visits:
-                self._write([visit])
-            return
+            return sum(self._write([visit]) for visit in visits)
         (visit,) = visits
         extra = {"recipient_id": visit.recipient_id}
         logger.error("cannot record that a recipient %s", visit.step, exc_info=error, extra=extra)
+        return 0
 
     def _has_time(self) -> bool:
         """Waits for the retry delay; returns whether there is time for another attempt."""

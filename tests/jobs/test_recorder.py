@@ -100,6 +100,25 @@ def test_visits_are_kept_while_the_database_is_away(
     assert opened(rows, [one]) == [1]
 
 
+def test_visits_that_cannot_be_written_before_the_end_of_the_process_are_counted_in_the_log(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(recorder, "SHUTDOWN_RETRY_DELAY", 0.01)
+    database = rows.services.database
+    ids = rows.add_send(["a@a.example", "b@a.example"])
+    url = "postgresql+psycopg://nobody@127.0.0.1:1/none" if database.is_postgresql else "sqlite:////nowhere/none"
+    away = Recorder(type(database)(url))
+    for recipient_id in ids:
+        away.put(visit(rows, recipient_id))
+    wait_until(lambda: "the database is unavailable" in caplog.text, "it was tried")
+    thread = away._thread
+    away.close(0.05)
+    assert thread is not None
+    thread.join(PATIENCE)
+    assert "2 visits were not recorded before the end of the process" in caplog.text
+
+
 def test_a_visit_of_a_deleted_recipient_is_dropped(rows: Rows, visits: Recorder) -> None:
     (one,) = rows.add_send(["a@a.example"])
     visits.put(replace(visit(rows, one), recipient_id=2**62))
