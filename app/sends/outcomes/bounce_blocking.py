@@ -1,4 +1,4 @@
-"""Bounces and addresses: a hard bounce blocks its address, and so do five soft ones in a row
+"""Bounces and addresses: a hard bounce that speaks of its address blocks it, and so do five soft ones in a row
 (docs/contacts.md#blocked-addresses).
 
 All addresses of many outcomes at once, in a fixed number of statements, always in the same order, so that two workers
@@ -45,8 +45,10 @@ def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Boun
     """The same for a late bounce. The message had counted as delivered, which reset the count of soft bounces: the
     earlier ones count again."""
     address = account_address(recipient)
-    if not bounce.is_soft:
+    if bounce.blocks:
         return block_addresses(transaction, {address: PERMANENT})
+    if not bounce.is_soft:
+        return {}
     return block_addresses(transaction, dict.fromkeys(_count(transaction, Counter([address]), recipient.id), TEMPORARY))
 
 

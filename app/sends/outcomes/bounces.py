@@ -3,6 +3,8 @@
 relay      refused: hard; deferred until the end of the retry period: soft
 DSN        5.x.x: hard; 4.x.x: soft
 receipt    of a text message: hard, unless its validity period ended
+
+A hard bounce blocks its address if it speaks of it (`refusals`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 from typing import NamedTuple
 
 from app.recipients.states import RecipientState
+from app.sends.outcomes.refusals import blocks_address, blocks_number
 
 # The second digit of an RFC 3463 code, in words.
 BOUNCE_REASONS = {
@@ -36,11 +39,12 @@ COUNTED_AS_DELIVERED = (RecipientState.DELIVERED, RecipientState.SENT)
 
 class Bounce(NamedTuple):
     """A bounce, whether the relay, a DSN or a gateway's receipt reported it. A soft one blocks its address only after
-    several in a row."""
+    several in a row; `blocks` is whether it blocks its address at once."""
 
     diagnostic: str
     reason: str
     is_soft: bool
+    blocks: bool
 
     @property
     def event_fields(self) -> dict[str, str | bool]:
@@ -54,7 +58,8 @@ class Bounce(NamedTuple):
     @classmethod
     def of_reply(cls, reply: str, status: str | None, *, is_soft: bool) -> Bounce:
         """The bounce that a reply reports, described by it and its RFC 3463 code."""
-        return cls(bounce_string(reply, status), bounce_reason(status), is_soft)
+        blocks = not is_soft and blocks_address(reply, status)
+        return cls(bounce_string(reply, status), bounce_reason(status), is_soft, blocks)
 
     @classmethod
     def of_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
@@ -64,8 +69,9 @@ class Bounce(NamedTuple):
     @classmethod
     def of_receipt(cls, detail: str) -> Bounce:
         """The bounce that the receipt of a text message reports."""
-        is_expired = _EXPIRED.search(detail) is not None
-        return cls(detail, "delivery time expired" if is_expired else OTHER_REASON, is_expired)
+        if _EXPIRED.search(detail):
+            return cls(detail, "delivery time expired", is_soft=True, blocks=False)
+        return cls(detail, OTHER_REASON, is_soft=False, blocks=blocks_number(detail))
 
 
 def bounce_string(reply: str, status: str | None) -> str:

@@ -3,7 +3,7 @@
 The rules stand here and nowhere else (docs/delivery.md#recipient-states):
 
     accepted   email: delivered, sms: sent      event sent       delivered + 1
-    refused    email: hard bounce, blocks       event bounced    bounced + 1
+    refused    email: hard bounce               event bounced    bounced + 1
                sms: failed, `rejected`          event failed     failed_contacts + 1
     uncertain  email: uncertain, until it is resolved; sms: like deferred
     deferred   queued again, later and later; after the retry period
@@ -13,8 +13,8 @@ The rules stand here and nowhere else (docs/delivery.md#recipient-states):
     too large, or a text of nothing
                failed, with the reason          event failed     failed_contacts + 1
 
-What makes a bounce hard or soft, and how it is described, stands in `bounces`; `late_bounce` writes one that comes back
-after the attempt.
+What makes a bounce hard or soft, whether it blocks, and how it is described, stands in `bounces`; `late_bounce` writes
+one that comes back after the attempt.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _bounced(
         counter="bounced",
         event="bounced",
         event_fields=bounce.event_fields,
-        blocks_address=not is_soft,
+        blocks_address=bounce.blocks,
         soft_bounces="count" if is_soft else None,
     )
 

@@ -16,6 +16,7 @@ from app.content.values import WildcardValue, recipient_values
 from app.messages.difference import compare, lines_of
 from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
+from app.sends.outcomes.refusals import blocks_address, blocks_number
 from app.sends.secret_values import SecretValues
 from app.tracking.instrument import Instrumenter
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
@@ -225,6 +226,15 @@ IN_SENDS = (
         lambda text: Reply.from_wire(550, text.encode()).result(),
         ("a", "5.1.1 ", "\n", "\0", " ", "."),
         64 * KIB,
+    ),
+    Reader(
+        "what a refusal is about",
+        lambda text: blocks_address(text, None),
+        ("user ", "unknown ", "mailbox is ", "5.1.1 ", "#", "@", " ", "\n", "-", "'", "relay ", "no such "),
+        64 * KIB,
+    ),
+    Reader(
+        "what a failed receipt is about", blocks_number, ("stat:", "REJECTD", " ", "receipt 16", "refused"), 64 * KIB
     ),
     Reader(
         "words without names of the installation",

@@ -1,0 +1,82 @@
+"""Which permanent refusals block an address (docs/delivery.md#what-blocks-an-address)."""
+
+from __future__ import annotations
+
+from app.sends.outcomes.bounces import Bounce
+from app.sends.outcomes.refusals import CODES_OF_THE_ADDRESS, blocks_address, refuses_address
+from app.transports.base import DeliveryResult
+from tests.support.cases import each
+
+
+@each("code", sorted(CODES_OF_THE_ADDRESS))
+def test_a_code_of_the_mailbox_or_its_domain_blocks_whatever_the_words_say(code: str) -> None:
+    assert blocks_address(f"550 {code} refused, ask your relay", code)
+    assert blocks_address("", code)
+
+
+@each("code", ["5.0.0", "5.1.0", "5.1.7", "5.1.8", "5.2.0", "5.2.2", "5.3.4", "5.4.1", "5.5.1", "5.6.0", "5.7.1"])
+def test_any_other_code_blocks_nobody_whatever_the_words_say(code: str) -> None:
+    assert not blocks_address(f"550 {code} user unknown", code)
+    assert not blocks_address(f"550-{code} user unknown", "5.0.0")
+    assert not blocks_address(f"550 user unknown (#{code})", "5.0.0")
+
+
+@each(
+    ("reply", "blocks"),
+    [
+        ("550 <ann@example.com>... User unknown", True),
+        ("550 user ann@example.com does not exist", True),
+        ("550 Mailbox disabled", True),
+        ("554 go away", False),
+        ("550 sender verify failed: no such user", False),
+        ("550 Your account is disabled", False),
+        ("550 no", False),
+        ("", False),
+    ],
+)
+def test_without_a_code_the_words_decide(reply: str, blocks: bool) -> None:
+    """Both as a relay's own reply, whose status is made up, and as a stranger's."""
+    assert blocks_address(reply, None) is blocks
+    assert blocks_address(reply, "5.0.0") is blocks
+
+
+@each(
+    ("reply", "status", "blocks"),
+    [
+        ("550 user unknown", "5.7.1", False),
+        ("550 5.7.1 refused", "5.1.1", False),
+        ("550 5.1.1 refused", "5.7.1", False),
+        ("550 refused", "5.1.1", True),
+        ("550 Relaying denied", "5.1.1", False),
+        ("550-Verification failed for <me@example.com> 550-550 5.1.1 unknown 550 Sender verify failed", "5.0.0", False),
+    ],
+)
+def test_whoever_says_something_else_keeps_the_address_from_being_blocked(
+    reply: str, status: str, blocks: bool
+) -> None:
+    """The reply, the reporter's code, and the words that stand before a quoted reply."""
+    assert blocks_address(reply, status) is blocks
+
+
+def test_only_refusals_refuse_an_address() -> None:
+    assert refuses_address(DeliveryResult.refused("550 5.1.1 nobody", "5.1.1"))
+    assert not refuses_address(DeliveryResult.refused("550 5.7.1 no", "5.7.1"))
+    assert not refuses_address(DeliveryResult.deferred("450 4.1.1 user unknown", "4.1.1"))
+
+
+@each(
+    ("detail", "blocks"),
+    [
+        ("stat:UNDELIV err:001", True),
+        ("the gateway says: not delivered", True),
+        ("stat:UNDELIV err:027 unknown subscriber", True),
+        ("stat:REJECTD err:008", False),
+        ("stat:DELETED err:000", False),
+        ("stat:UNKNOWN err:000", False),
+        ("stat:EXPIRED err:000", False),
+        ("receipt 16: NACK/11", False),
+        ("receipt 2: NACK/11", True),
+    ],
+)
+def test_a_receipt_blocks_a_number_unless_the_gateway_refused_the_text(detail: str, blocks: bool) -> None:
+    assert Bounce.of_receipt(detail).blocks is blocks
