@@ -45,7 +45,8 @@ class DeliveryResult(NamedTuple):
     class agrees with the outcome (2, 4 or 5); None if the gateway has no such codes. For an accepted text message,
     `gateway_id` is the gateway's own id, which its receipts refer to, and `segments` the number of parts; None if they
     are unknown. `untaken` allows another transport to send the message (docs/transports.md#failover); None unless it is
-    certain that the other side has taken nothing of it.
+    certain that the other side has taken nothing of it. `about_sender` is whether a refusal came before the other side
+    knew the recipient, so that it cannot be about the address.
     """
 
     outcome: Outcome
@@ -55,6 +56,7 @@ class DeliveryResult(NamedTuple):
     segments: int | None = None
     note: str | None = None
     untaken: Untaken | None = None
+    about_sender: bool = False
 
     @classmethod
     def accepted(
@@ -82,9 +84,11 @@ class DeliveryResult(NamedTuple):
         return cls(Outcome.UNCERTAIN, reply, status)
 
     @classmethod
-    def refused(cls, reply: str, status: str | None = None, *, untaken: Untaken | None = None) -> DeliveryResult:
+    def refused(
+        cls, reply: str, status: str | None = None, *, untaken: Untaken | None = None, about_sender: bool = False
+    ) -> DeliveryResult:
         """Not to be retried."""
-        return cls(Outcome.REFUSED, reply, status, untaken=untaken)
+        return cls(Outcome.REFUSED, reply, status, untaken=untaken, about_sender=about_sender)
 
 
 class OutboundEmail(NamedTuple):

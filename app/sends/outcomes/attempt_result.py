@@ -59,6 +59,7 @@ class AttemptResult(NamedTuple):
             "gateway_id": self.result.gateway_id,
             "segments": self.result.segments,
             "note": self.result.note,
+            **({"about_sender": True} if self.result.about_sender else {}),
             "rendered": self.rendered,
             **({"transport": self.transport} if self.transport else {}),
             **({"retry_in": self.retry_in} if self.retry_in is not None else {}),
@@ -83,6 +84,7 @@ def parse_line(line: bytes) -> AttemptResult:
                 fields.get("gateway_id"),  # a journal of an older version has neither
                 fields.get("segments"),
                 fields.get("note"),
+                about_sender=bool(fields.get("about_sender")),
             ),
             rendered=fields.get("rendered"),
             transport=fields.get("transport"),
@@ -101,7 +103,7 @@ def sanitize_result(result: object) -> DeliveryResult:
     """
     if not isinstance(result, DeliveryResult) or tuple.__len__(result) != len(DeliveryResult._fields):
         return _unreadable(result)
-    outcome, reply, status, gateway_id, segments, note, untaken = list[Any](tuple.__iter__(result))
+    outcome, reply, status, gateway_id, segments, note, untaken, about_sender = list[Any](tuple.__iter__(result))
     if type(outcome) is not Outcome:
         return _unreadable(outcome)
     is_code = type(status) is str and _CODE.fullmatch(status)
@@ -114,6 +116,7 @@ def sanitize_result(result: object) -> DeliveryResult:
         segments if is_count else None,
         None if note is None else storable_text(note),
         untaken if type(untaken) is Untaken else None,
+        about_sender is True,
     )
 
 

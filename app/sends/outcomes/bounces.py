@@ -13,7 +13,8 @@ import re
 from typing import NamedTuple
 
 from app.recipients.states import RecipientState
-from app.sends.outcomes.refusals import blocks_address, blocks_number
+from app.sends.outcomes.refusals import blocks_address, blocks_number, refuses_address
+from app.transports.base import DeliveryResult, Outcome
 
 # The second digit of an RFC 3463 code, in words.
 BOUNCE_REASONS = {
@@ -56,15 +57,17 @@ class Bounce(NamedTuple):
         }
 
     @classmethod
-    def of_reply(cls, reply: str, status: str | None, *, is_soft: bool) -> Bounce:
-        """The bounce that a reply reports, described by it and its RFC 3463 code."""
-        blocks = not is_soft and blocks_address(reply, status)
-        return cls(bounce_string(reply, status), bounce_reason(status), is_soft, blocks)
+    def of_result(cls, result: DeliveryResult) -> Bounce:
+        """The bounce of a mail that was refused, or deferred until the end of the retry period."""
+        is_soft, diagnostic = result.outcome is not Outcome.REFUSED, bounce_string(result.reply, result.status)
+        return cls(diagnostic, bounce_reason(result.status), is_soft, refuses_address(result))
 
     @classmethod
     def of_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
-        """The bounce that a DSN reports."""
-        return cls.of_reply(diagnostic, status, is_soft=(status or "").startswith("4"))
+        """The bounce that a DSN, or an event of a relay, reports."""
+        is_soft = (status or "").startswith("4")
+        blocks = not is_soft and blocks_address(diagnostic, status)
+        return cls(bounce_string(diagnostic, status), bounce_reason(status), is_soft, blocks)
 
     @classmethod
     def of_receipt(cls, detail: str) -> Bounce:

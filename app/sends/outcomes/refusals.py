@@ -103,7 +103,9 @@ _IS_ABOUT_OTHERS = _any_of(*ABOUT_OTHERS)
 
 def refuses_address(result: DeliveryResult) -> bool:
     """Whether the answer to an attempt is a permanent refusal of the mailbox or its domain."""
-    return result.outcome is Outcome.REFUSED and blocks_address(result.reply, result.status)
+    if result.outcome is not Outcome.REFUSED or result.about_sender:
+        return False
+    return blocks_address(result.reply, result.status)
 
 
 def blocks_address(reply: str, status: str | None) -> bool:

@@ -133,7 +133,7 @@ def _sent(recipient: RecipientRow, attempt_result: AttemptResult, result: Delive
 def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.REJECTED, result.reply)
-    return _bounced(recipient, attempt_result, result, is_soft=False)
+    return _bounced(recipient, attempt_result, result)
 
 
 def _uncertain(
@@ -165,13 +165,11 @@ def _deferred(
         )
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.EXPIRED, result.reply)
-    return _bounced(recipient, attempt_result, result, is_soft=True)
+    return _bounced(recipient, attempt_result, result)
 
 
-def _bounced(
-    recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, *, is_soft: bool
-) -> Transition:
-    bounce = Bounce.of_reply(result.reply, result.status, is_soft=is_soft)
+def _bounced(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
+    bounce = Bounce.of_result(result)
     return Transition(
         recipient,
         attempt_result,
@@ -183,7 +181,7 @@ def _bounced(
         event="bounced",
         event_fields=bounce.event_fields,
         blocks_address=bounce.blocks,
-        soft_bounces="count" if is_soft else None,
+        soft_bounces="count" if bounce.is_soft else None,
     )
 
 

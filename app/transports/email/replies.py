@@ -19,10 +19,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 class Reply(NamedTuple):
-    """One reply: its code, and its text on one line."""
+    """One reply: its code, and its text on one line. `to_mail` is whether it answers MAIL."""
 
     code: int
     text: str
+    to_mail: bool = False
 
     @classmethod
     def from_wire(cls, code: int, raw: bytes) -> Reply:
@@ -37,7 +38,7 @@ class Reply(NamedTuple):
         if 200 <= self.code <= 299:
             return DeliveryResult.accepted(str(self), self._status(2))
         if 500 <= self.code <= 599 and self.code not in OUR_OWN_FAULT:
-            return DeliveryResult.refused(str(self), self._status(5))
+            return DeliveryResult.refused(str(self), self._status(5), about_sender=self.to_mail)
         return self.deferral()
 
     def deferral(self) -> DeliveryResult:

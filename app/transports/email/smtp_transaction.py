@@ -120,7 +120,7 @@ def _open_stepwise(dialogue: Dialogue, envelope: Envelope) -> DeliveryResult | N
     reply = _command(dialogue, sender)
     if not _is_positive(reply):
         _check_accepts_mail(reply)
-        return _reset(dialogue, reply)
+        return _reset(dialogue, reply._replace(to_mail=True))
     reply = _command(dialogue, recipient)
     if not _is_positive(reply):
         return _reset(dialogue, reply)
@@ -143,7 +143,7 @@ def _refused(sender: Reply, recipient: Reply) -> Reply | None:
     """The first of the two replies that is not positive."""
     if not _is_positive(sender):
         _check_accepts_mail(sender)
-        return sender
+        return sender._replace(to_mail=True)
     return None if _is_positive(recipient) else recipient
 
 

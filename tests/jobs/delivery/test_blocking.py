@@ -15,8 +15,9 @@ from app.contacts.blocked import block_addresses, unblock_addresses
 from app.contacts.suppress import block, unblock
 from app.db.bulk import draw_ids, insert_rows
 from app.db.counters import CONTACT_COUNTS, count
-from app.db.models import Contact, table_of
+from app.db.models import BlockedAddress, Contact, table_of
 from app.sends.delivery.drain import drain
+from app.sends.outcomes.requeue import requeue_all
 from app.services import Services
 from tests.jobs.delivery.conftest import events
 from tests.support.rows import Rows
@@ -35,6 +36,12 @@ def add_contacts(rows: Rows, email: str | None, count: int = 1, mobile: str | No
 def times(rows: Rows, ids: list[int]) -> list[datetime]:
     with rows.services.database.read() as session:
         return list(session.scalars(select(Contact.last_modified_time).where(Contact.id.in_(ids)).order_by(Contact.id)))
+
+
+def blocked(rows: Rows) -> list[str]:
+    statement = select(BlockedAddress.address).where(BlockedAddress.account_id == rows.account_id)
+    with rows.services.database.read() as session:
+        return sorted(session.scalars(statement))
 
 
 def event_ids(rows: Rows) -> list[tuple[str, str, Any]]:
@@ -136,3 +143,38 @@ def test_contacts_are_looked_up_by_an_index_of_the_address(rows: Rows) -> None:
         statement = f"{verb} SELECT id FROM contacts WHERE (account_id, email_key) IN {values}"
         plan = " ".join(str(column) for row in transaction.execute(text(statement)) for column in row)
     assert "ix_contacts_account_email" in plan, plan
+
+
+def test_a_refusal_that_speaks_of_no_mailbox_blocks_nobody_and_can_be_sent_again(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """A relay that lacks a setting refuses every recipient, at whatever command. Each message is a permanent bounce;
+    once the relay is mended all of them are sent again together."""
+    rows.add_webhook()
+    refusals = {
+        "a@a.example": "554 5.7.1 Relay access denied",
+        "b@b.example": "554 5.7.26 unauthenticated email is not accepted",
+        "c@c.example": "554 transaction failed",
+        "d@d.example": "550 5.0.0 user unknown",
+    }
+    for address, reply in refusals.items():
+        mail_server.reply(address, reply)
+    ids = rows.add_send([*refusals, "e@e.example"])
+    mail_server.reply(".", "550 5.3.0 no")
+    drain(worker)
+    assert rows.states(ids) == ["bounced"] * 5
+    assert {event["is_temporary_bounce"] for event in events(rows)} == {False}
+    assert blocked(rows) == []
+    requeued = rows.services.database.transact(lambda transaction: requeue_all(transaction, ids))
+    assert (sorted(requeued.ids), requeued.refused) == (sorted(ids), {})
+    drain(worker)
+    assert rows.states(ids) == ["delivered"] * 5
+
+
+def test_a_refusal_of_the_sender_blocks_nobody(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """The server did not know the recipient yet, whatever its code and its words say."""
+    mail_server.reply("MAIL", GONE, "550 user unknown")
+    ids = rows.add_send(["ann@example.com", "bob@example.com"])
+    drain(worker)
+    assert rows.states(ids) == ["bounced"] * 2
+    assert blocked(rows) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.infrastructure.liveness import create_locked
-from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.attempt_result import AttemptResult, parse_line
 from app.sends.outcomes.journal import Journal, scan_journals
 from app.transports.base import DeliveryResult
 from tests.support.servers import PATIENCE
@@ -101,3 +101,11 @@ def test_a_journal_under_creation_does_not_count_as_dead(tmp_path: Path, monkeyp
     create_locked(tmp_path / "worker.journal")
     assert seen == [[]]
     assert (tmp_path / "worker.journal").exists()
+
+
+def test_a_refusal_of_the_sender_is_read_back_as_one() -> None:
+    """Otherwise an address would be blocked where a worker died behind it."""
+    for about_sender in (True, False):
+        refused = DeliveryResult.refused("550 5.1.1 nobody", "5.1.1", about_sender=about_sender)
+        written = attempt_result(1)._replace(result=refused)
+        assert parse_line(written.line()) == written

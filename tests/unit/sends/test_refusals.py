@@ -61,6 +61,7 @@ def test_whoever_says_something_else_keeps_the_address_from_being_blocked(
 def test_only_refusals_refuse_an_address() -> None:
     assert refuses_address(DeliveryResult.refused("550 5.1.1 nobody", "5.1.1"))
     assert not refuses_address(DeliveryResult.refused("550 5.7.1 no", "5.7.1"))
+    assert not refuses_address(DeliveryResult.refused("550 5.1.1 nobody", "5.1.1", about_sender=True))
     assert not refuses_address(DeliveryResult.deferred("450 4.1.1 user unknown", "4.1.1"))
 
 
