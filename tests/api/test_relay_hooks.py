@@ -26,6 +26,7 @@ from app.tracking.return_path import return_path
 from tests.support.apps import app_with
 from tests.support.client import Client
 from tests.support.plugins import install
+from tests.support.relay_replies import BLOCKS, PERMANENT, relay_replies
 from tests.support.relay_samples import (
     CERTIFICATE,
     HOST,
@@ -143,6 +144,31 @@ def test_the_events_of_each_relay_bounce_once_and_block(relay: Client, rows: Row
         assert rows.group_of(sent.id).bounced == 1, name
     assert sent.blocked == ["permanent bounce"] * 4
     assert [json.loads(one)["event"] for one in rows.payloads()].count("bounced") == 1 + 2 + 3 + 4
+
+
+@pytest.mark.parametrize("meaning", [BLOCKS, PERMANENT])
+def test_the_events_of_each_relay_block_as_the_table_of_replies_says(
+    relay: Client, rows: Rows, amazon: Amazon, meaning: str
+) -> None:
+    """Every ninth reply of the table, in an event of each relay that calls it permanent."""
+    replies = [one for one in relay_replies() if one.meaning == meaning and one.has_code][::9]
+    for reply in replies:
+        quoted, postmarked, mailed, sparked, amazoned = f"smtp; {reply.text}", *(Sent.by(rows) for _ in range(4))
+        failed: Any = {"code": reply.code, "message": reply.text, "enhanced-code": ""}
+        recipients = [{"emailAddress": amazoned.email, "status": "5.0.0", "diagnosticCode": quoted}]
+        bodies: list[tuple[str, Any]] = [
+            ("postmark", postmark(postmarked, Details=quoted, ID=postmarked.id)),
+            (
+                "mailgun",
+                mailgun(SECRET, mailgun_event(mailed, "failed", **{"delivery-status": failed}), token=mailed.uuid),
+            ),
+            ("sparkpost", [sparkpost(sparked, bounce_class="30", raw_reason=reply.text, event_id=sparked.uuid)]),
+            ("ses", amazon.event(ses(amazoned, bouncedRecipients=recipients), MessageId=amazoned.uuid)),
+        ]
+        for name, body in bodies:
+            assert relay.post(f"/inbound/{name}", body, headers=BASIC).status_code == 200, (name, reply)
+        assert {one.state for one in (postmarked, mailed, sparked, amazoned)} == {"bounced"}, reply
+    assert postmarked.blocked == ["permanent bounce"] * (4 * len(replies) if meaning == BLOCKS else 0)
 
 
 def test_a_batch_is_recorded_event_by_event_and_skipped_when_it_comes_again(

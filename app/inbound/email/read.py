@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from email.errors import MessageError
 from email.message import Message
@@ -13,8 +13,8 @@ from flufl.bounce import all_failures
 
 from app.inbound.email.complaint import TYPE as FEEDBACK
 from app.inbound.email.complaint import complaint_reports
-from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports
-from app.inbound.email.fields import addresses_in, field, headers_of, parts_of_type
+from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports, status_in
+from app.inbound.email.fields import MAX_TEXT_LENGTH, addresses_in, field, headers_of, one_line, parts_of_type
 from app.inbound.email.report import Report, ReportKind
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,7 @@ PRECEDENCES = ("auto_reply", "bulk", "junk")
 AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
 REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
 SUPPRESS = "X-Auto-Response-Suppress"
+_PARAGRAPH_END = re.compile(r"\r?\n[ \t]{0,99}\r?\n")
 _LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
 PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Exceptions that the libraries raise for malformed messages."""
@@ -79,8 +80,21 @@ def _prose_reports(message: Message) -> Iterator[Report]:
     for kind, addresses in ((ReportKind.FAILED, failed), (ReportKind.DELAYED, delayed)):
         about = frozenset(address.decode("utf-8", "replace").lower() for address in addresses)
         if about:
-            status = UNSPECIFIC if kind is ReportKind.FAILED else None
-            yield Report(kind, status, field(message, "Subject"), about, guessed=True)
+            detail = _words_about(message, about) or field(message, "Subject")
+            code = status_in(detail)
+            status = None if kind is not ReportKind.FAILED else code if code and code[0] in "45" else UNSPECIFIC
+            yield Report(kind, status, detail, about, guessed=True)
+
+
+def _words_about(message: Message, addresses: Collection[str]) -> str:
+    """What a notification in prose says of an address: the rest of the paragraph that begins with the first one."""
+    first = re.compile("|".join(map(re.escape, sorted(addresses))), re.IGNORECASE)
+    for part in message.walk():
+        text = part.get_payload()
+        if isinstance(text, str) and (found := first.search(text)):
+            following = text[found.end() : found.end() + MAX_TEXT_LENGTH]
+            return one_line(_PARAGRAPH_END.split(following, maxsplit=1)[0].lstrip(">)\"' :;.\t"))
+    return ""
 
 
 def _original_senders(message: Message) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ sends a user and a password, or a secret in the URL.
 
 from __future__ import annotations
 
-from app.inbound.email.delivery_status import status_in
+from app.inbound.email.delivery_status import UNSPECIFIC, status_in
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
 from app.inbound.hooks.credentials import SecretHook
@@ -25,7 +25,8 @@ from app.inbound.hooks.values import (
     uuid_in,
 )
 
-HARD = frozenset({"HardBounce", "BadEmailAddress"})
+HARD = {"HardBounce": UNSPECIFIC, "BadEmailAddress": "5.1.3"}
+"""Permanent failures, and what they mean where the mail server has given no code: the first may be about anything."""
 SOFT = frozenset(
     {
         *("SoftBounce", "DnsError", "SpamNotification", "OpenRelayTest", "Unknown", "VirusNotification", "Blocked"),
@@ -75,7 +76,7 @@ def report_of(event: Fields) -> Report | None:
 
 def _bounce(type_: str, detail: str, about: frozenset[str]) -> Report | None:
     if type_ in HARD:
-        return Report(ReportKind.FAILED, hard_status("", detail), detail, about)
+        return Report(ReportKind.FAILED, hard_status("", detail, HARD[type_]), detail, about)
     if type_ in SOFT:
         return Report(ReportKind.FAILED, soft_status("", detail), detail, about)
     if type_ in UNATTEMPTED:

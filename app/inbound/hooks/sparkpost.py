@@ -7,7 +7,7 @@ user and a password, or a bearer token.
 from __future__ import annotations
 
 from app.inbound.email.complaint import KINDS as FEEDBACK_KINDS
-from app.inbound.email.delivery_status import status_in
+from app.inbound.email.delivery_status import UNSPECIFIC, status_in
 from app.inbound.email.fields import one_line
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
@@ -28,8 +28,9 @@ from app.inbound.hooks.values import (
 
 CLASSES = ("message_event", "unsubscribe_event", "gen_event")
 """Members of `msys` with the events that are read."""
-HARD_CLASSES = frozenset({"10", "30"})
-"""Classes of bounces that are the address's fault: invalid recipient, no recipient named."""
+HARD_CLASSES = {"10": "5.1.1", "30": UNSPECIFIC}
+"""Classes of permanent bounces, and what they mean where the mail server has given no code: an invalid recipient, and
+that no recipient was named."""
 UNATTEMPTED_CLASSES = frozenset({"25", "26"})
 """Failed by the sender's own settings, or by those of SparkPost."""
 OPT_OUT_CLASS = "90"
@@ -86,8 +87,11 @@ def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) ->
         return Report(ReportKind.OPT_OUT, None, detail, about)
     if bounce_class in UNATTEMPTED_CLASSES:
         return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about)
-    status = hard_status if bounce_class in HARD_CLASSES else soft_status
-    return Report(ReportKind.FAILED, status("", detail or code), detail, about)
+    if bounce_class in HARD_CLASSES:
+        status = hard_status("", detail or code, HARD_CLASSES[bounce_class])
+    else:
+        status = soft_status("", detail or code)
+    return Report(ReportKind.FAILED, status, detail, about)
 
 
 def _complaint(type_: str, about: frozenset[str]) -> Report | None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from app.errors import ServiceError
-from app.inbound.email.delivery_status import failure_status, status_in
+from app.inbound.email.delivery_status import UNSPECIFIC, failure_status, status_in
 from app.inbound.email.fields import one_line
 
 Fields = Mapping[str, Any]
@@ -66,9 +66,11 @@ def address_of(text: str) -> frozenset[str]:
     return frozenset({text.lower()} - {""})
 
 
-def hard_status(status: str, detail: str) -> str:
-    """The code of a failure that the relay calls permanent."""
-    return _of_class("5", status, detail)
+def hard_status(status: str, detail: str, meaning: str = UNSPECIFIC) -> str:
+    """The code of a failure that the relay calls permanent; `meaning` is the one of what the relay calls it, for a
+    failure that has none."""
+    found = _of_class("5", status, detail)
+    return meaning if found == UNSPECIFIC else found
 
 
 def soft_status(status: str, detail: str) -> str:

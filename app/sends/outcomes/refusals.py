@@ -69,8 +69,28 @@ PHRASES = (
 )
 """Phrases of the same meaning."""
 ABOUT_OTHERS = (
-    *("sender", "senders", "from address", "mail from", "return path", "helo", "ehlo", "client host", "hostname", "ip"),
-    *("your account", "your domain", "your server", "your host", "your address", "your email address", "your system"),
+    *(
+        "sender",
+        "senders",
+        "from address",
+        "from domain",
+        "mail from",
+        "return path",
+        "helo",
+        "ehlo",
+        "client host",
+        "hostname",
+    ),
+    *(
+        "ip",
+        "your account",
+        "your domain",
+        "your server",
+        "your host",
+        "your address",
+        "your email address",
+        "your system",
+    ),
     *("relay", "relaying", "relayed", "ptr", "reverse dns", "authentication", "unauthenticated", "authenticate"),
     *("spam", "spammer", "unsolicited", "junk", "phishing", "virus", "malware", "content", "attachment", "reputation"),
     *("policy", "policies", "prohibited", "access denied", "not authorized", "not permitted", "spf", "dkim", "dmarc"),
@@ -134,6 +154,7 @@ def blocks_number(receipt: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """The words of the text in lower case, each behind a space, without addresses and links."""
-    parts = text.lower().translate(_PUNCTUATION).split()
-    return _NO_WORD.sub(" ", " ".join(part for part in parts if "@" not in part and "://" not in part))
+    """The words of the text in lower case, with one space between them, and `address` in place of each address. Links
+    are left out."""
+    parts = ("address" if "@" in part else part for part in text.lower().translate(_PUNCTUATION).split())
+    return _NO_WORD.sub(" ", " ".join(part for part in parts if "://" not in part))

@@ -20,6 +20,7 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue_all
 from app.services import Services
 from tests.jobs.delivery.conftest import events
+from tests.support.relay_replies import BLOCKS, PERMANENT, TEMPORARY, relay_replies
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
 from tests.unit.transports.mailserver import MailServer
@@ -169,6 +170,24 @@ def test_a_refusal_that_speaks_of_no_mailbox_blocks_nobody_and_can_be_sent_again
     assert (sorted(requeued.ids), requeued.refused) == (sorted(ids), {})
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 5
+
+
+def test_the_answers_of_relays_block_as_the_table_of_replies_says(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Each reply of the table, as the answer to the recipient of one send. One that defers blocks nobody."""
+    replies = {f"ann@d{number}.example": one for number, one in enumerate(relay_replies()) if one.has_code}
+    for address, reply in replies.items():
+        # Twice: behind a 421 the message is sent again over a new connection.
+        mail_server.reply(address, *[f"{reply.code} {reply.text[4:]}"] * 2)
+    addresses = list(replies)
+    sends = [rows.add_send(addresses[start : start + 100]) for start in range(0, len(addresses), 100)]
+    ids = dict(zip(addresses, [one for send in sends for one in send], strict=True))
+    drain(worker)
+    states = {BLOCKS: "bounced", PERMANENT: "bounced", TEMPORARY: "queued"}
+    found = {address: rows.recipient(recipient_id).state for address, recipient_id in ids.items()}
+    assert found == {address: states[reply.meaning] for address, reply in replies.items()}
+    assert blocked(rows) == sorted(address for address, reply in replies.items() if reply.meaning == BLOCKS)
 
 
 def test_a_refusal_of_the_sender_blocks_nobody(rows: Rows, worker: Services, mail_server: MailServer) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from app.addresses import email_key
+from app.contacts.suppress import unblock
 from app.db.models import BlockedAddress, Contact, Unsubscriber
 from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
@@ -16,6 +17,7 @@ from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
+from tests.support.relay_replies import BLOCKS, PERMANENT, relay_replies
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
@@ -191,7 +193,23 @@ def test_bounce_notifications_in_prose_are_understood(sent: Sent) -> None:
     assert_nothing_happened(sent)
     assert sent.comes_back(qmail_failure(sent.return_path, ANN)) == RECORDED
     assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
-    assert events(sent.rows)[0]["bounce_string"] == "failure notice (5.0.0)"
+    assert events(sent.rows)[0]["bounce_string"] == "Sorry, no mailbox here by that name. (#5.1.1)"
+    assert sent.blocked == [(email_key(ANN), "permanent bounce")]
+
+
+@pytest.mark.parametrize("meaning", [BLOCKS, PERMANENT])
+def test_a_notification_blocks_as_the_table_of_replies_says(
+    rows: Rows, worker: Services, mail_server: MailServer, meaning: str
+) -> None:
+    """Every seventh reply of the table, with the status `5.0.0` of mail servers that know no other."""
+    for reply in [one for one in relay_replies() if one.meaning == meaning][::7]:
+        sent = Sent(rows, worker, mail_server)
+        report = delivery_failure(sent.return_path, ANN, status="5.0.0", diagnostic=f"smtp; {reply.text}")
+        assert sent.comes_back(report) == RECORDED, reply
+        expected = [(email_key(ANN), "permanent bounce")] if meaning == BLOCKS else []
+        assert (sent.state, sent.blocked) == ("bounced", expected), reply
+        rows.services.database.transact(lambda transaction: unblock(transaction, rows.account_id, "email", ANN))
+    assert {event["is_temporary_bounce"] for event in events(rows) if event["event"] == "bounced"} == {False}
 
 
 def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:

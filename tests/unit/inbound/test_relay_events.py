@@ -33,6 +33,8 @@ def check(report: Report | None, kind: ReportKind | None, status: str | None) ->
     [
         ({}, FAILED, "5.1.1"),
         ({"Details": "no code at all"}, FAILED, "5.0.0"),
+        ({"Type": "BadEmailAddress", "Details": "no code at all"}, FAILED, "5.1.3"),
+        ({"Type": "BadEmailAddress", "Details": "550 5.7.1 no"}, FAILED, "5.7.1"),
         ({"Type": "SoftBounce", "Details": "452 4.2.2 mailbox full"}, FAILED, "4.2.2"),
         ({"Type": "Blocked", "Details": "550 5.7.1 listed"}, FAILED, "4.7.1"),
         ({"Type": "SpamNotification"}, FAILED, "4.1.1"),
@@ -78,6 +80,9 @@ def test_mailgun(values: dict[str, Any], kind: ReportKind | None, status: str | 
     [
         ({}, FAILED, "5.1.1"),
         ({"bounce_class": "30", "raw_reason": ""}, FAILED, "5.1.1"),
+        ({"bounce_class": "30", "raw_reason": "550 no", "reason": ""}, FAILED, "5.0.0"),
+        ({"bounce_class": "10", "raw_reason": "550 no", "reason": ""}, FAILED, "5.1.1"),
+        ({"bounce_class": "10", "raw_reason": "550 5.7.1 no", "reason": ""}, FAILED, "5.7.1"),
         ({"bounce_class": "22", "raw_reason": "552 5.2.2 full"}, FAILED, "4.2.2"),
         ({"bounce_class": "51", "raw_reason": "listed", "error_code": "554"}, FAILED, "4.0.0"),
         ({"bounce_class": "25"}, FAILED, "4.7.0"),

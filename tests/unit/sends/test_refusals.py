@@ -2,10 +2,59 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from app.inbound.email.delivery_status import failure_status
 from app.sends.outcomes.bounces import Bounce
 from app.sends.outcomes.refusals import CODES_OF_THE_ADDRESS, blocks_address, refuses_address
-from app.transports.base import DeliveryResult
+from app.transports.base import DeliveryResult, Outcome
+from app.transports.email.replies import Reply
 from tests.support.cases import each
+from tests.support.relay_replies import BLOCKS, MEANINGS, PERMANENT, TEMPORARY, RelayReply, relay_replies
+
+ALL = relay_replies()
+MEANING_OF = {one.text: one.meaning for one in ALL}
+
+
+def answered(reply: RelayReply) -> str:
+    """What the reply means as a relay's answer to a command."""
+    result = Reply.from_wire(reply.code, reply.text[4:].encode()).result()
+    if result.outcome is Outcome.DEFERRED:
+        return TEMPORARY
+    return BLOCKS if Bounce.of_result(result).blocks else PERMANENT
+
+
+def notified(detail: str, status: str | None = None) -> str:
+    """What it means as the diagnostic of a delivery status notification."""
+    bounce = Bounce.of_dsn(detail, failure_status(status, detail))
+    return TEMPORARY if bounce.is_soft else BLOCKS if bounce.blocks else PERMANENT
+
+
+def test_every_reply_of_the_table_means_what_it_must() -> None:
+    """As an answer to a command, and as a notification quotes it: in full, and with the status `5.0.0` that many mail
+    servers write for any failure."""
+    answers = {one.text: answered(one) for one in ALL if one.has_code}
+    assert answers == {text: MEANING_OF[text] for text in answers}
+    permanent = [one for one in ALL if one.meaning != TEMPORARY]
+    assert {one.text: notified(one.text) for one in permanent} == {one.text: one.meaning for one in permanent}
+    assert {one.text: notified(one.text, "5.0.0") for one in permanent} == {one.text: one.meaning for one in permanent}
+
+
+def test_the_table_has_200_replies_of_40_providers() -> None:
+    counts = Counter(one.meaning for one in ALL)
+    assert set(counts) == set(MEANINGS)
+    assert len(MEANING_OF) >= 200, counts
+    assert len({one.provider for one in ALL}) >= 40
+
+
+def test_a_relay_that_answers_all_with_one_refusal_of_its_own_blocks_nobody() -> None:
+    """The replies of relays and providers to a sender who may not send, whatever else they say."""
+    words = ("relay", "Relay", "spf", "SPF", "DMARC", "authenticat", "Authenticat", "policy", "sender is")
+    refusals = [one for one in ALL if any(word in one.text for word in words)]
+    assert len(refusals) > 40
+    assert {one.text for one in refusals if one.meaning == BLOCKS} == {
+        "550 5.1.1 <ann@example.com>: Recipient address rejected: User unknown in relay recipient table"
+    }
 
 
 @each("code", sorted(CODES_OF_THE_ADDRESS))
