@@ -17,7 +17,7 @@ from app.audit.record import Act, record
 from app.clock import this_second
 from app.console.suppression_changes import address_of, checked_reason, checked_state
 from app.console.suppressions import BLOCKED
-from app.contacts.blocked import block_addresses
+from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.csv_files.cells import cell, from_cell
@@ -174,7 +174,7 @@ def _unsubscribe(transaction: Transaction, account_id: int, rows: Iterable[Row])
 
 
 def _block(transaction: Transaction, account_id: int, rows: Iterable[Row]) -> Iterator[tuple[int, int]]:
-    blocked = {AccountAddress(account_id, *row.address): row.reason for row in rows if row.state == BLOCKED}
+    blocked = {AccountAddress(account_id, *row.address): Block(row.reason) for row in rows if row.state == BLOCKED}
     for some in _batches(list(blocked)):
         yield from block_addresses(transaction, {one: blocked[one] for one in some}).get(account_id, [])
 

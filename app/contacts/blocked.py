@@ -11,9 +11,10 @@ the order of their ids, so that two transactions that block the same addresses d
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Delete, Insert, and_, delete, or_, select, update
 
@@ -26,34 +27,76 @@ from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Contact
 from app.db.upsert import insert_or_ignore
 
+PERMANENT = "permanent bounce"
+TEMPORARY = "repeated temporary bounces"
+COMPLAINT = "complaint"
+"""Why an address is blocked, unless a person says why."""
+OWN_ADDRESS = "[address]"
+"""In place of the address in its reply."""
+
+
+class Block(NamedTuple):
+    """Why an address is blocked, and by which reply, if a bounce has blocked it."""
+
+    reason: str
+    reply: str | None = None
+
+
 ChangedContacts = dict[int, list[ContactKey]]
 """Account id -> its contacts that have changed, for the caller to record their events."""
 
 
-def block_addresses(transaction: Transaction, reasons: Mapping[AccountAddress, str]) -> ChangedContacts:
-    """Blocks the addresses. An address that is already blocked keeps its first reason and does not count as changed."""
-    if not reasons:
+def block_addresses(transaction: Transaction, blocks: Mapping[AccountAddress, Block]) -> ChangedContacts:
+    """Blocks the addresses. An address that is already blocked does not count as changed and keeps its first reason,
+    unless that is now a complaint."""
+    if not blocks:
         return {}
     moment = this_second()
     rows = [
-        {"account_id": address.account_id, "kind": address.kind, "address": address.key, "reason": reasons[address]}
-        for address in sorted(reasons)
+        {**_row_of(address), "reason": blocks[address].reason, "reply": _without(address, blocks[address].reply)}
+        for address in sorted(blocks)
     ]
     statement = insert_or_ignore(transaction, BlockedAddress, [{**row, "creation_time": moment} for row in rows])
-    return _mark_modified(transaction, _changed(transaction, statement))
+    changed = _changed(transaction, statement)
+    complaints = [address for address, block in blocks.items() if block.reason == COMPLAINT]
+    if complaints:
+        outweighed = update(BlockedAddress).where(_is_any(complaints), BlockedAddress.reason != COMPLAINT)
+        values = {"reason": COMPLAINT, "reply": None}
+        transaction.execute(outweighed.values(values), execution_options={"synchronize_session": False})
+    return _mark_modified(transaction, changed)
 
 
 def unblock_addresses(transaction: Transaction, addresses: Collection[AccountAddress]) -> tuple[int, ChangedContacts]:
     """Unblocks the addresses; returns how many were blocked, and the contacts that have changed."""
+    unblocked, changed = unblock_entries(transaction, _is_any(addresses)) if addresses else ([], {})
+    return len(unblocked), changed
+
+
+def unblock_entries(
+    transaction: Transaction, *conditions: ColumnElement[bool]
+) -> tuple[list[AccountAddress], ChangedContacts]:
+    """Unblocks the addresses whose entries meet the conditions; returns them, and the contacts that have changed."""
+    unblocked = _changed(transaction, delete(BlockedAddress).where(*conditions))
+    return unblocked, _mark_modified(transaction, unblocked)
+
+
+def _row_of(address: AccountAddress) -> dict[str, int | str]:
+    return {"account_id": address.account_id, "kind": address.kind, "address": address.key}
+
+
+def _without(address: AccountAddress, reply: str | None) -> str | None:
+    """The reply without the address: it is then the same for all that one setting of a relay has blocked."""
+    return None if reply is None else re.sub(re.escape(address.key), OWN_ADDRESS, reply, flags=re.IGNORECASE)
+
+
+def _is_any(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
     entry = BlockedAddress
-    has_any = or_(
+    return or_(
         *(
             and_(entry.account_id == account_id, entry.kind == kind, entry.address.in_(keys))
             for (account_id, kind), keys in _by_account_and_kind(addresses).items()
         )
     )
-    unblocked = _changed(transaction, delete(entry).where(has_any)) if addresses else []
-    return len(unblocked), _mark_modified(transaction, unblocked)
 
 
 def _changed(transaction: Transaction, statement: Insert | Delete) -> list[AccountAddress]:

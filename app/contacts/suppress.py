@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from app.addresses import AccountAddress, AddressKind, normalize_address
 from app.clock import this_second
-from app.contacts.blocked import block_addresses, unblock_addresses
+from app.contacts.blocked import Block, block_addresses, unblock_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions, resubscribe_addresses, unsubscribe_addresses
@@ -36,8 +36,8 @@ def unsubscribe(
     lock_subscriptions(transaction, account_id)
     moment, normalized = this_second(), normalize_address(kind, address)
     changed = unsubscribe_addresses(transaction, account_id, list_id, [normalized], moment)
-    reasons = {} if block_reason is None else {AccountAddress(account_id, *normalized): block_reason}
-    blocked = block_addresses(transaction, reasons).get(account_id, [])
+    blocks = {} if block_reason is None else {AccountAddress(account_id, *normalized): Block(block_reason)}
+    blocked = block_addresses(transaction, blocks).get(account_id, [])
     record_contact_events(transaction, account_id, "updated", [*changed, *blocked], moment)
     return len(changed)
 
@@ -57,7 +57,7 @@ def resubscribe(transaction: Transaction, account_id: int, kind: AddressKind, ad
 
 def block(transaction: Transaction, account_id: int, kind: AddressKind, address: str, reason: str) -> None:
     """Blocks the address for the whole account; an address that is already blocked keeps its reason."""
-    changed = block_addresses(transaction, {AccountAddress.of(account_id, kind, address): reason})
+    changed = block_addresses(transaction, {AccountAddress.of(account_id, kind, address): Block(reason)})
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
 
 

@@ -97,7 +97,7 @@ PLACES = (
     Place(
         "suppressions",
         "unsubscribed and blocked addresses",
-        {"unsubscribers": ("address",), "blocked_addresses": ("address", "reason")},
+        {"unsubscribers": ("address",), "blocked_addresses": ("address", "reason", "reply")},
         read_suppressions,
         erase_suppressions,
     ),

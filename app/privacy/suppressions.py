@@ -10,6 +10,7 @@ from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
+from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
 from app.db.address_digests import find_digests
 from app.db.bulk import insert_new_rows
@@ -18,9 +19,8 @@ from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscri
 from app.db.upsert import insert_or_ignore
 from app.infrastructure.digest_key import new_digest_key
 from app.privacy.person import Person
-from app.sends.outcomes.bounce_blocking import PERMANENT, TEMPORARY
 
-OWN_REASONS = (PERMANENT, TEMPORARY, "complaint")
+OWN_REASONS = (PERMANENT, TEMPORARY, COMPLAINT)
 """Reasons that are our words; any other may have been written about the person."""
 OTHER_REASON = "blocked"
 _UNSYNCHRONIZED = {"synchronize_session": False}
@@ -34,8 +34,8 @@ def unsubscribed_entries(session: Session, person: Person) -> Sequence[Row[Any]]
 
 
 def blocked_entries(session: Session, person: Person) -> Sequence[Row[Any]]:
-    """Why the address is blocked, and since when."""
-    columns: tuple[Any, ...] = (BlockedAddress.reason, BlockedAddress.creation_time)
+    """Why and by which reply the address is blocked, and since when."""
+    columns: tuple[Any, ...] = (BlockedAddress.reason, BlockedAddress.reply, BlockedAddress.creation_time)
     statement = select(*columns).where(*_of(BlockedAddress, person))
     return session.execute(statement.order_by(BlockedAddress.id)).all()
 

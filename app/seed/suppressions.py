@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from app.addresses import AccountAddress, AddressKind, NormalizedAddress, email_key, is_valid_email, is_valid_mobile
 from app.clock import this_second
-from app.contacts.blocked import block_addresses
+from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import unsubscribe_addresses
 from app.db.changes import apply_changes
@@ -80,12 +80,12 @@ def _block(context: SeedContext, by_address: Mapping[NormalizedAddress, Entry]) 
         NormalizedAddress(cast(AddressKind, row.kind), row.address): row
         for row in context.transaction.scalars(statement)
     }
-    reasons = {
-        AccountAddress(account_id, *address): entry.get("reason", DEFAULT_REASON)
+    blocks = {
+        AccountAddress(account_id, *address): Block(entry.get("reason", DEFAULT_REASON))
         for address, entry in by_address.items()
         if address not in present
     }
-    changed = block_addresses(context.transaction, reasons)
+    changed = block_addresses(context.transaction, blocks)
     record_contact_events(context.transaction, account_id, "updated", changed.get(account_id, ()), this_second())
     for address, entry in by_address.items():
         row = present.get(address)

@@ -141,6 +141,8 @@ class BlockedAddress(Base):
     kind: Mapped[str]
     address: Mapped[str]
     reason: Mapped[str]
+    reply: Mapped[str | None]
+    """By which a bounce has blocked it, without the address itself."""
     creation_time: Mapped[datetime]
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
+from app.contacts.blocked import COMPLAINT
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
 from app.db.models import Recipient, RecipientStep
@@ -36,8 +37,6 @@ from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
 
 logger = logging.getLogger(__name__)
 
-COMPLAINT = "complaint"
-"""Why the address is blocked."""
 STEPS = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
 """Reports that only add a step to the timeline."""
 MAX_STEPS = 20

@@ -15,7 +15,7 @@ from typing import Any, cast
 from sqlalchemy import bindparam, case, delete, or_, select, update
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind
-from app.contacts.blocked import ChangedContacts, block_addresses
+from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, block_addresses
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import SoftBounces, table_of
@@ -26,19 +26,16 @@ from app.sends.outcomes.transitions import Transition
 
 SOFT_BOUNCES_THAT_BLOCK = 5
 """Without a delivery in between."""
-PERMANENT = "permanent bounce"
-TEMPORARY = "repeated temporary bounces"
 
 
 def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transition]) -> ChangedContacts:
     """Blocks addresses and counts their soft bounces, as the transitions say; a delivery resets the count."""
     resets = {_address_of(one): one.recipient.id for one in transitions if one.soft_bounces == "reset"}
     _reset(transaction, resets)
-    soft = Counter(_address_of(one) for one in transitions if one.soft_bounces == "count")
-    reasons = dict.fromkeys(_count(transaction, soft), TEMPORARY)
-    return block_addresses(
-        transaction, reasons | {_address_of(one): PERMANENT for one in transitions if one.blocks_address}
-    )
+    soft = [(_address_of(one), one.detail) for one in transitions if one.soft_bounces == "count"]
+    replies, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
+    hard = {_address_of(one): Block(PERMANENT, one.detail) for one in transitions if one.blocks_address}
+    return block_addresses(transaction, {address: Block(TEMPORARY, replies[address]) for address in full} | hard)
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
@@ -46,10 +43,11 @@ def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Boun
     earlier ones count again."""
     address = account_address(recipient)
     if bounce.blocks:
-        return block_addresses(transaction, {address: PERMANENT})
+        return block_addresses(transaction, {address: Block(PERMANENT, bounce.diagnostic)})
     if not bounce.is_soft:
         return {}
-    return block_addresses(transaction, dict.fromkeys(_count(transaction, Counter([address]), recipient.id), TEMPORARY))
+    full = _count(transaction, Counter([address]), recipient.id)
+    return block_addresses(transaction, dict.fromkeys(full, Block(TEMPORARY, bounce.diagnostic)))
 
 
 def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> None:

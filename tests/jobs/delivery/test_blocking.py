@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 
 from app.addresses import AccountAddress
 from app.clock import this_second
-from app.contacts.blocked import block_addresses, unblock_addresses
+from app.contacts.blocked import Block, block_addresses, unblock_addresses
 from app.contacts.suppress import block, unblock
 from app.db.bulk import draw_ids, insert_rows
 from app.db.counters import CONTACT_COUNTS, count
@@ -110,7 +110,7 @@ def test_blocking_many_addresses_takes_as_many_statements_as_one(
             add_contacts(Rows(rows.services, one.account_id), one.key)
         with count_statements() as counted:
             with rows.services.database.write() as transaction:
-                touched = block_addresses(transaction, dict.fromkeys(addresses, "by hand"))
+                touched = block_addresses(transaction, dict.fromkeys(addresses, Block("by hand")))
             assert sorted(map(len, touched.values())) == [number, number]
             with rows.services.database.write() as transaction:
                 assert unblock_addresses(transaction, addresses)[0] == 2 * number
