@@ -20,12 +20,10 @@ from app.db.database import Transaction
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.ids import existing
-from app.recipients.matching import Place, newest_place
+from app.recipients.matching import Place
 
 GRACE = timedelta(seconds=30)
 """For how long an action waits, so that it can be undone."""
-MOST_MESSAGES = 100_000
-"""Of one action."""
 MOST_OPEN = 5
 """Actions of an account that wait or run."""
 SHOWN_ROWS = 10
@@ -33,8 +31,8 @@ SHOWN_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an action would be about: how many messages, up to which one, and the newest of them with why some would be
-    left out."""
+    """What an action would be about: how many messages or addresses, up to which one, and the newest of them with why
+    some would be left out."""
 
     kind: Kind
     query: str
@@ -46,17 +44,25 @@ class Preview:
     @property
     def is_too_large(self) -> bool:
         """Whether there are more than an action may have."""
-        return self.messages > MOST_MESSAGES
+        return self.messages > self.kind.most
+
+    @property
+    def number(self) -> str:
+        """How many they are, in words."""
+        one, many = self.kind.noun
+        if self.is_too_large:
+            return f"more than {self.kind.most:,} {many}"
+        return f"{self.messages:,} {one if self.messages == 1 else many}"
 
 
 def preview(session: Session, kind: Kind, account: Account, pairs: Pairs) -> Preview:
-    """What an action on all messages that match would be about now: a fixed number of statements. Raises the errors of
+    """What an action on all that matches would be about now: a fixed number of statements. Raises the errors of
     the query."""
-    text, newest = query_text(pairs), newest_place(session, account.id)
+    text, newest = query_text(pairs), kind.newest(session, account.id)
     work = kind.work(account, pairs, newest)
     rows = work.found.newest_ones(session, kind.shown, SHOWN_ROWS)
     left_out = work.would_leave_out(session, [row.id for row in rows])
-    return Preview(kind, text, work.found.count(session, MOST_MESSAGES), newest, rows, left_out)
+    return Preview(kind, text, work.found.count(session, kind.most), newest, rows, left_out)
 
 
 def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkAction:
@@ -65,7 +71,7 @@ def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkActi
     if wanted.newest is None or wanted.messages == 0:
         raise ServiceError("conflict", detail=wanted.kind.nothing)
     if wanted.is_too_large:
-        detail = f"More than {MOST_MESSAGES:,} messages match; divide them, for example by their days."
+        detail = f"{wanted.number.capitalize()} match; divide them, for example by their days."
         raise ServiceError("conflict", detail=detail)
     _check_open(transaction, account)
     asked = BulkAction(
@@ -84,7 +90,7 @@ def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkActi
     )
     transaction.add(asked)
     transaction.flush()
-    record(transaction, act_on(asked, "bulk_action.asked", recipients=wanted.messages))
+    record(transaction, act_on(asked, "bulk_action.asked", **{wanted.kind.counted: wanted.messages}))
     return asked
 
 

@@ -1,4 +1,4 @@
-"""The kinds of bulk actions: which messages each of them is about, and what it does to a slice of these."""
+"""The kinds of bulk actions: which messages or addresses each of them is about, and what it does to a slice."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.bulk_actions.query import Pairs, held, retryable
+from app.bulk_actions.query import Pairs, held, retryable, unblockable
+from app.contacts.matching_blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
-from app.db.models import Account, QueueEntry, Recipient
+from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.current import CURRENT_STATE
-from app.recipients.matching import Matching, Place
+from app.recipients.matching import Matching, Place, newest_place
 from app.sends.holds.collection import MatchingHeld
 from app.sends.holds.release import DroppedAs, drop_some, release_some
 from app.sends.outcomes.requeue import requeue_all, would_refuse
@@ -31,7 +32,7 @@ OF_HELD: tuple[Any, ...] = (*OF_RECIPIENT, QueueEntry.held_state.label("was"), Q
 
 
 class Found(Protocol):
-    """Messages of an account, part by part; each row ends with its creation time and id."""
+    """Messages or addresses of an account, part by part; each row ends with its creation time and id."""
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, the oldest first."""
@@ -45,18 +46,18 @@ class Found(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """How many messages of a slice were acted upon, and why others were left out, with how many."""
+    """How many of a slice were acted upon, and why others were left out, with how many."""
 
     done: int
     left_out: Mapping[str, int]
 
 
 class Work(Protocol):
-    """What an action does to the messages that it has found: a fixed number of statements, however many they are."""
+    """What an action does to what it has found: a fixed number of statements, however many they are."""
 
     @property
     def found(self) -> Found:
-        """The messages that it is about."""
+        """What it is about."""
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """Which of these would be left out now, and why."""
@@ -129,15 +130,40 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Unblock:
+    """Unblocks addresses."""
+
+    found: MatchingBlocked
+
+    @classmethod
+    def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Unblock:
+        """Those that match the query. Raises its errors."""
+        return cls(unblockable(account, pairs, newest))
+
+    def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
+        """Nothing."""
+        return {}
+
+    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> Acted:
+        """Deletes their entries."""
+        return Acted(unblock_matching(transaction, self.found, ids), {})
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of action. `past` is what the audit log counts, `nothing` why an action about no message is refused, and
-    `shown` has the columns of a preview."""
+    """A kind of action. `past` is what the audit log counts, `nothing` why an action about nothing is refused, and
+    `shown` has the columns of a preview. `noun` is what it is about, `counted` the same for the audit log, `newest` the
+    place of the newest one of an account, and `most` how many of them an action may have."""
 
     name: str
     past: str
     nothing: str
     shown: tuple[Any, ...]
     work: Callable[[Account, Pairs, Place | None], Work]
+    noun: tuple[str, str] = ("message", "messages")
+    counted: str = "recipients"
+    newest: Callable[[Session, int], Place | None] = newest_place
+    most: int = 100_000
 
 
 RETRY = Kind(
@@ -151,5 +177,16 @@ NONE_HELD = "No message that matches is held."
 RELEASE = Kind("release", "released", NONE_HELD, OF_HELD, Release.of)
 DROP_AS_SENT = Kind("drop_as_sent", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "sent"))
 DROP_AS_FAILED = Kind("drop_as_failed", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "failed"))
-KINDS = {kind.name: kind for kind in (RETRY, RELEASE, DROP_AS_SENT, DROP_AS_FAILED)}
+UNBLOCK = Kind(
+    "unblock",
+    "unblocked",
+    "No address that matches is blocked, other than by a complaint.",
+    (*(getattr(BlockedAddress, name) for name in ("id", "kind", "address", "reason", "reply", "creation_time")),),
+    Unblock.of,
+    ("address", "addresses"),
+    "suppressions",
+    newest_blocked,
+    1_000_000,
+)
+KINDS = {kind.name: kind for kind in (RETRY, RELEASE, DROP_AS_SENT, DROP_AS_FAILED, UNBLOCK)}
 """Name, as it is stored -> kind."""

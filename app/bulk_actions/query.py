@@ -1,13 +1,15 @@
-"""The query of a bulk action, as text: that of the console's messages, or of those that are held."""
+"""The query of a bulk action, as text: that of the console's messages, of those that are held, or of its
+suppressions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote, urlencode
 
+from app.contacts.matching_blocked import SUPPRESSIONS, MatchingBlocked
 from app.db.models import Account
 from app.errors import ServiceError
-from app.query.conditions import Query
+from app.query.conditions import Equals, Query
 from app.query.copies import with_copies
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
@@ -63,9 +65,23 @@ def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> Ma
     """The messages that match and can be in need of a retry, by their state. Raises the errors of the query, and
     `parameter_not_available` for a filter by address."""
     query = parse_query(account, pairs)
+    _check_many(query, "retry messages to it one by one")
+    return Matching.of(account.id, query, RETRYABLE, newest)
+
+
+def unblockable(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
+    """The blocked addresses that match. Raises the errors of the query, and `parameter_not_available` for a filter by
+    address."""
+    query = _parsed(pairs, SUPPRESSIONS)
+    _check_many(query, "unblock it alone")
+    return MatchingBlocked(account.id, query, newest)
+
+
+def _check_many(query: Query, instead: str) -> None:
+    """Raises `parameter_not_available` for a filter that names one address, also within its text."""
     for condition in query.conditions:
         name = condition.filter.name
-        if name in OF_ONE_ADDRESS:
-            detail = f"{name}: a bulk action is not about one address; retry messages to it one by one."
+        texts = [str(one.value) for one in condition.alternatives if isinstance(one, Equals)]
+        if name in OF_ONE_ADDRESS or any("@" in text for text in texts):
+            detail = f"{name}: a bulk action is not about one address; {instead}."
             raise parameter_error("parameter_not_available", name, detail)
-    return Matching.of(account.id, query, RETRYABLE, newest)

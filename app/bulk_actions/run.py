@@ -16,12 +16,12 @@ from sqlalchemy import ColumnElement, exists, select
 from sqlalchemy.orm import Session
 
 from app.audit.record import record
-from app.bulk_actions.ask import MOST_MESSAGES, act_on, counts_of
+from app.bulk_actions.ask import act_on, counts_of
 from app.bulk_actions.kinds import KINDS, Work
 from app.bulk_actions.query import query_of
 from app.clock import now
 from app.db.database import Transaction
-from app.db.models import Account, BulkAction, Recipient
+from app.db.models import Account, BulkAction
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
 from app.infrastructure import signs_of_life
@@ -85,7 +85,7 @@ def _run(services: Services, turns: WriteTurns, action: BulkAction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The next messages of an action that has come to the message `after`, and whether they are its last ones."""
+    """What comes next of an action that has come to the one with the id `after`, and whether it is the last of it."""
 
     action_id: int
     after: int | None
@@ -99,12 +99,13 @@ def _slice(session: Session, action: BulkAction, size: int) -> _Slice:
     """Found before the transaction that acts upon it: on SQLite nobody else could write during the search."""
     account = session.get_one(Account, action.account_id)
     newest = action.newest_time, action.newest_id
-    work = KINDS[action.action].work(account, query_of(action.query), newest)
+    kind = KINDS[action.action]
+    work = kind.work(account, query_of(action.query), newest)
     after = None if action.last_id is None or action.last_time is None else (action.last_time, action.last_id)
-    most = min(size, MOST_MESSAGES - action.done - sum(action.left_out.values()))
-    rows = work.found.next(session, (Recipient.id,), after, most)
-    last = place_of(rows[-1]) if rows else after
-    return _Slice(action.id, action.last_id, work, [row.id for row in rows], last, len(rows) < size)
+    most = min(size, kind.most - action.done - sum(action.left_out.values()))
+    places = [place_of(row) for row in work.found.next(session, (), after, most)]
+    last = places[-1] if places else after
+    return _Slice(action.id, action.last_id, work, [row_id for _, row_id in places], last, len(places) < size)
 
 
 def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:

@@ -1,14 +1,16 @@
-"""`flask sends retry` with filters, and `flask sends bulk-actions`: actions on many messages at once."""
+"""`flask sends retry` and `flask suppressions unblock` with filters, and `flask sends bulk-actions`: actions on many
+messages or addresses at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from app.accounts.find import find_account
-from app.bulk_actions.ask import GRACE, MOST_MESSAGES, Preview, ask, cancel, find_action, preview
-from app.bulk_actions.kinds import RETRY
+from app.bulk_actions.ask import GRACE, Preview, ask, cancel, find_action, preview
+from app.bulk_actions.kinds import UNBLOCK, Kind
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
     Group,
@@ -25,11 +27,10 @@ from app.cli.base import (
 )
 from app.db.models import BulkAction
 from app.http.context import services
-from app.maintenance.findings import counted
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
 
-group = Group("bulk-actions", help="Actions on all messages that match filters.")
+group = Group("bulk-actions", help="Actions on all messages or blocked addresses that match filters.")
 
 SHOWN = (
     *("id", "action", "query", "state", "messages", "done", "left_out", "asked_by"),
@@ -42,31 +43,40 @@ def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (one.partition("=") for one in filters)]
 
 
-def number_of(found: Preview) -> str:
-    """How many messages, in words."""
-    return f"more than {MOST_MESSAGES:,} messages" if found.is_too_large else counted(found.messages, "message")
-
-
-def retry_all(filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Asks for the retry of all messages that match the filters, after a confirmation."""
+def ask_for_all(
+    kind: Kind, filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Asks for an action on all that matches the filters, after a confirmation. A dry run counts, and shows the newest
+    addresses."""
     pairs = pairs_of(filters)
     with services().database.read() as session:
         chosen = find_account(session, account)
-        found = preview(session, RETRY, chosen, pairs)
-    number = number_of(found)
+        found = preview(session, kind, chosen, pairs)
     if dry_run:
-        print_done(f"{number} of {chosen.name} would be retried", {"messages": found.messages}, as_json)
+        _print_preview(found, chosen.name, as_json)
         return
     if found.messages and not found.is_too_large and not yes:
-        click.confirm(f"Retry {number} of {chosen.name}?", abort=True, err=True)
+        click.confirm(f"{kind.name.capitalize()} {found.number} of {chosen.name}?", abort=True, err=True)
     with services().database.write() as transaction:
         action = ask(transaction, find_account(transaction, str(chosen.id)), found)
         row = _row(action)
     if as_json:
         print_row(row, as_json)
     else:
-        name = f"sends bulk-actions cancel {row['id']}"
-        echo(f"{number} will be retried, from {GRACE.total_seconds():.0f} seconds from now on; {name} keeps that back")
+        back = f"sends bulk-actions cancel {row['id']} keeps that back"
+        echo(f"{found.number} will be {kind.past}, from {GRACE.total_seconds():.0f} seconds from now on; {back}")
+
+
+def _print_preview(found: Preview, account: str, as_json: bool) -> None:
+    names = [column.key for column in found.kind.shown if column.key != "id"]
+    newest = [{name: getattr(row, name) for name in names} for row in found.rows if found.kind is UNBLOCK]
+    facts: dict[str, Any] = {found.kind.noun[1]: found.messages}
+    if newest:
+        facts["newest"] = newest
+    print_done(f"{found.number} of {account} would be {found.kind.past}", facts, as_json)
+    if newest and not as_json:
+        echo("the newest of them:")
+        print_rows(newest, as_json)
 
 
 def _row(action: BulkAction) -> Row:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
 from app.audit.record import Act, record
+from app.bulk_actions.kinds import RETRY
 from app.cli import bulk_actions, send_export
 from app.cli.addresses import address_kind
 from app.cli.base import (
@@ -26,7 +27,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.bulk_actions import retry_all
+from app.cli.bulk_actions import ask_for_all
 from app.cli.explain import explain
 from app.cli.hold_options import dry_run_option, yes_option
 from app.cli.pauses import pause, pauses, resume_
@@ -139,7 +140,7 @@ def retry(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | N
     """Requeue a recipient that has bounced or failed, or an uncertain one without waiting; or all of an account that
     match filters, such as state=failed group_id=5."""
     if len(wanted) > 1 or "=" in wanted[0]:
-        retry_all(wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
+        ask_for_all(RETRY, wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as state=failed")

@@ -22,7 +22,7 @@ from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
 from app.http.context import services
 
-COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time")
+COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
 Model = type[Unsubscriber | BlockedAddress]
 MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
 
@@ -66,8 +66,8 @@ def _exported(model: Model, account_id: int) -> tuple[Any, ...]:
 def _entries(state: str) -> Any:
     if state == "blocked":
         blocked = BlockedAddress
-        entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time
+        entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
         return select(literal(state), *entry)
     one = Unsubscriber
-    listed = one.kind, one.address, shown(one.list_id), List.name, null(), one.creation_time
+    listed = one.kind, one.address, shown(one.list_id), List.name, null(), one.creation_time, null()
     return select(literal(state), *listed).outerjoin(List, List.id == one.list_id)

@@ -12,12 +12,14 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.addresses import normalize_address
 from app.audit.record import Act, record
+from app.bulk_actions.kinds import UNBLOCK
 from app.cli import suppression_export
 from app.cli.acts import digest_of
 from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
     Row,
+    WrongValue,
     account_option,
     accounts_option,
     json_option,
@@ -26,7 +28,10 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.bulk_actions import ask_for_all
+from app.cli.hold_options import dry_run_option, yes_option
 from app.contacts.acts import suppression_act
+from app.contacts.matching_blocked import SUPPRESSIONS
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.address_digests import PREFIX, find_digests
 from app.db.lookup import find_by_name_or_id
@@ -91,6 +96,7 @@ def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None
         "list_id": shown_id(getattr(entry, "list_id", None)),
         "list": list_name,
         "reason": getattr(entry, "reason", None),
+        "reply": getattr(entry, "reply", None),
         "creation_time": entry.creation_time,
     }
 
@@ -194,6 +200,12 @@ def _where(list_: str | None) -> str:
     return f" in {list_}" if list_ is not None else " account-wide"
 
 
+def _is_filter(text: str) -> bool:
+    """An address may have an equals sign, too."""
+    name, equals, _ = text.partition("=")
+    return bool(equals) and name.partition(":")[0] in SUPPRESSIONS.filters
+
+
 @group.command("block")
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True)
@@ -210,11 +222,20 @@ def block_command(address: str, reason: str, account: str | None, as_json: bool)
 
 
 @group.command("unblock")
-@click.argument("address")
+@click.argument("wanted", nargs=-1, required=True, metavar="ADDRESS | FILTER...")
+@dry_run_option
+@yes_option
 @account_option
 @json_option
-def unblock_command(address: str, account: str | None, as_json: bool) -> None:
-    """Unblock an email address or a mobile number."""
+def unblock_command(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None, as_json: bool) -> None:
+    """Unblock an email address or a mobile number; or all that an account has blocked and that match filters, such as
+    reply="Relay access denied"."""
+    if len(wanted) > 1 or _is_filter(wanted[0]):
+        ask_for_all(UNBLOCK, wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    if dry_run:
+        raise WrongValue("--dry-run counts what filters match, such as reply=TEXT")
+    (address,) = wanted
     kind = address_kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
-from app.bulk_actions.kinds import ARRIVED, DROP_AS_FAILED, DROP_AS_SENT, RELEASE, RETRY
-from app.bulk_actions.query import retryable
+from app.bulk_actions.kinds import ARRIVED, DROP_AS_FAILED, DROP_AS_SENT, KINDS, RELEASE, RETRY, UNBLOCK
+from app.bulk_actions.query import retryable, unblockable
 from app.bulk_actions.read import BULK_ACTIONS, page_actions
 from app.console.held_messages import PATH as OF_HELD
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs, older_query
+from app.console.suppressions import PATH as OF_SUPPRESSIONS
+from app.contacts.matching_blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.query.cursors import CursorScope
@@ -42,12 +44,17 @@ WORDS: Mapping[str, str] = {
 """Why messages were left out."""
 
 
+SENDING = ("send.email", "send.sms")
+
+
 class Named(NamedTuple):
-    """What a kind of action does and has done, in words, and the page whose query an action of it has."""
+    """What a kind of action does and has done, in words, the page whose query an action of it has, and the scopes of
+    which one is needed to ask for it and to cancel it."""
 
     does: str
     done: str
     path: str
+    scopes: tuple[str, ...] = SENDING
 
 
 NAMES: Mapping[str, Named] = {
@@ -55,6 +62,7 @@ NAMES: Mapping[str, Named] = {
     RELEASE.name: Named("Release", "Released", OF_HELD),
     DROP_AS_SENT.name: Named("End as sent:", "Ended as sent", OF_HELD),
     DROP_AS_FAILED.name: Named("End as failed:", "Ended as failed", OF_HELD),
+    UNBLOCK.name: Named("Unblock", "Unblocked", OF_SUPPRESSIONS, ("contact.update",)),
 }
 
 
@@ -84,6 +92,17 @@ def offers_retry(account: Account, pairs: Pairs) -> bool:
         return False
 
 
+def offers_unblocking(account: Account, pairs: Pairs) -> bool:
+    """Whether all that the query finds can be unblocked at once: it is about blocked addresses, and no single one."""
+    if ("state", BLOCKED) not in pairs:
+        return False
+    try:
+        unblockable(account, pairs)
+    except ServiceError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class OneAction:
     """A bulk action with its account, as its page shows it at a moment."""
@@ -103,6 +122,12 @@ class OneAction:
         return NAMES[self.row.action]
 
     @property
+    def noun(self) -> str:
+        """What it is about."""
+        one, many = KINDS[self.row.action].noun
+        return one if self.row.messages == 1 else many
+
+    @property
     def is_open(self) -> bool:
         """Whether it waits or runs."""
         return self.row.end_time is None
@@ -114,7 +139,7 @@ class OneAction:
 
     @property
     def looked_at(self) -> int:
-        """How many messages it has come to."""
+        """How many it has come to."""
         return self.row.done + sum(self.row.left_out.values())
 
     @property
@@ -124,7 +149,7 @@ class OneAction:
 
     @property
     def left_out(self) -> Sequence[tuple[str, int]]:
-        """Why it has left messages out, and how many; the most frequent first."""
+        """Why it has left some out, and how many; the most frequent first."""
         counts = sorted(self.row.left_out.items(), key=lambda one: (-one[1], one[0]))
         return [(WORDS.get(reason, reason), number) for reason, number in counts]
 

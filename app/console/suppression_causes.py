@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 from app.addresses import AccountAddress, AddressKind, NormalizedAddress
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
-from app.console.suppressions import BLOCKED, UNSUBSCRIBED, Suppression
+from app.console.suppressions import Suppression
+from app.contacts.matching_blocked import BLOCKED, UNSUBSCRIBED
 from app.db.in_json import in_json
 from app.db.models import Recipient, RecipientStep
 from app.infrastructure.address_digest import address_digests

@@ -8,8 +8,9 @@ from typing import cast
 from app.addresses import AddressKind, NormalizedAddress, is_valid_email, is_valid_mobile, normalize_address
 from app.audit.record import record
 from app.console.queries import BESIDE_DIGITS
-from app.console.suppressions import BLOCKED, STATES, Suppression
+from app.console.suppressions import Suppression
 from app.contacts.acts import suppression_act
+from app.contacts.matching_blocked import BLOCKED, STATES
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id

@@ -16,9 +16,9 @@ from app.addresses import AccountAddress, NormalizedAddress
 from app.audit.record import Act, record
 from app.clock import this_second
 from app.console.suppression_changes import address_of, checked_reason, checked_state
-from app.console.suppressions import BLOCKED
 from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
+from app.contacts.matching_blocked import BLOCKED
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.csv_files.cells import cell, from_cell
 from app.csv_files.encodings import check_encoding, find_encoding

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, literal, null, or_, select, tuple_
+from sqlalchemy import ColumnElement, String, and_, case, cast, false, literal, null, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress
 from app.console.queries import Pairs, older_query
+from app.contacts.matching_blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.db.address_digests import PREFIX, find_digests
 from app.db.in_json import in_json
 from app.db.index_hints import planned_for_values
@@ -26,32 +27,19 @@ from app.ids import shown_id
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, Query
 from app.query.cursors import CursorScope, Position
-from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
 from app.secret_keys import SecretKeys
 
 PATH = "/console/suppressions"
-UNSUBSCRIBED, BLOCKED = STATES = ("unsubscribed", "blocked")
 Model = type[Unsubscriber | BlockedAddress]
 MODELS: dict[str, Model] = {UNSUBSCRIBED: Unsubscriber, BLOCKED: BlockedAddress}
 """State -> its table."""
-SUPPRESSIONS = Resource(
-    name="suppression",
-    collection="suppressions",
-    filters={
-        "email": Filter("email", FilterType.EMAIL),
-        "mobile": Filter("mobile", FilterType.STRING),
-        "state": Filter("state", FilterType.ENUM, STATES),
-        "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
-    },
-    fields=(),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """An entry: `address` is None for a forgotten person, and `stored_list_id` and `list_name` are for one of all
-    lists; `reason` is that of a block."""
+    lists; `reason` and `reply` are those of a block."""
 
     state: str
     id: int
@@ -61,6 +49,7 @@ class Suppression:
     stored_list_id: int | None
     list_name: str | None
     reason: str | None
+    reply: str | None
 
     @property
     def list_id(self) -> int | None:
@@ -115,9 +104,15 @@ def _before(model: Model, state: str, position: Position) -> ColumnElement[bool]
 
 def _matching(session: Session, model: Model, state: str, condition: FilterCondition) -> list[ColumnElement[bool]]:
     name = condition.filter.name
+    if name == "reply":
+        return [quoting(condition) if state == BLOCKED else false()]
     if name not in ADDRESS_KINDS:
-        column: ColumnElement[Any] = literal(state) if name == "state" else model.creation_time.expression
-        return compiled.where(Query(conditions=(condition,)), {name: column})
+        columns: dict[str, ColumnElement[Any]] = {
+            "state": literal(state),
+            "creation_time": model.creation_time.expression,
+        }
+        columns["reason"] = BlockedAddress.reason.expression if state == BLOCKED else cast(null(), String)
+        return compiled.where(Query(conditions=(condition,)), columns)
     given = [NormalizedAddress(name, str(one.value)) for one in condition.alternatives if isinstance(one, Equals)]
     if condition.op == "ne" or len(given) < len(condition.alternatives):
         column = case((model.kind == name, model.address))
@@ -130,16 +125,16 @@ def _matching(session: Session, model: Model, state: str, condition: FilterCondi
 def _selected(state: str) -> Any:
     if state == BLOCKED:
         one = BlockedAddress
-        return select(one.id, one.kind, one.address, one.creation_time, null(), null(), one.reason)
+        return select(one.id, one.kind, one.address, one.creation_time, null(), null(), one.reason, one.reply)
     entry = Unsubscriber
-    columns = select(entry.id, entry.kind, entry.address, entry.creation_time, entry.list_id, List.name, null())
+    columns = select(entry.id, entry.kind, entry.address, entry.creation_time, entry.list_id, List.name, null(), null())
     return columns.outerjoin(List, List.id == entry.list_id)
 
 
 def _suppression(state: str, row: Any) -> Suppression:
-    entry_id, kind, address, moment, list_id, list_name, reason = row
+    entry_id, kind, address, moment, *others = row
     shown = None if address.startswith(PREFIX) else address
-    return Suppression(state, entry_id, kind, shown, moment, list_id, list_name, reason)
+    return Suppression(state, entry_id, kind, shown, moment, *others)
 
 
 def suppressions_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Response
@@ -12,7 +13,7 @@ from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import STATES
 from app.clock import now
-from app.console.bulk_actions import PATH, RENEWED, one_action, search, sought
+from app.console.bulk_actions import NAMES, PATH, RENEWED, one_action, search, sought
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
@@ -91,14 +92,17 @@ class OneBulkAction(MethodView):
 class CancelAction(MethodView):
     """Undoing an action that waits, and stopping one that runs."""
 
-    @blp.scope("send.email", "send.sms")
+    @blp.scope("send.email", "send.sms", "contact.update")
     def post(self, action_id: str) -> Response:
-        """Cancels it."""
+        """Cancels it, for who may ask for one of its kind."""
         try:
             with services().database.write() as transaction:
                 action = cancel(transaction, signed_in().account_id, path_id(action_id))
+                needed = NAMES[action.action].scopes
+                if not _has_any(needed):
+                    raise ServiceError("permission_denied", detail=f"This needs the scope {' or '.join(needed)}.")
         except ServiceError as error:
-            if error.code == "not_found":
+            if error.code in ("not_found", "permission_denied"):
                 raise
             return _one(action_id, error)
         return goes_to(link(f"{PATH}/{action.id}", None, action.account_id))
@@ -119,6 +123,10 @@ SEARCH = Search(
 )
 
 
+def _has_any(scopes: Sequence[str]) -> bool:
+    return bool(set(scopes) & set(signed_in().scopes))
+
+
 def _one(action_id: str, error: ServiceError | None = None) -> Response:
     with services().database.read() as session:
         one = one_action(session, signed_in().account_id, path_id(action_id), now())
@@ -128,7 +136,7 @@ def _one(action_id: str, error: ServiceError | None = None) -> Response:
             one=one,
             refused=texts_of(error),
             renewed=RENEWED,
-            may_cancel={"send.email", "send.sms"} & set(signed_in().scopes),
+            may_cancel=_has_any(one.named.scopes),
             messages=link(one.named.path, query_of(one.row.query), one.account.id),
             others=link(PATH, None, one.account.id),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
-from app.bulk_actions.ask import GRACE, MOST_MESSAGES, ask, preview
+from app.bulk_actions.ask import GRACE, ask, preview
 from app.bulk_actions.kinds import Kind
 from app.bulk_actions.query import query_of
 from app.console.bulk_actions import NAMES, PATH, WORDS
@@ -72,7 +72,6 @@ class BulkPreview:
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
                 kinds=[(name, NAMES[name].does) for name in self.kinds],
                 words=WORDS,
-                most=MOST_MESSAGES,
                 seconds=int(GRACE.total_seconds()),
                 action=link(self.path),
                 back=link(self.search, pairs),

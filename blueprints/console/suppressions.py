@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flask import Response, request
 from flask.views import MethodView
 
 from app.audit.record import Act, record
+from app.bulk_actions.kinds import UNBLOCK
+from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
 from app.console.suppression_causes import causes
 from app.console.suppression_changes import NewSuppression, add_suppression, remove_suppression
 from app.console.suppression_import import MOST_BYTES, MOST_ROWS, Checked, as_file, check_file, import_rows
-from app.console.suppressions import PATH, STATES, Suppression, find_suppression, search
+from app.console.suppressions import PATH, Suppression, find_suppression, search
+from app.contacts.matching_blocked import STATES
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import ServiceError
@@ -25,11 +28,13 @@ from app.http.console.searches import Search, account_of_request, link, search_p
 from app.http.console.tables import csv_file
 from app.http.context import services
 from app.http.paths import path_id
+from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from blueprints.console.blueprint import blp
+from blueprints.console.bulk_previews import BulkPreview
 
-FILE_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time")
+FILE_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
 MOST_SENT_BACK = 4 * MOST_BYTES
 """Bytes of the form with which a preview is imported: its rows are quoted."""
 SHOWN_ROWS = 10
@@ -119,14 +124,14 @@ class OneSuppression(MethodView):
     @blp.scope("contact.view")
     def get(self, state: str, suppression_id: str) -> Response:
         """Why an address gets nothing, since when, and by what."""
-        secret_keys, redaction = services().settings.secret_keys, Redaction.of(services().settings)
+        secret_keys = services().settings.secret_keys
         with services().database.read() as session:
             account_id, one = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
             found = causes(session, secret_keys, account_id, one)
-        viewer = Viewer(True, redaction)
-        shown = (lambda text: text) if signed_in().is_operator else viewer.redacted
         messages = link(OF_MESSAGES, [of_address(one.address)], account_id) if one.address else None
-        return page("suppression.html", one=one, causes=found, shown=shown, messages=messages, may_change=_may_change())
+        return page(
+            "suppression.html", one=one, causes=found, shown=_shown(), messages=messages, may_change=_may_change()
+        )
 
 
 @blp.route("/suppressions/<state>/<suppression_id>/remove")
@@ -142,12 +147,35 @@ class Remove(MethodView):
         return goes_to(link(PATH, [of_address(one.address or "")], account_id))
 
 
+@blp.route("/suppressions/unblock")
+class Unblocking(MethodView):
+    """Unblocking all that a search shows."""
+
+    @blp.scope("contact.update")
+    def get(self) -> Response:
+        """How many blocked addresses the query finds, and the newest of them."""
+        return UNBLOCKING.shown()
+
+    @blp.scope("contact.update")
+    def post(self) -> Response:
+        """Asks for it, as a bulk action."""
+        return UNBLOCKING.asked()
+
+
 def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
     found, older = search(session, services().settings.secret_keys, account, pairs, ON_A_PAGE)
-    return {"items": found}, older
+    whole = [one for one in pairs if one[0] != CURSOR]
+    unblocks = link(f"{PATH}/unblock", whole) if _may_change() and offers_unblocking(account, whole) else None
+    return {"items": found, "shown": _shown(), "unblocks": unblocks}, older
 
 
 SEARCH = Search(PATH, "Suppressions", "suppressions.html", of_address, _read, nothing={"items": []})
+UNBLOCKING = BulkPreview("suppressions_unblock.html", {UNBLOCK.name: UNBLOCK}, f"{PATH}/unblock", PATH, SEARCH.title)
+
+
+def _shown() -> Callable[[str | None], str | None]:
+    """A reply as the signed-in person may read it."""
+    return (lambda text: text) if signed_in().is_operator else Viewer(True, Redaction.of(services().settings)).redacted
 
 
 def _page(status: int = 200, refused: Sequence[str] = (), form: Mapping[str, str] | None = None) -> Response:
@@ -181,4 +209,4 @@ def _may_change() -> bool:
 
 
 def _cells(one: Suppression) -> tuple[Any, ...]:
-    return one.state, one.kind, one.address, one.list_id, one.list_name, one.reason, one.creation_time
+    return one.state, one.kind, one.address, one.list_id, one.list_name, one.reason, one.creation_time, one.reply

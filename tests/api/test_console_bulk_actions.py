@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
+from app.bulk_actions.kinds import Kind
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second
 from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction
@@ -200,8 +201,7 @@ def test_a_form_of_another_site_does_nothing(tenant: Tenant, rows: Rows) -> None
 
 
 def test_too_many_messages_are_to_be_divided(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("app.bulk_actions.ask", "blueprints.console.bulk_previews"):
-        monkeypatch.setattr(f"{module}.MOST_MESSAGES", 2)
+    monkeypatch.setattr(Kind, "most", 2)
     failed(rows, *(f"p{number}@example.com" for number in range(4)))
     page = signed_in(tenant).get(f"{PATH}/preview?state=failed")
     assert "more than 2 messages of" in words(page)

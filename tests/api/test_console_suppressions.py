@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
@@ -14,11 +15,14 @@ from sqlalchemy import select, update
 from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
+from app.addresses import AccountAddress
+from app.bulk_actions.run import run_due
 from app.clock import now, this_second
 from app.console.suppression_import import MOST_FAULTS, MOST_ROWS
+from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_digests import PREFIX
-from app.db.models import AuditEntry, BlockedAddress, Contact, Recipient, RecipientStep, Unsubscriber
+from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
 from tests.support.browser import SAME_ORIGIN, Browser, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.sends import SendsApi
@@ -107,6 +111,45 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     assert refused.status_code == 400
     assert "colour is not a query parameter" in words(refused)
     assert "No suppression matches." in words(browser.get(f"{PATH}?email=nobody@example.com"))
+
+
+def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant: Tenant) -> None:
+    """Only by who may change contacts, and without those who have complained."""
+    emails, denied = [new_email(f"p{number}") for number in range(3)], f"Relay access denied {SCRIPT}"
+    blocks = {
+        AccountAddress.of(tenant.id, "email", email): Block(PERMANENT, f"554 5.7.1 <{email}>: {denied}")
+        for email in emails
+    }
+    tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
+    suppress(tenant, "hand@example.com", reason="by hand")
+    browser = signed_in(tenant)
+    query = "state=blocked&reason=permanent%20bounce&reply=Relay%20access"
+    page = browser.get(f"{PATH}?{query}")
+    assert "554 5.7.1 &lt;[address]&gt;: Relay access denied &lt;script&gt;" in page.text
+    (link,) = re.findall(rf'href="({PATH}/unblock[^"]*)"', page.text)
+    assert f"{PATH}/unblock" not in browser.get(PATH).text, "a search of all suppressions is about others, too"
+    assert f"{PATH}/unblock" not in browser.get(f"{PATH}?state=blocked&email={emails[0]}").text
+    preview = browser.get(unescape(link))
+    assert "3 addresses of " in words(preview)
+    assert "Nothing has been done yet." in words(preview)
+    assert all(email in preview.text for email in emails)
+    assert "&lt;script&gt;" in preview.text
+    form = unescape(re.findall(r'name="query" value="([^"]*)"', preview.text)[0])
+    first = browser.post(f"{PATH}/unblock", action="unblock", query=form).headers["Location"]
+    assert "Unblock 3 addresses" in words(browser.get(first))
+    assert browser.post(f"{first}/cancel").status_code == 303
+    assert len(stored(tenant)) == 4
+    second = browser.post(f"{PATH}/unblock", action="unblock", query=form).headers["Location"]
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    run_due(tenant.services, time_slice=60)
+    assert "Unblocked 3" in words(browser.get(second))
+    assert stored(tenant) == {("blocked", "hand@example.com", "by hand")}
+    refused = browser.post(f"{PATH}/unblock", action="unblock", query=form)
+    assert (refused.status_code, "No address that matches is blocked" in words(refused)) == (409, True)
+    nothing = browser.get(f"{PATH}/unblock?{query}")
+    assert "No address that matches is blocked" in words(nothing)
+    assert browser.post(f"{PATH}/unblock", action="retry", query=form).status_code == 422
 
 
 def test_pages_follow_each_other_by_cursors_across_both_states(tenant: Tenant) -> None:

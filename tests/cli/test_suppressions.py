@@ -6,9 +6,13 @@ import csv
 import shlex
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from app.db.models import Event
+from app.addresses import AccountAddress
+from app.bulk_actions.run import run_due
+from app.clock import now
+from app.contacts.blocked import PERMANENT, Block, block_addresses
+from app.db.models import BulkAction, Event
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.tenants import Tenant
@@ -112,6 +116,56 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
     lifted = {"address": "61411111111", "blocked": False}
     assert cli.json("suppressions", "unblock", "61411111111") == {**lifted, "was_blocked": True}
     assert cli.json("suppressions", "unblock", "61411111111") == {**lifted, "was_blocked": False}
+
+
+def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, bare: Cli, tenant: Tenant) -> None:
+    """After a preview with their number and the newest of them."""
+    blocks = {
+        AccountAddress.of(tenant.id, "email", address): Block(PERMANENT, f"554 5.7.1 <{address}>: Relay access denied")
+        for address in ("p0@example.com", "p1@example.com", "p2@example.com")
+    }
+    tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
+    cli.text("suppressions", "block", "hand@example.com")
+    wanted = ("suppressions", "unblock", "reply=relay access denied", "creation_time:in=2020-01-01..2100-01-01")
+    preview = cli.json(*wanted, "--dry-run")
+    assert (preview["addresses"], len(preview["newest"])) == (3, 3)
+    newest = preview["newest"][0]
+    assert (newest["address"], newest["reason"], newest["reply"]) == (
+        "p2@example.com",
+        "permanent bounce",
+        "554 5.7.1 <[address]>: Relay access denied",
+    )
+    assert cli.text(*wanted, "--dry-run").startswith(f"3 addresses of {tenant.name} would be unblocked\n")
+    assert len(cli.json("suppressions", "list", "--state", "blocked")) == 4
+    said = cli.text(*wanted, "--yes")
+    assert said.startswith("3 addresses will be unblocked, from 30 seconds from now on; sends bulk-actions cancel ")
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
+    run_due(tenant.services, time_slice=60)
+    assert [one["address"] for one in cli.json("suppressions", "list")] == ["hand@example.com"]
+    account = ("--account", tenant.name)
+    assert bare.acts(*account, "object=bulk_action") == [
+        ("bulk_action.asked", "suppressions unblock"),
+        ("bulk_action.ended", None),
+    ]
+    nothing = "No address that matches is blocked, other than by a complaint."
+    assert cli.refused(*wanted) == nothing
+    assert cli.refused("suppressions", "unblock", "email=p1@example.com") == (
+        "email: a bulk action is not about one address; unblock it alone."
+    )
+    assert cli.refused("suppressions", "unblock", "hand@example.com", "--dry-run").startswith("--dry-run counts")
+
+
+def test_a_blocked_address_shows_the_reply_that_has_blocked_it(cli: Cli, tenant: Tenant, tmp_path: Path) -> None:
+    address = AccountAddress.of(tenant.id, "email", "ann@example.com")
+    block = Block(PERMANENT, "550 5.1.1 <Ann@Example.com>: user unknown")
+    tenant.services.database.transact(lambda transaction: block_addresses(transaction, {address: block}))
+    reply = "550 5.1.1 <[address]>: user unknown"
+    assert [one["reply"] for one in cli.json("suppressions", "show", "ann@example.com")] == [reply]
+    assert [one["reply"] for one in cli.json("suppressions", "list")] == [reply]
+    cli.text("suppressions", "export", str(tmp_path / "all.csv"))
+    with (tmp_path / "all.csv").open() as file:
+        assert [one["reply"] for one in csv.DictReader(file)] == [reply]
 
 
 @each("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])

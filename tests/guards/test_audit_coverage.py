@@ -171,6 +171,7 @@ AUDITED_ROUTES = {
     "POST /console/stored-messages/<message_id>/versions/<version_number>/restore",
     "POST /console/suppressions",
     "POST /console/suppressions/import",
+    "POST /console/suppressions/unblock",
     "POST /console/suppressions/<state>/<suppression_id>/remove",
     "POST /console/webhooks",
     "POST /console/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver",

@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
         *("lists", "network", "query", "recipients", "routing", "services", "tracking", "transports"),
     ),
-    "bulk_actions": ("audit", "db", "infrastructure", "query", "recipients", "sends", "services"),
+    "bulk_actions": ("audit", "contacts", "db", "infrastructure", "query", "recipients", "sends", "services"),
     "runs": (
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
         *("services", "tracking"),

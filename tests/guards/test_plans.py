@@ -431,6 +431,8 @@ def act_in_bulk(full: Full) -> None:
         ("retry", "state=bounced"),
         ("release", "was=sending&group_id=1"),
         ("drop_as_sent", "due_time:in=2020-01-01.."),
+        ("unblock", "reason=spam&reply=no%20such%20reply"),
+        ("unblock", "creation_time:in=2020-01-01..2020-01-02"),
     ):
         with database.read() as session:
             found = preview(session, KINDS[kind], session.get_one(Account, 1), query_of(query))

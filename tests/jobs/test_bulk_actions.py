@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
+from app.addresses import AccountAddress
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
 from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel, preview
-from app.bulk_actions.kinds import RELEASE, RETRY, Kind
+from app.bulk_actions.kinds import RELEASE, RETRY, UNBLOCK, Kind
 from app.bulk_actions.query import LONGEST
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
+from app.contacts.blocked import PERMANENT, Block, block_addresses
+from app.contacts.suppress import block, unblock, unsubscribe
 from app.db.database import Transaction
-from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction, RecipientStep, Send
+from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction, RecipientStep, Send, SoftBounces
 from app.errors import ServiceError
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.sends.outcomes.requeue import requeue
@@ -379,7 +383,7 @@ def test_what_cannot_be_asked_for_says_why(parts: Alone, rows: Rows, pairs: list
 
 
 def test_a_bulk_action_has_a_maximum_of_messages(parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.bulk_actions.ask.MOST_MESSAGES", 3)
+    monkeypatch.setattr(Kind, "most", 3)
     failed(rows, 4)
     with pytest.raises(ServiceError) as refused:
         asked(rows)
@@ -406,3 +410,127 @@ def test_a_query_of_a_test_account_names_lists_and_messages_by_the_ids_of_the_or
     asked(rows, [*FAILED, ("message_id", "7")])
     finish(parts)
     assert rows.states(ids) == ["queued"] * 2
+
+
+RELAY_DENIED = "554 5.7.1 <{}>: Relay access denied (in reply to RCPT TO command, id {})"
+DENIED = [("state", "blocked"), ("reason", PERMANENT), ("reply", "relay access DENIED")]
+
+
+def blocked_by(rows: Rows, reply: str, *addresses: str, account_id: int | None = None) -> None:
+    """Addresses that bounces have blocked, each by its own form of the reply."""
+    blocks = {
+        AccountAddress.of(account_id or rows.account_id, "email", address): Block(
+            PERMANENT, reply.format(address, number)
+        )
+        for number, address in enumerate(addresses)
+    }
+    rows.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
+
+
+def still_blocked(rows: Rows) -> list[str]:
+    with rows.services.database.read() as session:
+        of_account = BlockedAddress.account_id == rows.account_id
+        return sorted(session.scalars(select(BlockedAddress.address).where(of_account)))
+
+
+def test_addresses_that_one_reply_has_blocked_are_unblocked_together(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In slices, with an event for each of their contacts, their soft bounces reset, and an entry in the audit log. No
+    others: blocked by another reply, by hand, for another account, or of people who have complained since."""
+    monkeypatch.setattr("app.db.write_turns.FIRST", 20)
+    addresses, other_id = [f"p{number}@example.com" for number in range(45)], new_tenant(parts.tenant.app).id
+    blocked_by(rows, RELAY_DENIED, *addresses)
+    blocked_by(rows, "550 5.1.1 <{}>: user unknown", "gone@example.com")
+    blocked_by(rows, RELAY_DENIED, "theirs@example.com", account_id=other_id)
+    contact = rows.add_contact(rows.add_list(), addresses[0])
+    database = rows.services.database
+    account_id = rows.account_id
+    database.transact(lambda transaction: block(transaction, account_id, "email", "hand@example.com", "by hand"))
+    complained = addresses[7]
+    database.transact(
+        lambda transaction: unsubscribe(transaction, account_id, "email", complained, None, block_reason="complaint")
+    )
+    rows.add(SoftBounces, kind="email", address=addresses[1], bounces=3)
+    rows.add_webhook()
+    action_id = asked(rows, DENIED, kind=UNBLOCK)
+    assert found(parts, action_id).messages == 44
+    finish(parts)
+    action = found(parts, action_id)
+    assert (action.state, action.done, action.left_out) == ("done", 44, {})
+    assert still_blocked(rows) == sorted([complained, "gone@example.com", "hand@example.com"])
+    assert still_blocked(Rows(rows.services, other_id)) == ["theirs@example.com"]
+    events = [json.loads(one) for one in rows.payloads()]
+    assert [(one["object"], one["event"], one["id"]) for one in events] == [("contact", "updated", contact)]
+    with rows.services.database.read() as session:
+        assert session.scalars(select(SoftBounces).where(SoftBounces.account_id == rows.account_id)).all() == []
+    name = "unblock state=blocked&reason=permanent%20bounce&reply=relay%20access%20DENIED"
+    assert acts(parts) == [
+        ("bulk_action.asked", name, "ann", {"suppressions": 44}),
+        ("bulk_action.ended", name, "service", {"unblocked": 44, "left_out": 0}),
+    ]
+
+
+def test_an_address_that_is_blocked_again_after_it_was_asked_for_stays_blocked(parts: Alone, rows: Rows) -> None:
+    """It was unblocked by somebody meanwhile, sent to, and blocked by what the mail server said now."""
+    blocked_by(rows, RELAY_DENIED, "ann@example.com", "bob@example.com")
+    action_id = asked(rows, DENIED, kind=UNBLOCK)
+    account_id = rows.account_id
+    rows.services.database.transact(lambda transaction: unblock(transaction, account_id, "email", "ann@example.com"))
+    blocked_by(rows, RELAY_DENIED, "ann@example.com", "new@example.com")
+    finish(parts)
+    assert still_blocked(rows) == ["ann@example.com", "new@example.com"]
+    assert found(parts, action_id).done == 1
+
+
+@each(
+    ("pairs", "expected"),
+    [
+        ([("reason", PERMANENT)], {"a", "b"}),
+        ([("reason", "by hand")], {"c"}),
+        ([("reply", "5.7.1")], {"a"}),
+        ([("reply", "100%_")], set()),
+        ([("reply:in", "5.7.1,user unknown")], {"a", "b"}),
+        ([("reply:ne", "5.7.1")], {"b", "c"}),
+        ([("reply", "")], {"c"}),
+        ([("state", "unsubscribed")], set()),
+        ([("creation_time:in", "2020-01-01..2020-12-31")], set()),
+        ([("creation_time:in", "2020-01-01..2100-01-01"), ("reason:ne", "by hand")], {"a", "b"}),
+    ],
+)
+def test_addresses_to_unblock_are_chosen_by_reason_reply_and_time(
+    parts: Alone, rows: Rows, pairs: list[tuple[str, str]], expected: set[str]
+) -> None:
+    blocked_by(rows, RELAY_DENIED, "a@example.com")
+    blocked_by(rows, "550 5.1.1 user unknown", "b@example.com")
+    account_id = rows.account_id
+    rows.services.database.transact(lambda t: block(t, account_id, "email", "c@example.com", "by hand"))
+    with parts.services.database.read() as session:
+        shown = preview(session, UNBLOCK, session.get_one(Account, rows.account_id), pairs)
+    assert {row.address.partition("@")[0] for row in shown.rows} == expected
+    assert shown.messages == len(expected)
+
+
+@pytest.mark.parametrize("pair", [("email", "ann@example.com"), ("reply", "<ann@example.com>"), ("mobile", "614")])
+def test_unblocking_many_is_not_about_one_address(parts: Alone, rows: Rows, pair: tuple[str, str]) -> None:
+    """What is stored of a bulk action names nobody."""
+    with pytest.raises(ServiceError) as refused:
+        asked(rows, [pair], kind=UNBLOCK)
+    assert refused.value.code == "parameter_not_available"
+    assert "unblock it alone" in refused.value.errors[0].developer_message
+
+
+def test_unblocking_takes_as_many_statements_for_many_as_for_few(
+    parts: Alone, rows: Rows, count_statements: Callable[[], StatementCounter]
+) -> None:
+    costs = []
+    for number in (2, 80):
+        blocked_by(rows, RELAY_DENIED, *(f"{number}-{one}@example.com" for one in range(number)))
+        list_id = rows.add_list()
+        for one in range(number):
+            rows.add_contact(list_id, f"{number}-{one}@example.com")
+        asked(rows, DENIED, kind=UNBLOCK)
+        with count_statements() as counted:
+            finish(parts)
+        costs.append(counted.count)
+    assert costs[0] == costs[1]

@@ -1,4 +1,5 @@
-"""Bulk actions: what somebody asked to be done to all messages that match a query (docs/console.md#bulk-actions)."""
+"""Bulk actions: what somebody asked to be done to all messages or blocked addresses that match a query
+(docs/console.md#bulk-actions)."""
 
 from __future__ import annotations
 
@@ -34,9 +35,10 @@ class BulkAction(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     action: Mapped[str]
-    """`retry`, `release`, `drop_as_sent` or `drop_as_failed`."""
+    """`retry`, `release`, `drop_as_sent`, `drop_as_failed` or `unblock`; the last is about addresses, not messages."""
     query: Mapped[str]
-    """As in the address bar of the console's messages, or of those that are held; it names no address."""
+    """As in the address bar of the console's messages, of those that are held, or of suppressions; it names no
+    address."""
     asked_by: Mapped[str]
     """As the actor of the audit log."""
     state: Mapped[str]
