@@ -24,6 +24,7 @@ PRECEDENCES = ("auto_reply", "bulk", "junk")
 AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
 REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
 SUPPRESS = "X-Auto-Response-Suppress"
+MOST_ADDRESSES = 10
 _PARAGRAPH_END = re.compile(r"\r?\n[ \t]{0,99}\r?\n")
 _LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
 PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -87,7 +88,10 @@ def _prose_reports(message: Message) -> Iterator[Report]:
 
 
 def _words_about(message: Message, addresses: Collection[str]) -> str:
-    """What a notification in prose says of an address: the rest of the paragraph that begins with the first one."""
+    """What a notification in prose says of an address: the rest of the paragraph behind it. Nothing where it is about
+    so many that looking for them would take long."""
+    if len(addresses) > MOST_ADDRESSES:
+        return ""
     first = re.compile("|".join(map(re.escape, sorted(addresses))), re.IGNORECASE)
     for part in message.walk():
         text = part.get_payload()

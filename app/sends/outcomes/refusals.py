@@ -16,89 +16,65 @@ CODES_OF_THE_ADDRESS = frozenset({"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", 
 LONGEST_REPLY = 1000
 """Characters that are read of a reply: it is a stranger's text."""
 
-MISSING = (
-    *("unknown", "is unknown", "not known", "is not known", "not recognized", "is not recognized"),
-    *("not found", "was not found", "is not found", "could not be found", "cannot be found", "can not be found"),
-    *("does not exist", "do not exist", "doesnt exist", "dont exist", "did not exist", "not exist", "not exists"),
-    *("no longer exists", "nonexistent", "non existent", "is nonexistent", "that you tried to reach does not exist"),
-    *("invalid", "is invalid", "not valid", "is not valid", "no longer valid", "is no longer valid"),
+
+def _listed(words: str) -> tuple[str, ...]:
+    """Words and phrases with commas between them."""
+    return tuple(" ".join(one.split()) for one in words.split(","))
+
+
+MISSING = _listed(
+    """
+    unknown, is unknown, not known, is not known, not recognized, is not recognized, not found, was not found,
+    is not found, could not be found, cannot be found, can not be found, does not exist, do not exist, doesnt
+    exist, dont exist, did not exist, not exist, not exists, no longer exists, nonexistent, non existent, is
+    nonexistent, that you tried to reach does not exist, invalid, is invalid, not valid, is not valid, no longer
+    valid, is no longer valid
+    """
 )
-MISSING_NOUNS = (
-    "user",
-    "username",
-    "mailbox",
-    "recipient",
-    "account",
-    "address",
-    "addressee",
-    "inbox",
-    "alias",
-    "domain",
-)
+MISSING_NOUNS = _listed("user, username, mailbox, recipient, account, address, addressee, inbox, alias, domain")
 """What does not exist, in words: such a noun followed by one of `MISSING`."""
-CLOSED = (
-    *("disabled", "is disabled", "has been disabled", "inactive", "is inactive", "not active", "is not active"),
-    *("deactivated", "is deactivated", "has been deactivated", "suspended", "is suspended", "has been suspended"),
-    *("unavailable", "is unavailable", "not available", "is not available", "no longer available"),
-    *("is no longer available", "closed", "is closed", "has been closed", "no longer in use", "is no longer in use"),
-    *("terminated", "deleted", "has been deleted", "removed", "has been removed", "has moved"),
+CLOSED = _listed(
+    """
+    disabled, is disabled, has been disabled, inactive, is inactive, not active, is not active, deactivated, is
+    deactivated, has been deactivated, suspended, is suspended, has been suspended, unavailable, is unavailable,
+    not available, is not available, no longer available, is no longer available, closed, is closed, has been
+    closed, no longer in use, is no longer in use, terminated, deleted, has been deleted, removed, has been
+    removed, has moved
+    """
 )
-CLOSED_NOUNS = ("mailbox", "inbox", "recipient", "addressee")
+CLOSED_NOUNS = _listed("mailbox, inbox, recipient, addressee")
 """What takes no mail any more, in words: such a noun followed by one of `CLOSED`. Not a user, an account or a domain:
 those may be the sender's own."""
-PHRASES = (
-    *("unknown user", "unknown recipient", "unknown mailbox", "unknown address", "unknown account"),
-    *("unknown email address", "unknown local part", "unknown or illegal alias", "unknown domain", "host unknown"),
-    *("no such user", "no such mailbox", "no such recipient", "no such address", "no such account", "no such person"),
-    *("no such email address", "no such local user", "no such customer", "no such domain", "no such alias"),
-    *("no mailbox", "no mail box", "no user by that name", "no account by that name"),
-    *("not a valid user", "not a valid mailbox", "not a valid recipient", "not a valid address", "not a known user"),
-    *("not a valid email address", "not a local user", "not a local mailbox", "not our customer", "user not local"),
-    *("invalid recipient", "invalid recipients", "invalid mailbox", "invalid user", "invalid address"),
-    *("invalid email address", "nonexistent user", "nonexistent mailbox", "non existent user", "non existent mailbox"),
-    *("bad destination mailbox", "user doesnt have a", "doesnt have an account", "does not have an account"),
-    *("this account has been disabled or discontinued", "domain does not accept mail", "has null mx"),
-    *("destinataire inconnu", "destinataire invalide", "utilisateur inconnu", "empfänger unbekannt"),
-    *(
-        "benutzer unbekannt",
-        "unbekannter empfänger",
-        "usuario desconocido",
-        "usuario no existe",
-        "destinatario inesistente",
-    ),
+PHRASES = _listed(
+    """
+    unknown user, unknown recipient, unknown mailbox, unknown address, unknown account, unknown email address,
+    unknown local part, unknown or illegal alias, unknown domain, host unknown, no such user, no such mailbox,
+    no such recipient, no such address, no such account, no such person, no such email address, no such local
+    user, no such customer, no such domain, no such alias, no mailbox, no mail box, no user by that name, no
+    account by that name, not a valid user, not a valid mailbox, not a valid recipient, not a valid address, not
+    a known user, not a valid email address, not a local user, not a local mailbox, not our customer, user not
+    local, invalid recipient, invalid recipients, invalid mailbox, invalid user, invalid address, invalid email
+    address, nonexistent user, nonexistent mailbox, non existent user, non existent mailbox, bad destination
+    mailbox, user doesnt have a, doesnt have an account, does not have an account, this account has been
+    disabled or discontinued, domain does not accept mail, has null mx, not listed in public name, destinataire
+    inconnu, destinataire invalide, utilisateur inconnu, empfänger unbekannt, benutzer unbekannt, unbekannter
+    empfänger, usuario desconocido, usuario no existe, destinatario inesistente
+    """
 )
 """Phrases of the same meaning."""
-ABOUT_OTHERS = (
-    *(
-        "sender",
-        "senders",
-        "from address",
-        "from domain",
-        "mail from",
-        "return path",
-        "helo",
-        "ehlo",
-        "client host",
-        "hostname",
-    ),
-    *(
-        "ip",
-        "your account",
-        "your domain",
-        "your server",
-        "your host",
-        "your address",
-        "your email address",
-        "your system",
-    ),
-    *("relay", "relaying", "relayed", "ptr", "reverse dns", "authentication", "unauthenticated", "authenticate"),
-    *("spam", "spammer", "unsolicited", "junk", "phishing", "virus", "malware", "content", "attachment", "reputation"),
-    *("policy", "policies", "prohibited", "access denied", "not authorized", "not permitted", "spf", "dkim", "dmarc"),
-    *("blacklist", "blacklisted", "blocklist", "blocklisted", "block list", "dnsbl", "rbl", "listed", "blocked"),
-    *("greylisted", "greylisting", "rate", "limit", "too many", "quota", "full", "temporarily", "timed out", "loop"),
+ABOUT_OTHERS = _listed(
+    r"""
+    sender, senders, from address, from domain, mail from, return path, helo, ehlo, client host, hostname, ip,
+    your account, your domain, your server, your host, your address, your email address, your system, relay(?!
+    recipient table), relaying, relayed, ptr, reverse dns, authentication, unauthenticated, authenticate, spam,
+    spammer, unsolicited, junk, phishing, virus, malware, content, attachment, reputation, policy, policies,
+    prohibited, access denied, not authorized, not permitted, spf, dkim, dmarc, blacklist, blacklisted,
+    blocklist, blocklisted, block list, dnsbl, rbl, listed(?! in public name), blocked, greylisted, greylisting,
+    rate, limit, too many, quota, full, temporarily, timed out, loop
+    """
 )
-"""Words about the sender, its permission to use this server, the content, a rule or the moment. Where one of them
-stands, the other words do not count: `sender verify failed: no such user`."""
+"""Words about the sender, its permission to use this server, the content, a rule or the moment, as regular expressions.
+Where one of them stands, the words above do not count: `sender verify failed: no such user`."""
 
 _CODE = re.compile(r"(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![\d.])")
 _OWN_CODE = re.compile(r"\s{0,9}(?:[45]\d\d[ -])?\s{0,9}#?([245]\.\d{1,3}\.\d{1,3})(?![\d.])")

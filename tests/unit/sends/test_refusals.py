@@ -96,6 +96,7 @@ def test_without_a_code_the_words_decide(reply: str, blocks: bool) -> None:
         ("550 5.7.1 refused", "5.1.1", False),
         ("550 5.1.1 refused", "5.7.1", False),
         ("550 refused", "5.1.1", True),
+        ("host mx.example.com said: 550 5.1.1 User unknown in relay recipient table", "5.0.0", True),
         ("550 Relaying denied", "5.1.1", False),
         ("550-Verification failed for <me@example.com> 550-550 5.1.1 unknown 550 Sender verify failed", "5.0.0", False),
     ],
