@@ -14,7 +14,7 @@ from app.query.copies import with_copies
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import COPIED, RECIPIENTS
+from app.recipients.collection import COPIED, SEARCHED
 from app.recipients.matching import Matching, Place
 from app.sends.holds.collection import HELD, MatchingHeld
 from app.sends.outcomes.retryable import RETRYABLE
@@ -43,7 +43,7 @@ def query_of(text: str) -> list[tuple[str, str]]:
 def parse_query(account: Account, pairs: Pairs) -> Query:
     """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
     query."""
-    query = _parsed(pairs, RECIPIENTS)
+    query = _parsed(pairs, SEARCHED)
     return query if account.test_of is None else with_copies(query, COPIED)
 
 

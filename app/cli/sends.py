@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import click
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
 from app.audit.record import Act, record
 from app.bulk_actions.kinds import RETRY
+from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions, send_export
 from app.cli.addresses import address_kind
 from app.cli.base import (
@@ -27,18 +28,18 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.bulk_actions import ask_for_all
+from app.cli.bulk_actions import ask_for_all, pairs_of
 from app.cli.explain import explain
 from app.cli.hold_options import dry_run_option, yes_option
 from app.cli.pauses import pause, pauses, resume_
 from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
+from app.db.models import Account, QueueEntry, Recipient, Send
 from app.db.models import Group as TransactionalGroup
-from app.db.models import QueueEntry, Recipient, Send
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
 from app.recipients.current import current_entry
-from app.recipients.filters import in_states
+from app.recipients.matching import Matching
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
 from app.sends.explain.search import messages_to
@@ -72,6 +73,7 @@ def _rows(session: Session, recipients: Sequence[Recipient]) -> list[Row]:
 
 
 @group.command("list")
+@click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option("--to", metavar="ADDRESS", help="Only recipients with this email address or mobile number.")
 @click.option("--state", type=click.Choice(STATES), help="Only recipients in this state.")
 @click.option("--group", "group_", metavar="NAME|ID", help="Only recipients of this group.")
@@ -79,25 +81,33 @@ def _rows(session: Session, recipients: Sequence[Recipient]) -> list[Row]:
 @accounts_option
 @json_option
 def list_(
-    *, to: str | None, state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool
+    filters: tuple[str, ...],
+    *,
+    to: str | None,
+    state: str | None,
+    group_: str | None,
+    limit: int,
+    account: str | None,
+    as_json: bool,
 ) -> None:
-    """Show the recipients of an account's sends, or of each account's, the newest first."""
-    newest = select(Recipient).order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(limit)
+    """Show the recipients of an account's sends, or of each account's, the newest first; those that match filters, such
+    as group_id=5."""
     kind = None if to is None else address_kind(to)
+    pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
     with services().database.read() as session:
         if group_:
             chosen = find_account(session, account)
             account = chosen.name
             found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
-            newest = newest.where(Recipient.group_id == found.id)
+            pairs.append(("group_id", str(found.id)))
 
         def of_account(account_id: int) -> Iterable[Row]:
-            found = newest.where(Recipient.account_id == account_id)
+            query = parse_query(session.get_one(Account, account_id), pairs)
+            addressed: list[ColumnElement[bool]] = []
             if to is not None and kind is not None:
-                found = found.where(messages_to(session, AccountAddress.of(account_id, kind, to)))
-            if state is not None:
-                found = found.where(in_states(session, account_id, [RecipientState(state)]))
-            return _rows(session, session.scalars(found).all())
+                addressed.append(messages_to(session, AccountAddress.of(account_id, kind, to)))
+            newest = Matching.of(account_id, query, states).newest_ones(session, (Recipient,), limit, *addressed)
+            return _rows(session, [row[0] for row in newest])
 
         rows = rows_of_accounts(session, account, of_account)
     print_rows(rows, as_json)

@@ -28,8 +28,10 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show what needs attention, how many messages are due, in flight or uncertain, how many events wait, and for how
     long, over all accounts."""
     if as_json:
-        print_json(_figures())
-        ctx.exit(1 if check and read_overview(services()).found else 0)
+        shown, overview = _figures(), read_overview(services())
+        attention = [{"alert": one.alert, "words": one.words} for one in overview.found]
+        print_json({**shown, "attention": attention, "notes": overview.notes})
+        ctx.exit(1 if check and overview.found else 0)
     overview = read_overview(services())
     print_overview(overview)
     if not are_complete(overview.figures):

@@ -17,7 +17,7 @@ from app.cli.base import Group, Row, json_option, print_done, print_row, print_r
 from app.cli.transport_routes import routes_group
 from app.cli.wake import wake_after
 from app.db.database import Transaction
-from app.db.models import Transport
+from app.db.models import RelayRefusal, Transport
 from app.errors import ServiceError
 from app.http.context import services
 from app.routing.table import DEFAULT
@@ -33,6 +33,7 @@ from app.routing.transports import (
     url_of,
 )
 from app.routing.try_out import try_out
+from app.sends.outcomes.relay_refusals import try_now
 
 group = Group("transports", help="Transports with names, beside the two in the settings; routes choose between them.")
 group.add_command(routes_group)
@@ -160,6 +161,7 @@ def update(
         update_transport(transaction, secret_keys, transport, _attributes(**options), _given_url(url))
         _allow(transaction, transport, allow_account)
         _allow(transaction, transport, forbid_account, allowed=False)
+        try_now(transaction, RelayRefusal.transport == name)
         wake_after(transaction)
         row = _row(transaction, transport)
     print_row(row, as_json)

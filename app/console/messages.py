@@ -28,7 +28,7 @@ from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.parameters import check_visible
 from app.query.reader import Page
-from app.recipients.collection import COPIED, RECIPIENTS, page_recipients
+from app.recipients.collection import COPIED, SEARCHED, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED
 from app.secret_keys import SecretKeys
@@ -93,7 +93,7 @@ def _parts(database: Database, account_id: int, query: Query, viewer: Viewer) ->
 
 def _query(cursors: CursorScope, account: Account, pairs: Pairs, viewer: Viewer, limit: int) -> Query:
     check_visible(pairs, viewer.hidden_filters)
-    query = replace(parse_collection(pairs, RECIPIENTS, cursors), limit=limit)
+    query = replace(parse_collection(pairs, SEARCHED, cursors), limit=limit)
     return query if account.test_of is None else with_copies(query, COPIED)
 
 

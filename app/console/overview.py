@@ -22,6 +22,7 @@ from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
 from app.routing.routes import PRIORITIES
 from app.sends.explain.obstacles import paused_words
+from app.sends.outcomes.shown_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown
 
 HOURS = 24
@@ -41,6 +42,8 @@ class Attention:
     words: str
     command: str | None = None
     section: str | None = None
+    messages: Sequence[tuple[str, str]] = ()
+    """The query of the messages that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def day_of(counts: Mapping[datetime, Counts]) -> Day:
 
 
 def of_account(session: Session, account: Account, moment: datetime, *, in_full: bool) -> OfAccount:
-    """The overview of an account: six statements. In full it has the words of whoever paused something."""
+    """The overview of an account: seven statements. In full it has the words of whoever paused something."""
     since = _due_since(session, account.id, moment)
     waiting = None if since is None else (moment - since).total_seconds()
     webhooks = _webhooks(session, account.id)
@@ -84,11 +87,12 @@ def of_account(session: Session, account: Account, moment: datetime, *, in_full:
         .order_by(Domain.name)
         .limit(MOST)
     ).all()
-    paused = active_shown(session, account.id, MOST_PAUSES)
+    paused, refusals = active_shown(session, account.id, MOST_PAUSES), shown_refusals(session, account.id)
     found = [
         *_of_owner(account),
         *(of_domain(one, account.name) for one in domains),
         *_of_webhooks(webhooks),
+        *(of_refusal(one) for one in refusals),
         *(Attention(paused_words(one, in_full=in_full), shlex.join(one.resuming)) for one in paused),
         *_of_queue(waiting),
     ]
@@ -127,6 +131,12 @@ def of_domain(name: str, account: str, *, whose: str = "") -> Attention:
     """What an unverified domain does; `whose` says of which account, where the page shows several."""
     words = f"Sends {whose}from {name} are refused: its DNS records have not been found."
     return Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
+
+
+def of_refusal(one: ShownRefusal) -> Attention:
+    """A relay that refuses everything of the account, with the messages that bounced before that was noticed."""
+    retrying = shlex.join(one.command("retry")) if one.bounced else None
+    return Attention(one.sentence, retrying, messages=one.filters if one.bounced else ())
 
 
 def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:

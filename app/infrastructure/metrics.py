@@ -33,7 +33,7 @@ CLASSES = ("live", "test")
 RESULTS = ("sent", "deferred", "bounced", "failed", "uncertain")
 REASONS = (
     *("address", "mailbox", "mail_system", "network", "protocol", "content", "policy", "other"),
-    *("domain_backoff", "rate_limit", "render_quota", "transport", "pause"),
+    *("domain_backoff", "rate_limit", "render_quota", "transport", "pause", "relay"),
 )
 """Why messages are put off: after an attempt, or without one."""
 QUEUES = ("sends", "webhooks", "maintenance", "automations")

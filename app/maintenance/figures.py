@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.history_ranges import has_ranges
-from app.db.models import Account, Event, QueueEntry, Recipient, RunningProcess, Webhook
+from app.db.models import Account, Event, QueueEntry, Recipient, RelayRefusal, RunningProcess, Webhook
 from app.db.phases import newest_revision
 from app.db.schema import FITS, schema_of
 from app.events.batch_contents import oldest_waiting, waiting_events
@@ -28,10 +28,11 @@ from app.infrastructure.queueing import JOBS
 from app.maintenance.status import event_time, figures
 from app.recipients.states import RecipientState
 from app.retention.periods import Stage, overdue, periods, purged_by_sends
+from app.sends.outcomes.relay_refusals import IS_NOTICED
 from app.settings import Settings
 
 WORST = 10
-"""Webhooks that are shown one by one."""
+"""Webhooks, and answers of relays that refuse everything, that are shown one by one."""
 STATES = ("due", "deferred", "in_flight", "abandoned", "uncertain", "held", "paused")
 WITHOUT_AGE = ("deferred", "held", "paused")
 """The first are due later, the others wait for somebody."""
@@ -41,6 +42,12 @@ ROLES = ("api", *JOBS, "scheduler", "inbound")
 OF_QUEUE = ("account_class", "type", "state")
 define("tms_queue_entries", "gauge", "Entries of the send queue.", OF_QUEUE)
 define("tms_queue_oldest_seconds", "gauge", "For how long the oldest of them has been due.", OF_QUEUE)
+define(
+    "tms_relay_refused_accounts",
+    "gauge",
+    "Accounts of which a transport refuses everything, with its answer.",
+    ("transport", "reply"),
+)
 define("tms_webhooks", "gauge", "Webhooks, and how many are behind or fail.", ("state",))
 define("tms_events_waiting", "gauge", "Events that their webhook has not accepted yet.", ())
 define("tms_events_oldest_seconds", "gauge", "Age of the oldest of them.", ())
@@ -69,6 +76,7 @@ def read_figures(session: Session, settings: Settings) -> Figures:
         return of_schema
     return {
         **_queue(session, moment, timedelta(seconds=settings.uncertain_wait)),
+        "tms_relay_refused_accounts": _refused(session),
         **_webhooks(session, moment),
         "tms_automation_runs": _runs(session, moment),
         **_processes(session, moment),
@@ -115,6 +123,13 @@ def _queue(session: Session, moment: datetime, uncertain_wait: timedelta) -> Fig
             since = due_time - uncertain_wait if name == RecipientState.UNCERTAIN else due_time
             oldest[key] = _seconds(moment - since)
     return {"tms_queue_entries": entries, "tms_queue_oldest_seconds": oldest}
+
+
+def _refused(session: Session) -> Measurement:
+    """The ones that began first, since answers may be of any number."""
+    columns = RelayRefusal.transport, RelayRefusal.reply, func.count()
+    oldest = select(*columns).where(*IS_NOTICED).group_by(*columns[:2]).order_by(func.min(RelayRefusal.id)).limit(WORST)
+    return {(transport, reply): float(number) for transport, reply, number in session.execute(oldest)}
 
 
 def _webhooks(session: Session, moment: datetime) -> Figures:

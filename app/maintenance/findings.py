@@ -6,12 +6,13 @@ is, and an alert what lasts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from app.db.schema import FITS, Schema, misfit
 from app.maintenance.figures import Figures
+from app.sends.outcomes.shown_refusals import ShownRefusal
 
 LIMITS = {"TmsMessagesWait": 60.0, "TmsMessagesUncertain": 3600.0, "TmsWebhooksBehind": 900.0}
 """Alert -> seconds from which it is one."""
@@ -44,13 +45,16 @@ class OnHost(NamedTuple):
     journal_bytes: int = 0
 
 
-def findings(shown: Figures, *, redis_up: bool, on_host: OnHost | None = None) -> list[Finding]:
+def findings(
+    shown: Figures, *, redis_up: bool, on_host: OnHost | None = None, refusals: Sequence[ShownRefusal] = ()
+) -> list[Finding]:
     """All findings, in the order of the runbook. Without figures, as of a schema that does not fit, those that need
-    none."""
+    none. `refusals` are the relays that refuse everything of an account."""
     return [
         *_schema(shown),
         *([] if redis_up else [Finding("TmsRedisDown", REDIS_DOWN)]),
         *([*_processes(shown), *_messages(shown)] if are_complete(shown) else []),
+        *(Finding("TmsRelayRefuses", one.words()) for one in refusals),
         *(_of_host(on_host) if on_host else []),
         *(_events_and_runs(shown) if are_complete(shown) else []),
     ]

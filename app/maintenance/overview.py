@@ -18,6 +18,7 @@ from app.maintenance.figures import Figures, read_figures
 from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.maintenance.put_off import MOST, PutOff, read_put_off
 from app.sends.outcomes.journal import journal_sizes
+from app.sends.outcomes.shown_refusals import shown_refusals
 from app.sends.pauses.read import active_shown, words
 from app.services import Services
 
@@ -58,8 +59,11 @@ def overview_of(services: Services, session: Session, shown: Figures, *, redis_u
     put_off = read_put_off(session, now()) if are_complete(shown) else []
     on_host = _on_host(services)
     paused = words(active_shown(session, None, MOST_PAUSES + 1), MOST_PAUSES) if are_complete(shown) else ()
-    found = findings(shown, redis_up=redis_up, on_host=on_host)
-    return Overview(shown, found, [*notes_on_schema(shown), *paused, *_words(put_off)], on_host)
+    refusals = shown_refusals(session, None) if are_complete(shown) else []
+    refusing = [one for one in refusals if one.ended_time is None]
+    found = findings(shown, redis_up=redis_up, on_host=on_host, refusals=refusing)
+    ended = [one.words() for one in refusals if one.ended_time is not None]
+    return Overview(shown, found, [*notes_on_schema(shown), *ended, *paused, *_words(put_off)], on_host)
 
 
 def _answers(services: Services) -> bool:

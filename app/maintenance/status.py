@@ -15,10 +15,11 @@ from sqlalchemy import BigInteger, ColumnElement, Select, and_, cast, func, null
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.automations.run_states import IS_HELD, IS_WAITING
-from app.db.models import Account, AutomationRun, Event, QueueEntry, Webhook
+from app.db.models import Account, AutomationRun, Event, QueueEntry, RelayRefusal, Webhook
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
+from app.sends.outcomes.relay_refusals import IS_NOTICED
 from app.sends.queue_begin import QueueBegin
 from app.settings import Settings
 
@@ -34,7 +35,7 @@ def status(
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
     `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`;
-    those `paused` wait for the end of a pause.
+    those `paused` wait for the end of a pause. `relays_refusing` are transports that refuse everything of an account.
     `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight` have a request in flight.
     `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones fell due in a pause, or came
     with a restored backup. `test_…` are those of them that are of test accounts (docs/testing.md). `begin` is where the
@@ -64,6 +65,7 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN), due_time),
         "held": _held(),
         "paused": _paused(),
+        "relays_refusing": select(func.count(), null()).select_from(RelayRefusal).where(*IS_NOTICED),
         "events_waiting": _events_waiting(),
         "runs_waiting": _runs(and_(IS_WAITING, AutomationRun.due_time > moment)),
         "runs_due": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment)),

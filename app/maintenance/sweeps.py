@@ -48,6 +48,7 @@ from app.db.models import (
     InboundRecord,
     QueueEntry,
     Recipient,
+    RelayRefusal,
     TriggerFiring,
     table_of,
 )
@@ -75,7 +76,8 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 BACKOFFS_KEPT = timedelta(days=1)
-"""A back-off is kept this long after its end, so that the next one is longer."""
+"""A back-off is kept this long after its end, so that the next one is longer; and as long what a relay has refused,
+after the last refusal."""
 PART_OF_A_DAY = timedelta(days=1)
 """Counts by hour are kept for one more day, so that those of the first day are complete."""
 ENDED = timedelta()
@@ -151,8 +153,8 @@ def clean(services: Services) -> None:
     all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
     reports, of imports and of bulk actions, tokens of relays, reports about domains, retired DKIM keys, counts by
     hour, ended runs and audit entries past their retention, ended sessions of the console, captured messages beyond
-    their maximum, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of
-    events; updates the planner's statistics."""
+    their maximum, expired back-offs, refusals of relays, and queue entries whose recipient was deleted by hand;
+    rotates the tables of events; updates the planner's statistics."""
     with measured_sweep("cleaning"):
         _clean(services)
 
@@ -176,6 +178,7 @@ def _clean(services: Services) -> None:
     _delete_older(services, HourlyCount, HourlyCount.hour, None if logs is None else logs + PART_OF_A_DAY)
     _delete_older(services, AutomationRun, AutomationRun.end_time, logs, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, BACKOFFS_KEPT)
+    _delete_older(services, RelayRefusal, RelayRefusal.last_time, BACKOFFS_KEPT)
     _delete_older(services, ConsoleLink, ConsoleLink.end_time, ENDED)
     _delete_older(services, ConsoleSession, ConsoleSession.end_time, ENDED)
     _delete_aged(services, AUDIT)

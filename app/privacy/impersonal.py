@@ -48,6 +48,7 @@ IMPERSONAL: Mapping[str, str] = {
     "purge_positions": "stage",
     "recipient_steps": "step transport",
     "recipients": "open_type state type uuid",
+    "relay_refusals": "domains reply transport",
     "reply_parts": "number",
     "routes": "country_prefixes name priority sender_domain transports type",
     "routing_version": "version",

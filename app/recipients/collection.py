@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import BigInteger, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from app.db.index_hints import planned_for_values
-from app.db.models import Recipient
+from app.db.models import Recipient, RecipientStep
 from app.query.conditions import Query
-from app.query.fields import Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Shape, read_page
 from app.recipients.filters import EMAIL_KEY, answered_by_indexes
 from app.recipients.read import ANONYMOUS, FILTERS, PROPERTIES, RECIPIENT, Viewer
+from app.recipients.timeline import TimelineStep
+from app.routing.table import DEFAULT
 
 COPIED = ("list_id", "message_id")
 """Filters that test keys give the ids of the originals (docs/testing.md#copies)."""
 RECIPIENTS = Resource(
     name="recipient of a transactional send", collection="recipients", filters=FILTERS, fields=tuple(PROPERTIES)
 )
+SEARCHED = replace(
+    RECIPIENTS,
+    filters={
+        **FILTERS,
+        "end_time": Filter("end_time", FilterType.TIMESTAMP),
+        "transport": Filter("transport", FilterType.STRING),
+    },
+)
+"""The same for operators, in searches, exports and bulk actions: when a message bounced or failed, and over which
+transport. No index answers these: they are looked up for each message that meets the other conditions."""
+
+
+def _at_its_end(column: Any) -> ColumnElement[Any]:
+    """A column of the latest step by which the message bounced or failed."""
+    ends = RecipientStep.step.in_((TimelineStep.BOUNCED, TimelineStep.FAILED))
+    steps = select(column).where(RecipientStep.recipient_id == Recipient.id, ends).order_by(RecipientStep.id.desc())
+    return steps.limit(1).correlate(Recipient).scalar_subquery()
 
 
 def _collected(shape: Shape) -> Shape:
@@ -33,6 +53,8 @@ def _collected(shape: Shape) -> Shape:
             "group_id": type_coerce(Recipient.group_id, BigInteger()),
             "list_id": Recipient.list_id,
             "message_id": Recipient.message_id,
+            "end_time": _at_its_end(RecipientStep.time),
+            "transport": _at_its_end(func.coalesce(RecipientStep.transport, DEFAULT)),
         },
     )
 

@@ -60,10 +60,17 @@ class Matching:
             found = self._select(session, columns, after).order_by(*ORDER).limit(most)
             return session.execute(found).all()
 
-    def newest_ones(self, session: Session, columns: Sequence[Any], most: int) -> Sequence[Row[Any]]:
-        """The newest ones, from the newest on."""
+    def newest_ones(
+        self, session: Session, columns: Sequence[Any], most: int, *further: ColumnElement[bool]
+    ) -> Sequence[Row[Any]]:
+        """The newest ones that meet further conditions, too, from the newest on."""
         with planned_for_values(session):
-            found = self._select(session, columns, None).order_by(*(column.desc() for column in ORDER)).limit(most)
+            found = (
+                self._select(session, columns, None)
+                .where(*further)
+                .order_by(*(column.desc() for column in ORDER))
+                .limit(most)
+            )
             return session.execute(found).all()
 
     def count(self, session: Session, most: int) -> int:

@@ -11,6 +11,7 @@ from app.console.overview import day, of_account
 from app.db.models import Account
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import page
+from app.http.console.searches import link
 from app.http.console.tables import csv_file
 from app.http.context import extension, services
 from app.ids import existing
@@ -48,7 +49,8 @@ def _of_account(account_id: int) -> Response:
     with services().database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
         found = of_account(session, account, now(), in_full="contact.view" in signed_in().scopes)
-    return page("overview_account.html", account=account, found=found, csv=f"/console/day.csv?account={account.id}")
+    csv = f"/console/day.csv?account={account.id}"
+    return page("overview_account.html", account=account, found=found, link=link, csv=csv)
 
 
 def _of_installation() -> Response:

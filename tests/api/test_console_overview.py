@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,7 +15,7 @@ from sqlalchemy import update
 
 from app.clock import now, this_second
 from app.db.counters import hour_of
-from app.db.models import Account, Domain, HourlyCount, QueueEntry, Webhook
+from app.db.models import Account, Domain, HourlyCount, QueueEntry, RecipientStep, RelayRefusal, Webhook
 from tests.support.browser import HOME, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.client import Client
@@ -63,6 +65,33 @@ def test_it_says_what_is_wrong(tenant: Tenant) -> None:
     of_operator = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
     assert f"domains verify unverified.example --account {tenant.name}" in of_operator
     assert f"webhooks deliveries {webhook_id}" in of_operator
+
+
+def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None:
+    """With a link to the messages that bounced before it was noticed, all of which can be retried there."""
+    moment = now()
+    tenant.add(
+        RelayRefusal, transport="default", reply="554 5.7.1 Relay access denied", domains={}, bounced=1, failures=1,
+        first_time=moment - timedelta(minutes=3), last_time=moment, noticed_time=moment, until_time=moment,
+    )  # fmt: skip
+    rows = Rows(tenant.services, tenant.id)
+    (bounced,) = rows.add_send(["ann@a.example"])
+    rows.change([bounced], state="bounced")
+    rows.add(RecipientStep, recipient_id=bounced, time=moment - timedelta(minutes=3), step="bounced")
+    browser = signed_in(tenant)
+    page = browser.get(HOME)
+    assert f"The transport default has refused everything of {tenant.name} since" in words(page)
+    assert "with: 554 5.7.1 Relay access denied; its messages wait" in words(page)
+    assert "sends retry" not in words(page), "a tenant has no command line"
+    (path,) = re.findall(r'href="(/console/messages\?state=bounced[^"]*)"', page.text)
+    found = browser.get(html.unescape(path)).text
+    assert "ann@a.example" in found
+    retry = re.findall(r'href="(/console/bulk-actions/preview[^"]*)"', found)
+    assert retry, found
+    assert "1 message" in words(browser.get(html.unescape(retry[0])))
+    of_operator = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
+    assert "sends retry state=bounced transport=default" in of_operator
+    assert f"has refused everything of {tenant.name}" in words(operator(tenant.app).get(HOME))
 
 
 def test_it_shows_the_last_day_as_bars_a_table_and_a_file(tenant: Tenant) -> None:
@@ -144,7 +173,7 @@ def test_it_takes_as_many_statements_however_much_there_is(
         browser.get(f"/console/day.csv?account={tenant.id}")
         browser.get(f"{HOME}?account={tenant.id}")
     assert many.count == few.count
-    assert len([one for one in few.statements if one.startswith("SELECT")]) == 9
+    assert len([one for one in few.statements if one.startswith("SELECT")]) == 10
     assert not [one for one in many.statements if "count(" in one.lower()]
 
 

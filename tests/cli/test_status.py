@@ -50,7 +50,7 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
     mine.change(mine.add_send(["j@example.com"]), state="paused")
     mine.add(Webhook, url="https://held.example", creation_time=now(), due_time=now(), held_to=1)
     after = bare.json("status")
-    assert {name: after[name] - before[name] for name in after if not name.endswith("_seconds")} == {
+    assert {name: after[name] - before[name] for name in after if type(after[name]) is int} == {
         "due": 3,
         "deferred": 1,
         "in_flight": 3,
@@ -58,6 +58,7 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
         "uncertain": 1,
         "held": 1,
         "paused": 1,
+        "relays_refusing": 0,
         "events_waiting": 1,
         "runs_waiting": 0,
         "runs_due": 0,
@@ -122,7 +123,8 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
 
 def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
     lines = bare.text("status").partition("\n\n")[2].splitlines()
-    assert [line.partition(":")[0].replace(" ", "_") for line in lines] == list(bare.json("status"))
+    of_figures = [name for name in bare.json("status") if name not in ("attention", "notes")]
+    assert [line.partition(":")[0].replace(" ", "_") for line in lines] == of_figures
 
 
 def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(services: Services) -> None:

@@ -38,6 +38,10 @@ NOT_AUDITED_TABLES = {
         "what others send",
     ),
     **dict.fromkeys(
+        ("relay_refusals",),
+        "what relays answer",
+    ),
+    **dict.fromkeys(
         ("group_counts", "hourly_counts", "contact_counts", "automation_step_counts"), "count what is elsewhere"
     ),
     **dict.fromkeys(

@@ -52,7 +52,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "inbox": ("db", "query"),
     "automations": ("content", "db"),
     "events": ("audit", "db", "infrastructure", "network", "services"),
-    "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
+    "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query", "routing"),
     "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "lists", "query"),
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (

@@ -31,6 +31,7 @@ from app.db.models import (
     HourlyCount,
     IdempotencyRecord,
     InboundRecord,
+    RelayRefusal,
     TriggerFiring,
     Webhook,
     WebhookAttempt,
@@ -210,12 +211,15 @@ def test_counts_by_hour_are_deleted_a_day_after_the_retention(parts: Alone) -> N
         assert session.scalar(select(func.sum(GroupCount.sent))) == 3
 
 
-def test_back_offs_of_domains_are_deleted_a_day_after_their_end(parts: Alone) -> None:
+def test_back_offs_and_refusals_of_relays_are_deleted_a_day_after_their_end(parts: Alone) -> None:
     route = {"sender_domain": "acme.example", "failures": 3}
     parts.tenant.add(DomainBackoff, domain="a.example", until_time=now() - timedelta(hours=25), **route)
     young = parts.tenant.add(DomainBackoff, domain="b.example", until_time=now() - timedelta(hours=23), **route)
+    refused = {"domains": {}, "reply": "554 no", "bounced": 0, "failures": 0, "first_time": now()}
+    parts.tenant.add(RelayRefusal, transport="a", last_time=now() - timedelta(hours=25), **refused)
+    late = parts.tenant.add(RelayRefusal, transport="b", last_time=now() - timedelta(hours=23), **refused)
     sweeps.clean(parts.services)
-    assert kept(parts, DomainBackoff) == [young]
+    assert (kept(parts, DomainBackoff), kept(parts, RelayRefusal)) == ([young], [late])
 
 
 def test_tokens_of_relays_and_reports_about_domains_are_deleted_after_the_retention(parts: Alone) -> None:

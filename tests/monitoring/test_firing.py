@@ -100,6 +100,16 @@ def test_a_relay_that_refuses_everybody(world: World) -> None:
     wait_until(lambda: world.send(50).ok and not world.fires("TmsBouncesHigh"), "messages do not bounce any more")
 
 
+def test_a_relay_that_refuses_everything_of_an_account(world: World) -> None:
+    """Whoever the recipient is: then messages wait."""
+    world.relay.always["RCPT"] = "554 5.7.1 Relay access denied"
+    people = [{"email": f"ann@{domain}.example"} for domain in ("a", "b", "c")]
+    assert world.send(recipients=people).ok
+    world.alerts.await_firing("TmsRelayRefuses")
+    world.relay.always.clear()
+    world.alerts.await_quiet("TmsRelayRefuses")
+
+
 def test_messages_that_are_held(world: World) -> None:
     with world.stopped(SENDERS):
         assert world.send().status_code == 202

@@ -68,6 +68,9 @@ CASES: dict[str, dict[str, str]] = {
         'tms_transport_replies_total{type="email", transport="default", reply="none"}': "0+1x220",
         'tms_transport_replies_total{type="email", transport="default", reply="accepted"}': "5x20 6+1x200",
     },
+    "TmsRelayRefuses": {
+        'tms_relay_refused_accounts{instance="a", transport="default", reply="554 5.7.1 denied"}': "1x20 _x200",
+    },
     "TmsTransportSetAside": {'tms_transport_set_aside{instance="a", transport="relay"}': "2x20 0x200"},
     "TmsDeferralsHigh": {
         f'tms_recipient_outcomes_total{{{LIVE}, outcome="deferred"}}': "0+3x40 120x200",

@@ -17,14 +17,14 @@ from app.db.types import UtcDateTime
 
 FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
-    *("domain_backoffs", "event_rotation", "purge_positions", "reply_parts"),
+    *("domain_backoffs", "event_rotation", "purge_positions", "relay_refusals", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
     *("routes", "transports", "transport_accounts", "processes", "send_pauses"),
     *("console_links", "console_sessions"),
     *("digest_key", "routing_version", "schema_state"),
 }
-"""Tables whose size is bounded by what people set up and start, by who is signed in, by deferring domains, or by
-incomplete replies, and those of one row."""
+"""Tables whose size is bounded by what people set up and start, by who is signed in, by deferring domains,
+by refusing relays, or by incomplete replies, and those of one row."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
 
 EMAIL = "'p' || n || '@example.com'"

@@ -29,7 +29,7 @@ from app.db.models.schema_state import SchemaState
 from app.db.models.send_pauses import SendPause
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
-from app.db.models.transports import Route, RoutingVersion, Transport, TransportAccount
+from app.db.models.transports import RelayRefusal, Route, RoutingVersion, Transport, TransportAccount
 from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt, WebhookSecret
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "QueueEntry",
     "Recipient",
     "RecipientStep",
+    "RelayRefusal",
     "ReplyPart",
     "Route",
     "RoutingVersion",

@@ -1,13 +1,15 @@
-"""Named transports, the accounts that may name them, and the routes that choose them (docs/transports.md)."""
+"""Named transports, the accounts that may name them, the routes that choose them (docs/transports.md), and what relays
+refuse."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, PrimaryKeyConstraint, SmallInteger
+from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, SmallInteger, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Encrypted, Identity, Timestamps
+from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -70,3 +72,50 @@ class RoutingVersion(Base):
     """Always 1."""
     version: Mapped[str]
     """Another random text after each change."""
+
+
+IS_OPEN = "ended_time IS NULL"
+
+
+class RelayRefusal(Base):
+    """What a transport has refused of an account's emails, for reasons that lie in no mailbox, since it last accepted
+    one (docs/delivery.md#a-relay-that-refuses-everything).
+
+    From `noticed_time` on it counts as a relay that refuses everything: no attempt but one starts before `until_time`.
+    The next email that is accepted sets `ended_time`, or deletes a row of which nobody took notice.
+    """
+
+    __tablename__ = "relay_refusals"
+    __table_args__ = (
+        Index(
+            "ix_relay_refusals_open",
+            "account_id",
+            "transport",
+            unique=True,
+            postgresql_where=text(IS_OPEN),
+            sqlite_where=text(IS_OPEN),
+        ),
+        Index("ix_relay_refusals_last_time", "last_time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    transport: Mapped[str]
+    """Its name; `default` for that in the settings."""
+    domains: Mapped[dict[str, str]] = mapped_column(Json)
+    """The domains of the latest recipients, with the times of their refusals."""
+    reply: Mapped[str]
+    """The transport's answer, without the address of the recipient."""
+    first_time: Mapped[datetime]
+    last_time: Mapped[datetime]
+    """Of the refusals."""
+    noticed_time: Mapped[datetime | None]
+    until_time: Mapped[datetime | None]
+    bounced: Mapped[int]
+    """Messages that it has refused before it was noticed, and that have bounced by that."""
+    failures: Mapped[int]
+    """Tries that were refused since it was noticed."""
+    probe_id: Mapped[BigInt | None]
+    """The recipient of the latest try. No foreign key: it may be deleted."""
+    ended_time: Mapped[datetime | None]

@@ -106,10 +106,11 @@ class Dispatchers:
     def _first_pool(self, recipient: PreparedRecipient) -> TransportPool | None:
         if is_test(recipient):  # it is captured, so it waits for no transport
             return self._sender_worker.pool
-        names = self._sender_worker.router.route(recipient)
-        if names == ONLY_DEFAULT:
-            return self._sender_worker.pool
-        recipient.route = RouteProgress([*names])
+        if recipient.route is None:
+            names = self._sender_worker.router.route(recipient)
+            if names == ONLY_DEFAULT:
+                return self._sender_worker.pool
+            recipient.route = RouteProgress([*names])
         return self._sender_worker.router.next_pool(recipient.route)
 
     def _pass_on(self, passed: PassedOn) -> list[AttemptResult]:

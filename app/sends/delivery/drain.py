@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,12 +25,14 @@ from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, has_due
 from app.sends.delivery.claim_batch import claim_batch
+from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.dispatchers import Dispatchers
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.not_sent import not_sent
 from app.sends.delivery.pending_outcomes import PendingOutcomes
 from app.sends.delivery.rate_limit import load_rates, rate_limited
+from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
 from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
@@ -224,6 +228,7 @@ class Drain:
                 )
                 rates = load_rates(session, recipients)
                 self._sender_worker.router.update(session, recipients)
+                refusals = load_refusals(session, recipients)
         except Exception as error:
             self._after_failed_load(claimed, error)
             return
@@ -231,8 +236,18 @@ class Drain:
         self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
         sendable = [recipient for recipient in recipients if not recipient.skip]
         postponed |= rate_limited(self._services.redis, rates, sendable)
+        postponed |= self._wait_for_relays(refusals, [one for one in sendable if one.id not in postponed])
         self._pending.postponed |= postponed
         self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)
+
+    def _wait_for_relays(self, refusals: Refusals, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+        """The new due times of those that wait. If the database has gone meanwhile, one attempt is made."""
+        router, period = self._sender_worker.router, self._services.settings.retry_period
+        try:
+            return wait_for_relays(self._services.database, router, refusals, recipients, period)
+        except SQLAlchemyError as error:
+            self._pause(error)
+            return {}
 
     def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
         """Defers only the row that cannot be read; it is found by halving the batch."""

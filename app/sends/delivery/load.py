@@ -26,7 +26,7 @@ from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import HIDEABLE
 from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
-from app.db.models import Account, Attachment, DkimKey, Domain, ListField, Send
+from app.db.models import Account, Attachment, DkimKey, Domain, ListField, RelayRefusal, Send
 from app.db.prepared import PreparedStatement
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
@@ -43,6 +43,7 @@ from app.sends.delivery.suppression import (
     delivery_address,
     skip_reason,
 )
+from app.sends.outcomes.relay_refusals import IS_NOTICED
 from app.settings import Settings
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.tracking.stored_links import find_links
@@ -64,6 +65,7 @@ _LOOKED_UP = {
     "is_test": Account.test_of.is_not(None),
     "has_digests": Account.has_digests,
     "hidden_attributes": _HIDDEN_ATTRIBUTES,
+    "relay_refuses": exists().where(RelayRefusal.account_id == Send.account_id, *IS_NOTICED),
     "routing_version": VERSION.label("routing_version"),
 }
 _COLUMNS: list[Any] = [_LOOKED_UP.get(field.name, Send.__table__.c.get(field.name)) for field in fields(SendContent)]

@@ -39,5 +39,7 @@ class SendContent:
     """Whether its account keeps suppressions under digests (docs/privacy.md#what-is-kept)."""
     hidden_attributes: int | None
     """Attributes of contacts that fields of the list hide: a sum of `wildcard_values.HIDEABLE`."""
+    relay_refuses: bool
+    """Whether a transport refuses everything of its account."""
     routing_version: str | None
     """The version of the routes when the send was loaded; None while there are none."""

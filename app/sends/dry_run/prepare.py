@@ -124,7 +124,13 @@ def _compiled(
     of_account = select(Account.time_zone, Account.test_of.is_not(None).label("is_test"), Account.has_digests)
     account = session.connection().execute(of_account.where(Account.id == check.account_id)).one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
-    columns |= {**account._mapping, "id": 0, "hidden_attributes": hidden, "routing_version": None}
+    columns |= {
+        **account._mapping,
+        "id": 0,
+        "hidden_attributes": hidden,
+        "routing_version": None,
+        "relay_refuses": False,
+    }
     send = SendContent(**{field.name: columns[field.name] for field in fields(SendContent)})
     domain = load_domains(session, claimed, [send])[send.id]
     return CompiledMessage(send, _encoded(valid.draft.attachments), domain, _link_ids(valid))

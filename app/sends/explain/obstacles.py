@@ -19,6 +19,7 @@ from app.recipients.filters import sent_to
 from app.recipients.states import RecipientState
 from app.sends.explain.finding import Command, Finding, at
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
+from app.sends.outcomes.shown_refusals import shown_refusals
 from app.sends.pauses.read import ShownPause, pauses_concerning
 
 
@@ -41,6 +42,7 @@ def obstacles(session: Session, route: Route) -> Iterator[Finding]:
     """What would keep a further message from its address, the account's own obstacles first."""
     yield from _of_account(route)
     yield from _paused(session, route)
+    yield from _refused(session, route)
     yield from _of_sender(session, route)
     contact, list_name = _contact(session, route), _list_name(session, route.list_id)
     yield from _of_contact(route, contact, list_name)
@@ -77,6 +79,15 @@ def _paused(session: Session, route: Route) -> Iterator[Finding]:
     domain = domain_of(route.address.key) if is_mail and route.address is not None else None
     for one in pauses_concerning(session, route.account, list_id=route.list_id, domain=domain):
         yield Finding(paused_words(one), [one.resuming])
+
+
+def _refused(session: Session, route: Route) -> Iterator[Finding]:
+    """By relays, which are not for one address to mend."""
+    if route.kind != "email":
+        return
+    for one in shown_refusals(session, route.account.id):
+        if one.ended_time is None:
+            yield Finding(one.sentence, [one.command("list"), one.command("retry")] if one.bounced else [])
 
 
 def paused_words(one: ShownPause, *, in_full: bool = True) -> str:

@@ -1,8 +1,9 @@
 """Requeueing recipients whose messages did not arrive: a decision of people, once the cause is gone.
 
 Recipients that are `bounced` or `failed` can be retried, and `uncertain` ones without the wait. A queued recipient is
-attempted anyway, and a message that was sent would arrive twice. The rules are the same for one recipient and for many
-(app/bulk_actions), and the number of statements, too.
+attempted anyway, and a message that was sent would arrive twice. A relay that refuses everything of the account is
+tried at once. The rules are the same for one recipient and for many (app/bulk_actions), and the number of statements,
+too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
-from app.db.models import QueueEntry, Recipient, RecipientStep, Send
+from app.db.models import QueueEntry, Recipient, RecipientStep, RelayRefusal, Send
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
+from app.sends.outcomes.relay_refusals import try_now
 from app.sends.outcomes.retryable import RETRYABLE, Known, LeftOut, Refusal, refusals
 
 COUNTERS = {RecipientState.BOUNCED: "bounced", RecipientState.FAILED: "failed_contacts"}
@@ -144,6 +146,7 @@ def _write(transaction: Transaction, found: Sequence[Known]) -> None:
     insert_rows(transaction, QueueEntry, settled, shared)
     values = {"state": RecipientState.QUEUED, "reason": None, "sent_time": None}
     update_recipients(transaction, [row.id for row in rows], **values)
+    try_now(transaction, in_json(RelayRefusal.account_id, {row.account_id for row in rows}))
 
 
 def _was(state: RecipientState, reason: str | None) -> str:

@@ -5,6 +5,7 @@ The rules stand here and nowhere else (docs/delivery.md#recipient-states):
     accepted   email: delivered, sms: sent      event sent       delivered + 1
     refused    email: hard bounce               event bounced    bounced + 1
                sms: failed, `rejected`          event failed     failed_contacts + 1
+               email, by a relay that refuses everything of the account: like deferred
     uncertain  email: uncertain, until it is resolved; sms: like deferred
     deferred   queued again, later and later; after the retry period
                email: soft bounce               event bounced    bounced + 1
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,6 +42,8 @@ MAX_DELAY = 3600.0
 JITTER = 0.1
 
 _random = random.SystemRandom()
+# With 421 a server closes the connection, and with a 5xx that counts as a deferral it refuses our login.
+_DEFERS = re.compile(r"4(?!21)\d\d\b")
 
 Counter = Literal["delivered", "bounced", "failed_contacts"]
 EventName = Literal["sent", "bounced", "failed"]
@@ -100,20 +104,23 @@ class RetryRules:
         return seconds * _random.uniform(1, 1 + JITTER)
 
 
-def decide_transition(recipient: RecipientRow, attempt_result: AttemptResult, rules: RetryRules) -> Transition:
-    """The transition of the recipient that the attempt result is about."""
+def decide_transition(
+    recipient: RecipientRow, attempt_result: AttemptResult, rules: RetryRules, *, relay_refuses: bool = False
+) -> Transition:
+    """The transition of the recipient that the attempt result is about. `relay_refuses` is whether it failed because
+    the relay refuses everything of its account."""
     result = attempt_result.result
     if result is None:
         return _failed(recipient, attempt_result, attempt_result.skip or OTHER_REASON, attempt_result.detail)
     match result.outcome:
         case Outcome.ACCEPTED:
             return _sent(recipient, attempt_result, result)
-        case Outcome.REFUSED:
+        case Outcome.REFUSED if not relay_refuses:
             return _refused(recipient, attempt_result, result)
         case Outcome.UNCERTAIN if recipient.type == "email":
             return _uncertain(recipient, attempt_result, result, rules)
-        case Outcome.DEFERRED | Outcome.UNCERTAIN:
-            return _deferred(recipient, attempt_result, result, rules)
+        case Outcome.REFUSED | Outcome.DEFERRED | Outcome.UNCERTAIN:
+            return _deferred(recipient, attempt_result, result, rules, relay_refuses=relay_refuses)
 
 
 def _sent(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
@@ -151,8 +158,15 @@ def _uncertain(
 
 
 def _deferred(
-    recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
+    recipient: RecipientRow,
+    attempt_result: AttemptResult,
+    result: DeliveryResult,
+    rules: RetryRules,
+    *,
+    relay_refuses: bool,
 ) -> Transition:
+    """An end after the retry period counts against the address only if its mail server has deferred the last attempt:
+    it is not to blame for a relay that is away or refuses everything."""
     due_time = rules.next_attempt(recipient, attempt_result.moment, attempt_result.retry_in)
     if due_time is not None:
         return Transition(
@@ -165,7 +179,14 @@ def _deferred(
         )
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.EXPIRED, result.reply)
-    return _bounced(recipient, attempt_result, result)
+    ended = _bounced(recipient, attempt_result, result._replace(outcome=Outcome.DEFERRED))
+    return ended if is_of_mail_server(result) and not relay_refuses else ended._replace(soft_bounces=None)
+
+
+def is_of_mail_server(result: DeliveryResult) -> bool:
+    """Whether a mail server has deferred the message, and not the way to it: a relay that is away or takes no mail now,
+    or a fault of our own, whose texts have no SMTP code."""
+    return result.untaken is None and _DEFERS.match(result.reply) is not None
 
 
 def _bounced(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:

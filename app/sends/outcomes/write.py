@@ -35,6 +35,7 @@ from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
 from app.sends.outcomes.domain_deferrals import update_backoffs
 from app.sends.outcomes.queue_entries import rendered_before, settle_or_requeue
+from app.sends.outcomes.relay_refusals import HAS_REFUSAL, update_refusals
 from app.sends.outcomes.transitions import RetryRules, Transition, decide_transition
 
 WRITTEN = ("state", "reason", "attempts", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
@@ -44,13 +45,15 @@ def write_outcomes(
     transaction: Transaction, worker: str, results: Sequence[AttemptResult], rules: RetryRules
 ) -> list[Transition]:
     """Writes the attempt results of rows that are still leased to `worker`, and returns their transitions."""
-    rows = _locked_rows(transaction, worker, [result.recipient_id for result in results]) if results else {}
+    rows, suspects = _locked_rows(transaction, worker, [result.recipient_id for result in results])
     latest = {(result.recipient_id, result.attempt): result for result in results}
-    transitions = [
-        decide_transition(rows[recipient_id], result, rules)
+    attempts = [
+        (rows[recipient_id], result)
         for (recipient_id, attempt), result in latest.items()
         if recipient_id in rows and rows[recipient_id].attempts == attempt
     ]
+    refusing = update_refusals(transaction, attempts, suspects, rules)
+    transitions = [decide_transition(row, result, rules, relay_refuses=row.id in refusing) for row, result in attempts]
     if transitions:
         _update_recipients(transaction, transitions)
         settle_or_requeue(transaction, transitions)
@@ -63,11 +66,13 @@ def write_outcomes(
     return transitions
 
 
-def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, RecipientRow]:
+def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> tuple[dict[int, RecipientRow], set[int]]:
     """The recipients that are still the worker's, locked until the end of the transaction: each before its entry, as
-    everywhere, so that nobody waits for both at once."""
+    everywhere, so that nobody waits for both at once; and which of them have `HAS_REFUSAL`."""
+    if not ids:
+        return {}, set()
     statement = (
-        select_recipients(state=QueueEntry.state, attempts=QueueEntry.attempts)
+        select_recipients(HAS_REFUSAL, state=QueueEntry.state, attempts=QueueEntry.attempts)
         .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
         .where(
             in_json(QueueEntry.recipient_id, ids),
@@ -78,7 +83,8 @@ def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> dict[
         .order_by(Recipient.id)
         .with_for_update(key_share=True, of=[Recipient, QueueEntry])
     )
-    return {row.id: as_recipient(row) for row in transaction.execute(statement)}
+    rows = transaction.execute(statement).all()
+    return {row.id: as_recipient(row) for row in rows}, {row.id for row in rows if row[-1]}
 
 
 def _update_recipients(transaction: Transaction, transitions: Sequence[Transition]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from app.db.models import DomainBackoff, QueueEntry, Recipient, SendPause
+from app.db.models import DomainBackoff, QueueEntry, Recipient, RelayRefusal, SendPause
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery import pending_outcomes
 from app.sends.delivery.drain import drain
@@ -46,6 +46,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
         transaction.execute(delete(Recipient))
         transaction.execute(delete(QueueEntry))
         transaction.execute(delete(DomainBackoff))
+        transaction.execute(delete(RelayRefusal))
         transaction.execute(delete(SendPause))
 
     def make(**settings: Any) -> Services:

@@ -40,6 +40,8 @@ class MailServer:
     Steps are `MAIL`, `RSET`, `DATA` (before the message), `.` (after it) and the address of a recipient. The reply
     `DROP` closes the connection; one that begins with 421 closes it afterwards, as in RFC 5321.
 
+    `always[step]` is the reply of a step whose script is empty, and `always["RCPT"]` that of every recipient.
+
     `unanswered` contains the recipients of the mails that were received and await their answer.
     """
 
@@ -49,6 +51,7 @@ class MailServer:
         self.mails: list[Received] = []
         self.commands: list[str] = []
         self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
+        self.always: dict[str, str] = {}
         self.sessions = 0
         self.open_sessions: set[ScriptedSmtp] = set()
         self.closed = threading.Semaphore(0)
@@ -102,7 +105,7 @@ class MailServer:
             self.unanswered.remove(recipient)
 
     def scripted(self, step: str) -> str | None:
-        return self.script[step].popleft() if self.script[step] else None
+        return self.script[step].popleft() if self.script[step] else self.always.get(step)
 
     def _authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: LoginPassword
@@ -122,7 +125,7 @@ class MailServer:
     async def handle_RCPT(
         self, server: ScriptedSmtp, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        reply = await server.answer(address) or "250 2.1.5 ok"
+        reply = await server.answer(address) or self.always.get("RCPT") or "250 2.1.5 ok"
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
         return reply

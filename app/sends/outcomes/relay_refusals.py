@@ -1,0 +1,187 @@
+"""Relays that refuse everything of an account: a fault of our own, not of the recipients.
+
+A relay refuses emails of an account to three domains within five minutes, for reasons that lie in no mailbox, and
+accepts none meanwhile: it is set up wrongly, or has no use for the account. From then on the account's messages over
+it wait instead of bouncing, and one is tried at growing intervals. The next one that it accepts ends that.
+`app/sends/delivery/refusing_relays.py` makes the messages wait.
+
+The database alone knows, so that all senders act as one. What nobody has refused costs nothing: the select that locks
+the rows of a batch also tells whose account has a refusal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, exists, select, update
+
+from app.addresses import domain_of
+from app.clock import now
+from app.db.database import Transaction
+from app.db.in_json import in_json
+from app.db.models import Recipient, RelayRefusal
+from app.db.upsert import insert_or_ignore
+from app.recipients.redaction import without_address
+from app.recipients.row import RecipientRow
+from app.routing.table import DEFAULT
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.refusals import refuses_address
+from app.sends.outcomes.transitions import RetryRules
+from app.transports.base import Outcome
+
+DOMAINS_THAT_TELL = 3
+"""Domains whose recipients are refused, with nothing accepted meanwhile: then it is not about the recipients."""
+WINDOW = timedelta(minutes=5)
+MAX_INTERVAL = 300.0
+"""Seconds between two tries, however many were refused."""
+NO_SMTPUTF8 = "5.6.7"
+"""Our own answer for a relay that cannot take such an address (app/transports/email/smtp_envelope.py)."""
+
+Attempt = tuple[RecipientRow, AttemptResult]
+
+IS_OPEN = RelayRefusal.ended_time.is_(None)
+IS_NOTICED = IS_OPEN, RelayRefusal.noticed_time.is_not(None)
+"""The transport refuses everything of the account."""
+HAS_REFUSAL: ColumnElement[bool] = exists().where(RelayRefusal.account_id == Recipient.account_id, IS_OPEN)
+"""Whether a transport has refused something of the recipient's account since it last accepted something."""
+
+logger = logging.getLogger(__name__)
+
+
+class RelayKey(NamedTuple):
+    """The mail that is refused together: all mail of an account over a transport."""
+
+    account_id: int
+    transport: str
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> RelayKey:
+        """That of the message of an attempt."""
+        row, result = attempt
+        return cls(row.account_id, result.transport or DEFAULT)
+
+
+def update_refusals(
+    transaction: Transaction, attempts: Iterable[Attempt], suspects: Collection[int], rules: RetryRules
+) -> Collection[int]:
+    """Counts refusals, and ends those of transports that have accepted a message. Returns the recipients whose relay
+    refuses everything of their account. `suspects` are those with `HAS_REFUSAL`: if there is none, and no refusal
+    either, this takes no statement."""
+    answered = [attempt for attempt in attempts if _is_answer(*attempt)]
+    refused = _by_key(attempt for attempt in answered if is_refusal(attempt[1]))
+    suspected = {RelayKey.of(attempt) for attempt in answered if attempt[0].id in suspects}
+    if not refused and not suspected:
+        return ()
+    accepted = _by_key(attempt for attempt in answered if _is_acceptance(attempt[1]))
+    new = {key: of_key for key, of_key in refused.items() if key not in accepted}
+    if not new and not suspected:
+        return ()
+    if new:
+        rows = [_new_row(key, new[key]) for key in sorted(new)]
+        transaction.execute(insert_or_ignore(transaction, RelayRefusal, rows))
+    refusing = set()
+    for row in _lock(transaction, new.keys() | suspected):
+        key = RelayKey(row.account_id, row.transport)
+        if any(result.moment >= row.first_time for result in accepted.get(key, ())):
+            _end(transaction, row)
+            continue
+        if key in new:
+            _add(transaction, row, new[key], rules)
+        if row.noticed_time is not None:
+            refusing.add(key)
+    transaction.flush()
+    return {row.id for row, result in answered if RelayKey.of((row, result)) in refusing and not _is_final(result)}
+
+
+def try_now(transaction: Transaction, *conditions: ColumnElement[bool]) -> None:
+    """Makes the next try due of the transports that meet the conditions: somebody has mended something."""
+    waiting = update(RelayRefusal).where(*IS_NOTICED, RelayRefusal.until_time > now(), *conditions)
+    transaction.execute(waiting.values(until_time=now()), execution_options={"synchronize_session": False})
+
+
+def is_refusal(attempt_result: AttemptResult) -> bool:
+    """Whether a relay has refused the message for a reason that lies in no mailbox."""
+    result = attempt_result.result
+    if result is None or result.outcome is not Outcome.REFUSED or result.status == NO_SMTPUTF8:
+        return False
+    return not refuses_address(result)
+
+
+def _is_final(attempt_result: AttemptResult) -> bool:
+    """Whether it was refused for what it is, whatever becomes of the relay."""
+    result = attempt_result.result
+    return result is not None and result.outcome is Outcome.REFUSED and not is_refusal(attempt_result)
+
+
+def _is_answer(row: RecipientRow, attempt_result: AttemptResult) -> bool:
+    """Whether a transport of emails has answered. A message that is found to have arrived was not rendered."""
+    return row.type == "email" and not attempt_result.is_test and attempt_result.rendered is not None
+
+
+def _is_acceptance(attempt_result: AttemptResult) -> bool:
+    return attempt_result.result is not None and attempt_result.result.outcome is Outcome.ACCEPTED
+
+
+def _by_key(attempts: Iterable[Attempt]) -> dict[RelayKey, list[AttemptResult]]:
+    """The results, in the order of their moments."""
+    found: dict[RelayKey, list[AttemptResult]] = defaultdict(list)
+    for attempt in sorted(attempts, key=lambda one: one[1].moment):
+        found[RelayKey.of(attempt)].append(attempt[1])
+    return found
+
+
+def _new_row(key: RelayKey, refused: Sequence[AttemptResult]) -> Mapping[str, Any]:
+    times = {"first_time": refused[0].moment, "last_time": refused[-1].moment}
+    return {**key._asdict(), **times, "domains": {}, "reply": "", "bounced": 0, "failures": 0}
+
+
+def _lock(transaction: Transaction, keys: Collection[RelayKey]) -> Sequence[RelayRefusal]:
+    """All in the same order, so that two workers never wait for each other."""
+    of_accounts = in_json(RelayRefusal.account_id, {key.account_id for key in keys})
+    rows = select(RelayRefusal).where(of_accounts, IS_OPEN).order_by(RelayRefusal.id).with_for_update()
+    return [row for row in transaction.scalars(rows) if (row.account_id, row.transport) in keys]
+
+
+def _add(transaction: Transaction, row: RelayRefusal, refused: Sequence[AttemptResult], rules: RetryRules) -> None:
+    last = refused[-1]
+    row.last_time = max(row.last_time, last.moment)
+    if row.noticed_time is None:
+        row.domains = _with_domains(row.domains, refused, row.last_time)
+        row.reply = without_address(last.result.reply if last.result else "", last.address) or ""
+        if len(row.domains) < DOMAINS_THAT_TELL:
+            row.bounced += len(refused)
+        else:
+            row.noticed_time = now()
+            _try_later(row, rules)
+            extra = {"account_id": row.account_id, "transport": row.transport, "reply": row.reply}
+            transaction.after_commit(lambda: logger.warning("a relay refuses everything of an account", extra=extra))
+    elif any(result.recipient_id == row.probe_id for result in refused):
+        _try_later(row, rules)
+
+
+def _with_domains(before: Mapping[str, str], refused: Iterable[AttemptResult], last_time: datetime) -> dict[str, str]:
+    """The latest domains, as many as tell, with the times of their latest refusals."""
+    since = (last_time - WINDOW).isoformat()
+    of_refused = {domain_of(result.address or ""): result.moment.isoformat() for result in refused}
+    times = {domain: time for domain, time in {**before, **of_refused}.items() if domain and time >= since}
+    latest = sorted(times, key=lambda domain: times[domain], reverse=True)
+    return {domain: times[domain] for domain in latest[:DOMAINS_THAT_TELL]}
+
+
+def _try_later(row: RelayRefusal, rules: RetryRules) -> None:
+    row.failures, row.probe_id = row.failures + 1, None
+    row.until_time = now() + timedelta(seconds=min(rules.delay(row.failures), MAX_INTERVAL))
+
+
+def _end(transaction: Transaction, row: RelayRefusal) -> None:
+    """One that was noticed is kept: messages that ended before that may wait for somebody to send them again."""
+    if row.noticed_time is None:
+        transaction.delete(row)
+        return
+    row.ended_time = now()
+    extra = {"account_id": row.account_id, "transport": row.transport}
+    transaction.after_commit(lambda: logger.warning("a relay accepts messages of an account again", extra=extra))

@@ -1,0 +1,93 @@
+"""A relay that refuses everything, seen and mended from `status` alone: nobody is blocked, and everything arrives
+(docs/operations.md#a-relay-that-refuses-everything)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+import subprocess
+from contextlib import closing
+
+import requests
+
+from tests.support.launched import PATIENT, ROOT, TOKEN, Launched
+from tests.support.servers import PATIENCE, short_folder, wait_until
+from tests.unit.transports.mailserver import MailServer
+
+REPLY = "554 5.7.1 Relay access denied"
+
+
+def send(service: Launched, *domains: str) -> None:
+    """A send to one person of each domain."""
+    recipients = [{"email": f"ann@{domain}.example"} for domain in domains]
+    body = {"type": "email", "list_id": 1, "group_name": "Walk", "subject": "Hello", "body_text": "Hello"}
+    answer = requests.post(
+        f"{service.base}/v1/transactional-sends",
+        json={**body, "from_name": "Acme", "from_address": "hello@acme.example", "recipients": recipients},
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=PATIENCE,
+    )
+    assert answer.status_code == 202, answer.text
+
+
+def flask(service: Launched, *words: str) -> str:
+    """What a command prints; a question is answered with yes."""
+    command = [str(ROOT / ".venv" / "bin" / "flask"), "--app", "wsgi", *words]
+    ran = subprocess.run(
+        command, cwd=ROOT, env=service.environment, input="y\n", capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def states(service: Launched) -> list[str]:
+    """The states of all messages, the oldest first."""
+    with closing(sqlite3.connect(service.data / "tms.sqlite3")) as database:
+        return [state for (state,) in database.execute("SELECT state FROM recipients ORDER BY id").fetchall()]
+
+
+def is_noticed(service: Launched) -> bool:
+    """Whether the relay counts as one that refuses everything."""
+    with closing(sqlite3.connect(service.data / "tms.sqlite3")) as database:
+        return bool(
+            database.execute("SELECT noticed_time FROM relay_refusals WHERE noticed_time IS NOT NULL").fetchall()
+        )
+
+
+def skip_the_grace(service: Launched) -> None:
+    """As after the half minute in which a bulk action can be undone."""
+    with closing(sqlite3.connect(service.data / "tms.sqlite3", timeout=PATIENCE)) as database, database:
+        database.execute("UPDATE bulk_actions SET due_time = datetime('now')")
+
+
+def test_a_relay_that_refuses_everything_is_mended_from_status_alone() -> None:
+    with short_folder() as folder, MailServer() as relay:
+        relay.always["RCPT"] = REPLY
+        service = Launched(folder, **PATIENT, EMAIL_TRANSPORT_URL=relay.url("?tls=none"), RETRY_DELAY="1")
+        try:
+            service.start()
+            walk(service, relay)
+        finally:
+            service.clear()
+
+
+def walk(service: Launched, relay: MailServer) -> None:
+    """From the first refusal to `all is well`."""
+    for number, domain in enumerate(("a", "b"), 1):
+        send(service, domain)
+        wait_until(lambda: states(service) == ["bounced"] * number, "it has bounced")  # noqa: B023
+    send(service, "c", "d", "e")
+    wait_until(lambda: is_noticed(service), "it is noticed")
+    (line,) = (one for one in flask(service, "status").splitlines() if one.startswith("! "))
+    assert line.startswith("! the transport default has refused everything of Acme since "), line
+    assert f", with: {REPLY}; its messages wait and nobody is blocked" in line
+    listing, retrying = (shlex.split(one)[3:] for one in re.findall(r"`(flask [^`]+)`", line))
+    assert len(re.findall(r"554 5\.7\.1", flask(service, *listing))) == 2
+    relay.always.clear()
+    flask(service, *retrying)
+    skip_the_grace(service)
+    wait_until(lambda: states(service) == ["delivered"] * 5, "everything arrives")
+    assert sorted(mail.recipients[0] for mail in relay.mails) == [f"ann@{domain}.example" for domain in "abcde"]
+    assert flask(service, "status").startswith("all is well")
+    assert flask(service, "suppressions", "list").strip() == "none"
