@@ -93,7 +93,8 @@ class MatchingBlocked:
     def count(self, session: Session, most: int) -> int:
         """How many they are; one more than `most` stands for more than that."""
         with planned_for_values(session):
-            some = self._select((), None).limit(most + 1).subquery()
+            # In their order, so that both databases read the account's own entries alone, by their index.
+            some = self._select((), None).order_by(*ORDER).limit(most + 1).subquery()
             return session.scalar(select(func.count()).select_from(some)) or 0
 
     def _select(self, columns: Sequence[Any], after: Place | None) -> Select[Any]:
