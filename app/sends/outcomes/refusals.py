@@ -8,6 +8,7 @@ care: a relay that is set up wrongly refuses every address, and must not block t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from app.transports.base import DeliveryResult, Outcome
 
@@ -85,16 +86,16 @@ _IS_ABOUT_THE_TEXT = re.compile(
 )
 
 
-def _any_of(*phrases: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(sorted(phrases, key=len, reverse=True))})\b")
+def _any_of(phrases: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(phrases, key=len, reverse=True))})"
 
 
-_SAYS_SO = _any_of(
-    *PHRASES,
-    rf"(?:{'|'.join(MISSING_NOUNS)}) (?:{'|'.join(MISSING)})",
-    rf"(?:{'|'.join(CLOSED_NOUNS)}) (?:{'|'.join(CLOSED)})",
+_MISSING, _CLOSED = (
+    f"{_any_of(nouns)} {_any_of(statements)}"
+    for nouns, statements in ((MISSING_NOUNS, MISSING), (CLOSED_NOUNS, CLOSED))
 )
-_IS_ABOUT_OTHERS = _any_of(*ABOUT_OTHERS)
+_SAYS_SO = re.compile(rf"\b{_any_of([*PHRASES, _MISSING, _CLOSED])}\b")
+_IS_ABOUT_OTHERS = re.compile(rf"\b{_any_of(ABOUT_OTHERS)}\b")
 
 
 def refuses_address(result: DeliveryResult) -> bool:
