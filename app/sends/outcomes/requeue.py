@@ -126,6 +126,7 @@ def _write(transaction: Transaction, found: Sequence[Known]) -> None:
     if not found:
         return
     moment, rows = now(), [one.row for one in found]
+    try_now(transaction, in_json(RelayRefusal.account_id, {row.account_id for row in rows}))
     failed_times = _failed_times(transaction, [one.id for one in found if one.state in COUNTERS])
     for one in found:
         if one.state in COUNTERS:
@@ -146,7 +147,6 @@ def _write(transaction: Transaction, found: Sequence[Known]) -> None:
     insert_rows(transaction, QueueEntry, settled, shared)
     values = {"state": RecipientState.QUEUED, "reason": None, "sent_time": None}
     update_recipients(transaction, [row.id for row in rows], **values)
-    try_now(transaction, in_json(RelayRefusal.account_id, {row.account_id for row in rows}))
 
 
 def _was(state: RecipientState, reason: str | None) -> str:
