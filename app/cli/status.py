@@ -16,6 +16,7 @@ from app.infrastructure.metrics import BACKUP_TIME, noted_time
 from app.maintenance.findings import are_complete
 from app.maintenance.overview import read_overview
 from app.maintenance.status import status
+from app.sends.outcomes.shown_refusals import shown_refusals
 from app.sends.queue_begin import known_begin
 
 
@@ -28,10 +29,8 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show what needs attention, how many messages are due, in flight or uncertain, how many events wait, and for how
     long, over all accounts."""
     if as_json:
-        shown, overview = _figures(), read_overview(services())
-        attention = [{"alert": one.alert, "words": one.words} for one in overview.found]
-        print_json({**shown, "attention": attention, "notes": overview.notes})
-        ctx.exit(1 if check and overview.found else 0)
+        print_json({**_figures(), "refusals": _refusals()})
+        ctx.exit(1 if check and read_overview(services()).found else 0)
     overview = read_overview(services())
     print_overview(overview)
     if not are_complete(overview.figures):
@@ -39,6 +38,19 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     echo("")
     print_row(_figures(), as_json=False)
     ctx.exit(1 if check and overview.found else 0)
+
+
+def _refusals() -> list[Row]:
+    """The relays that refuse everything of an account, with what to do, for programs."""
+    with services().database.read() as session:
+        return [
+            {
+                **{name: getattr(one, name) for name in ("account", "transport", "reply", "bounced")},
+                **{name: getattr(one, name) for name in ("first_time", "noticed_time", "ended_time")},
+                "words": one.words(),
+            }
+            for one in shown_refusals(session, None)
+        ]
 
 
 def _figures() -> Row:

@@ -86,10 +86,10 @@ def test_status_has_it_as_json(bare: Cli, tenant: Tenant) -> None:
     refuse(tenant, bounced=0)
     shown = bare.json("status")
     assert shown["relays_refusing"] == before + 1
-    (finding,) = [one for one in shown["attention"] if tenant.name in one["words"]]
-    assert finding["alert"] == "TmsRelayRefuses"
-    assert REPLY in finding["words"]
-    assert "retry" not in finding["words"], "nothing has bounced"
+    (refusal,) = [one for one in shown["refusals"] if one["account"] == tenant.name]
+    assert (refusal["transport"], refusal["reply"], refusal["ended_time"]) == ("default", REPLY, None)
+    assert f"has refused everything of {tenant.name}" in refusal["words"]
+    assert "retry" not in refusal["words"], "nothing has bounced"
 
 
 def test_after_its_end_status_names_the_messages_until_they_are_sent_again(

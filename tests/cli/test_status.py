@@ -123,7 +123,7 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
 
 def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
     lines = bare.text("status").partition("\n\n")[2].splitlines()
-    of_figures = [name for name in bare.json("status") if name not in ("attention", "notes")]
+    of_figures = [name for name in bare.json("status") if name != "refusals"]
     assert [line.partition(":")[0].replace(" ", "_") for line in lines] == of_figures
 
 
