@@ -6,6 +6,7 @@ import functools
 
 from app.maintenance import sweeps
 from app.maintenance.purging import Purger
+from app.privacy.remains import clean_remains
 from jobs.runtime import process_services
 
 
@@ -16,6 +17,8 @@ def purger() -> Purger:
 
 
 def clean() -> None:
-    """Deletes rows past their retention; what may be many is purged in the background."""
+    """Deletes rows past their retention, and what forgetting has left in the files of the database; what may be many is
+    purged in the background."""
     sweeps.clean(process_services())
+    clean_remains(process_services())
     purger().start()

@@ -188,7 +188,7 @@ AUDITED: dict[type[Base], Audited] = {
         unrecorded=columns(
             *("id", "account_id", "creation_time", "due_time", "lease_time", "worker", "failures", "batch_id"),
             *("position", "batch_end", "complete_to", "first_failed_time", "dropped_events", "failing_since"),
-            *("outage_reported_time", "held_to"),
+            *("outage_reported_time", "held_to", "barred"),
         ),
     ),
     WebhookSecret: Audited(

@@ -27,8 +27,9 @@ from app.db import migrate
 from app.db.phases import Part
 from app.db.schema import fits
 from app.http.context import services
+from app.privacy.remains import remove_remains
 
-group = Group("db", help="Migrate the database.")
+group = Group("db", help="Migrate and compact the database.")
 
 WAITING: dict[Part, str] = {
     "expand": "left until all processes run this release: {}; then `db upgrade --contract`",
@@ -104,6 +105,16 @@ def downgrade(revision: str, as_json: bool) -> None:
 def current(as_json: bool) -> None:
     """Show the database's revision and the newest one."""
     print_row(_revisions(), as_json)
+
+
+@group.command()
+@json_option
+def compact(as_json: bool) -> None:
+    """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, take anew the
+    samples by which it plans."""
+    if not remove_remains(services().database):
+        raise Unavailable("others have used the file all the time, and nothing was done: stop them, or try again")
+    print_done("the file was written anew", {"compacted": True}, as_json)
 
 
 @group.command()

@@ -28,7 +28,11 @@ all_accounts_option = click.option("--all-accounts", is_flag=True, help="In ever
 @click.argument("address")
 @click.option("--dry-run", is_flag=True, help="Only count what is held.")
 @click.option("--wait", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS")
-@click.option("--compact/--no-compact", default=None, help="Whether SQLite's file is written anew at the end.")
+@click.option(
+    "--compact/--no-compact",
+    default=False,
+    help="Whether SQLite's file is written anew at the end; by default, the maintenance cleans it.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @all_accounts_option
 @account_option
@@ -39,7 +43,7 @@ def forget_(
     *,
     dry_run: bool,
     wait: float,
-    compact: bool | None,
+    compact: bool,
     yes: bool,
     all_accounts: bool,
     account: str | None,
@@ -57,7 +61,7 @@ def forget_(
     record_acts("person.forgotten", address, accounts)
     with progress("forgetting", None) as advance:
         forgotten = forget(services(), accounts, kind, address, wait=wait, advance=advance)
-    compacted = remove_remains(services().database, compact)
+    compacted = remove_remains(services().database) if compact else None
     _print(forgotten, compacted, _further(forgotten, account, all_accounts), as_json)
     if not forgotten.is_complete:
         raise click.exceptions.Exit(1)
@@ -105,7 +109,7 @@ def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
     if forgotten.journals:
         yield f"not written to the database yet: {', '.join(forgotten.journals)}; repeat the command"
     if compacted is False:
-        yield "SQLite's file still has what it had deleted; repeat the command with --compact at a quiet time"
+        yield "others have used SQLite's file all the time: the maintenance cleans it, or db compact at a quiet time"
 
 
 def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str]:

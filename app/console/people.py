@@ -20,7 +20,6 @@ from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES
-from app.privacy.remains import remove_remains
 from app.services import Services
 
 PATH = "/console/people"
@@ -65,12 +64,10 @@ def check_confirmation(person: Whom, typed: str) -> None:
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
 
 
-def forget_person(services: Services, person: Whom) -> tuple[Forgotten, bool | None]:
-    """Removes the person; returns what was removed, and whether SQLite's file was written anew (None: there is
-    none)."""
+def forget_person(services: Services, person: Whom) -> Forgotten:
+    """Removes the person; returns what was removed."""
     _record(services, "person.forgotten", person)
-    forgotten = forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT)
-    return forgotten, remove_remains(services.database, None)
+    return forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT)
 
 
 def person_document(services: Services, person: Whom) -> Iterator[str] | None:

@@ -24,7 +24,7 @@ def erase_events(eraser: Eraser, person: Person) -> Mapping[str, int]:
     erased = 0
     with eraser.services.database.read() as session:
         for page in events_of(session, person):
-            eraser.turns.take(len(page), partial(blank_events, events=page))
+            eraser.take(len(page), partial(blank_events, events=page))
             erased += len(page)
     return {"events": erased}
 
@@ -40,6 +40,6 @@ def erase_requests(eraser: Eraser, person: Person) -> Mapping[str, int]:
     erased = 0
     with eraser.services.database.read() as session:
         for page in requests_of(session, person):
-            eraser.turns.take(len(page), partial(blank_requests, requests=page))
+            eraser.take(len(page), partial(blank_requests, requests=page))
             erased += len(page)
     return {"answers of receivers": erased}

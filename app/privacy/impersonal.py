@@ -44,6 +44,7 @@ IMPERSONAL: Mapping[str, str] = {
         "actor actor_kind body_html body_text changed from_address from_name name reply_to subject thumbnail_url via"
     ),
     "messages": "body_html body_text from_address from_name name reply_to subject thumbnail_url type",
+    "network_checks": "asked_by kind",
     "processes": "host name roles secret_keys version",
     "purge_positions": "stage",
     "recipient_steps": "step transport",
@@ -65,6 +66,6 @@ IMPERSONAL: Mapping[str, str] = {
     "unsubscribers": "kind",
     "webhook_attempts": "batch_id outcome",
     "webhook_secrets": "key_id secret",
-    "webhooks": "batch_id chosen_events chosen_lists url worker",
+    "webhooks": "barred batch_id chosen_events chosen_lists url worker",
 }
 """Table -> the names of its columns."""

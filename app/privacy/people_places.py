@@ -39,7 +39,7 @@ def erase_contacts(eraser: Eraser, person: Person) -> Mapping[str, int]:
     """Deletes them, with their events and the ends of their runs. If the address is unsubscribed or blocked, that is
     kept in the same transaction as the last of them."""
     _prepare_digests(eraser, person)
-    return {"contacts": eraser.turns.take(max(len(person.contact_ids), 1), partial(_delete, person=person))}
+    return {"contacts": eraser.take(max(len(person.contact_ids), 1), partial(_delete, person=person))}
 
 
 def _prepare_digests(eraser: Eraser, person: Person) -> None:
@@ -47,7 +47,7 @@ def _prepare_digests(eraser: Eraser, person: Person) -> None:
         if not needs_digest(session, person):
             return
     secret_key = eraser.services.settings.secret_key
-    eraser.turns.take(1, partial(make_digests_known, secret_key=secret_key, account_id=person.account_id))
+    eraser.take(1, partial(make_digests_known, secret_key=secret_key, account_id=person.account_id))
 
 
 def _delete(transaction: Transaction, person: Person) -> int:
@@ -75,4 +75,4 @@ def read_suppressions(_services: Services, session: Session, person: Person) -> 
 def erase_suppressions(eraser: Eraser, person: Person) -> Mapping[str, int]:
     """What came meanwhile; contacts are deleted together with the suppressions that were there."""
     _prepare_digests(eraser, person)
-    return {"suppressions": sum(eraser.turns.take(1, partial(keep_as_digests, person=person)))}
+    return {"suppressions": sum(eraser.take(1, partial(keep_as_digests, person=person)))}

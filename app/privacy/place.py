@@ -6,16 +6,19 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
+from app.db.database import Transaction
+from app.db.remains import mark_remains
 from app.db.write_turns import WriteTurns
 from app.privacy.person import Person
 from app.services import Services
 
+Result = TypeVar("Result")
 Shown = dict[str, Any]
 """A row as it is handed out: what JSON can hold."""
 Pages = Iterator[list[Shown]]
@@ -27,6 +30,16 @@ class Eraser:
 
     services: Services
     turns: WriteTurns
+
+    def take(self, rows: int, work: Callable[[Transaction], Result]) -> Result:
+        """Runs work that removes so many rows in a transaction of its own, and leaves it to the maintenance to clean
+        the files of the database."""
+
+        def marked(transaction: Transaction) -> Result:
+            mark_remains(transaction)
+            return work(transaction)
+
+        return self.turns.take(rows, marked)
 
 
 @dataclass(frozen=True, slots=True)

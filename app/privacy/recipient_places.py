@@ -105,7 +105,7 @@ def erase_received(eraser: Eraser, person: Person) -> Mapping[str, int]:
         )
 
     for which in person.received:
-        while found := eraser.turns.take(size := eraser.turns.size, partial(work, which=which, size=size)):
+        while found := eraser.take(size := eraser.turns.size, partial(work, which=which, size=size)):
             total += found
     return total
 
@@ -121,7 +121,7 @@ def erase_replied(eraser: Eraser, person: Person) -> Mapping[str, int]:
     erased = 0
     with eraser.services.database.read() as session:
         for rows in _named_in_sends(session, person):
-            eraser.turns.take(len(rows), partial(_remove_from_sends, person=person, ids=[row.id for row in rows]))
+            eraser.take(len(rows), partial(_remove_from_sends, person=person, ids=[row.id for row in rows]))
             erased += len(rows)
     return {"sends that named the address": erased}
 

@@ -1,20 +1,71 @@
-"""What is left of forgotten people in the files of the database (docs/privacy.md#remains-in-files)."""
+"""What is left of forgotten people in the files of the database (docs/privacy.md#remains-in-files).
+
+Erasing marks it in the transaction that removes something, and the maintenance cleans the files: whoever forgets does
+not wait for it, and a process that dies in between leaves the mark.
+"""
 
 from __future__ import annotations
 
+import logging
+from datetime import datetime
+
+from sqlalchemy import delete, select
+
 from app.db.database import Database
-from app.db.remains import compact, file_size, renew_statistics
+from app.db.models import Remains
+from app.db.remains import compact, compact_within, empty_log, file_size, renew_statistics
 from app.privacy.places import tables_of_places
+from app.services import Services
 
-SMALL = 256 * 1024 * 1024
-"""Bytes up to which a SQLite file is compacted unasked: that takes a moment."""
+SMALL = 64 * 1024 * 1024
+"""Bytes up to which the maintenance compacts a SQLite file: its new pages are written in a moment."""
+LONGEST = 0.5
+"""Seconds for which it keeps others from writing before that."""
+
+logger = logging.getLogger(__name__)
 
 
-def remove_remains(database: Database, wanted: bool | None) -> bool | None:
-    """Takes statistics anew, and writes SQLite's file anew if that is wanted, or for None if it is small. Returns
-    whether it was; None where there is no file."""
-    size = file_size(database)
+def clean_remains(services: Services) -> None:
+    """Takes statistics anew, and compacts SQLite's file, where something was removed since it was done last. What
+    cannot be done now, because others use the file, is tried again by the next maintenance."""
+    since = _marked_since(services.database)
+    if since is None:
+        return
+    renew_statistics(services.database, tables_of_places())
+    if _cleaned(services.database):
+        _unmark(services.database, since)
+
+
+def remove_remains(database: Database) -> bool:
+    """The same at once, however long nobody else can write meanwhile. Returns whether it was done."""
+    since = _marked_since(database)
     renew_statistics(database, tables_of_places())
+    is_done = compact(database)
+    if is_done and since is not None:
+        _unmark(database, since)
+    return is_done
+
+
+def _marked_since(database: Database) -> datetime | None:
+    with database.read() as session:
+        return session.scalar(select(Remains.since_time))
+
+
+def _unmark(database: Database, since: datetime) -> None:
+    """Unless something was removed since then, which may have come too late for what was done."""
+    with database.write() as transaction:
+        transaction.execute(delete(Remains).where(Remains.since_time == since))
+
+
+def _cleaned(database: Database) -> bool:
+    size = file_size(database)
     if size is None:
-        return None
-    return (wanted or (wanted is None and size <= SMALL)) and compact(database)
+        return True
+    if size <= SMALL:
+        return compact_within(database, LONGEST)
+    is_done = empty_log(database)
+    if is_done:
+        logger.info(
+            "SQLite's file is too large to be compacted beside those who write: run db compact", extra={"bytes": size}
+        )
+    return is_done

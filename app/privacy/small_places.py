@@ -38,7 +38,7 @@ def erase_answers(eraser: Eraser, person: Person) -> Mapping[str, int]:
         pages = list(_answers(session, person))
     for rows in pages:
         secret_key = eraser.services.settings.secret_key
-        eraser.turns.take(len(rows), partial(_erase_answers, secret_key=secret_key, person=person, rows=rows))
+        eraser.take(len(rows), partial(_erase_answers, secret_key=secret_key, person=person, rows=rows))
         erased += len(rows)
     return {"stored answers": erased}
 
@@ -106,7 +106,7 @@ def erase_replies(eraser: Eraser, person: Person) -> Mapping[str, int]:
     def work(transaction: Transaction) -> int:
         return _delete(transaction, ReplyPart, [row.id for row in _replies(transaction, person)])
 
-    return {"parts of replies": eraser.turns.take(1, work)}
+    return {"parts of replies": eraser.take(1, work)}
 
 
 def _counts(session: Session, person: Person) -> Sequence[Row[Any]]:
@@ -127,7 +127,7 @@ def erase_bounces(eraser: Eraser, person: Person) -> Mapping[str, int]:
     def work(transaction: Transaction) -> int:
         return _delete(transaction, SoftBounces, [row.id for row in _counts(transaction, person)])
 
-    return {"counts of bounces": eraser.turns.take(1, work)}
+    return {"counts of bounces": eraser.take(1, work)}
 
 
 def _delete(transaction: Transaction, model: Any, ids: Sequence[int]) -> int:

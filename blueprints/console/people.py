@@ -72,12 +72,10 @@ def _forget(person: Whom) -> Response:
         check_confirmation(person, request.form.get("confirmation", "").strip())
     except ServiceError as error:
         return _held(person, error)
-    forgotten, compacted = forget_person(services(), person)
     return page(
         "person_forgotten.html",
         person=person,
-        forgotten=forgotten,
-        compacted=compacted,
+        forgotten=forget_person(services(), person),
         of_forget=link(f"{PATH}/forget"),
         of_held=link(f"{PATH}/held"),
         of_people=link(PATH),

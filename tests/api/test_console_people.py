@@ -95,13 +95,11 @@ def test_what_is_being_handed_over_is_said_and_can_be_gone_on_with(
 ) -> None:
     left = Forgotten(in_flight=["a uuid"], journals=["a.journal"])
     monkeypatch.setattr("app.console.people.forget", lambda *_, **__: left)
-    monkeypatch.setattr("app.console.people.remove_remains", lambda *_: False)
     page = linked(tenant).post(f"{PATH}/forget", address="ann@example.com", confirmation="ann@example.com")
     text = words(page)
     assert "Not forgotten yet" in text
     assert "1 message is being handed over at this moment." in text
     assert "Results of senders are not in the database yet." in text
-    assert "contacts forget ADDRESS --compact" in text
     assert 'name="confirmation" value="ann@example.com"' in page.text
 
 

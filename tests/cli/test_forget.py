@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
-from app.db.models import Contact, QueueEntry, Recipient, Unsubscriber
+from app.db.models import Contact, QueueEntry, Recipient, Remains, Unsubscriber
 from app.sends.delivery.drain import drain
 from tests.cli.conftest import Cli
 from tests.support.contacts import contacts_path
@@ -48,6 +48,24 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
     assert cli.json("contacts", "forget", email, "--yes", "--no-compact")["removed"] == {}
     assert "is neither" in cli.refused("contacts", "forget", "ann")
     assert cli.acts("--address", email, "object=person") == [("person.forgotten", "contacts forget")] * 2
+
+
+def test_files_are_cleaned_at_once_on_request_and_by_the_maintenance_otherwise(
+    cli: Cli, bare: Cli, tenant: Tenant
+) -> None:
+    address = new_email("Ann")
+    tenant.new_contact(tenant.add_list(), email=address)
+    assert cli.json("contacts", "forget", address, "--yes")["compacted"] is None
+    assert rows_of_remains(tenant) == 1
+    assert bare.json("db", "compact") == {"compacted": True}
+    assert rows_of_remains(tenant) == 0
+    assert cli.json("contacts", "forget", address, "--yes", "--compact")["compacted"]
+
+
+def rows_of_remains(tenant: Tenant) -> int:
+    """Whether anything waits to be cleaned."""
+    with tenant.services.database.read() as session:
+        return len(session.scalars(select(Remains)).all())
 
 
 def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:

@@ -53,6 +53,8 @@ NOT_AUDITED_TABLES = {
             "purge_positions",
             "delayed_purges",
             "digest_key",
+            "network_checks",
+            "remains",
         ),
         "the service's own",
     ),
@@ -127,6 +129,7 @@ NOT_AUDITED_COMMANDS = {
     "inbound kannel-url": "shows",
     "audit export": "reads the log",
     "console sessions": "shows",
+    "db compact": "removes nothing that anybody could still ask for",
     "db generate": "writes a file for developers",
     "reload": "runs other code; the log of the processes says so",
 }

@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import quopri
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
 from functools import cache
@@ -16,7 +18,7 @@ from urllib.parse import quote
 
 import orjson
 import pytest
-from sqlalchemy import delete, inspect, text, update
+from sqlalchemy import delete, event, inspect, select, text, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
@@ -29,13 +31,13 @@ from app.db.models import (
     QueueEntry,
     Recipient,
     RecipientStep,
+    Remains,
     Send,
     SoftBounces,
     Unsubscriber,
     Webhook,
     WebhookSecret,
 )
-from app.db.remains import compact, renew_statistics
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
@@ -45,7 +47,8 @@ from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.nouns import ONE
 from app.privacy.person import Person, with_test_account
-from app.privacy.places import PLACES, tables_of_places
+from app.privacy.places import PLACES
+from app.privacy.remains import clean_remains
 from app.privacy.small_places import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
@@ -65,6 +68,7 @@ from tests.support.client import SENDS, Client
 from tests.support.contacts import contacts_path
 from tests.support.sends import SendsApi, file, rows_of
 from tests.support.servers import PATIENCE, wait_until
+from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email, new_mobile, unique
 from tests.support.testing import refreshed
 from tests.support.webhook_receiver import Receiver, Reply
@@ -308,6 +312,124 @@ def files_naming(services: Services, *addresses: str) -> list[str]:
     return [path.name for path in paths if found_in(path.read_bytes().decode("latin-1"), *addresses)]
 
 
+def marked(services: Services) -> bool:
+    """Whether the files of the database wait to be cleaned."""
+    with services.database.read() as session:
+        return session.scalar(select(Remains.since_time)) is not None
+
+
+def clean_files(services: Services) -> None:
+    """Runs the maintenance until it has found the files unused for a moment, however slow this machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.privacy.remains.LONGEST", PATIENCE)
+
+        def is_clean() -> bool:
+            clean_remains(services)
+            return not marked(services)
+
+        wait_until(is_clean, "the files are clean")
+
+
+@contextmanager
+def statements(services: Services) -> Iterator[list[str]]:
+    """Everything that this process asks of the database, also past SQLAlchemy."""
+    noted: list[str] = []
+
+    def note(driver: Any, *_: Any) -> None:
+        if isinstance(driver, sqlite3.Connection):
+            driver.set_trace_callback(noted.append)
+
+    def forget_about(driver: Any, *_: Any) -> None:
+        if isinstance(driver, sqlite3.Connection):
+            driver.set_trace_callback(None)
+
+    engine = services.database.engine
+    event.listen(engine, "checkout", note)
+    event.listen(engine, "checkin", forget_about)
+    try:
+        with StatementCounter(engine) as counted:
+            yield noted
+        noted += counted.statements
+    finally:
+        event.remove(engine, "checkout", note)
+        event.remove(engine, "checkin", forget_about)
+
+
+def slow(noted: list[str]) -> list[str]:
+    """Those for whose end other writers wait long, or that read whole tables."""
+    return [one for one in noted if one.startswith(("VACUUM", "ANALYZE", "REINDEX", "PRAGMA wal_checkpoint"))]
+
+
+def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_something_was_removed(
+    tenant: Tenant, worker: Services
+) -> None:
+    """Whoever forgets waits for neither, and neither do the sends of others."""
+    email = new_email("Ann")
+    tenant.new_contact(tenant.add_list(), email=email)
+    clean_files(worker)
+    with statements(worker) as nobody:
+        assert forget(worker, [tenant.id], "email", new_email(), wait=0).removed == {}
+        clean_remains(worker)
+    assert (slow(nobody), marked(worker)) == ([], False)
+    with statements(worker) as of_somebody:
+        assert forget(worker, [tenant.id], "email", email, wait=0).removed["contacts"] == 1
+    assert (slow(of_somebody), marked(worker)) == ([], True)
+    with statements(worker) as maintained:
+        clean_files(worker)
+    assert ("VACUUM" in maintained) is not worker.database.is_postgresql
+    assert [one for one in maintained if one.startswith("ANALYZE")]
+
+
+def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    email = new_email("Ann")
+    tenant.new_contact(tenant.add_list(), email=email)
+    tenant.add(SoftBounces, kind="email", address=email.lower(), bounces=1, reset_by=None)
+    clean_files(worker)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr("app.privacy.people_places._delete", dies)
+    with pytest.raises(SystemExit):
+        forget(worker, [tenant.id], "email", email, wait=0)
+    assert marked(worker)
+
+
+def test_the_maintenance_gives_way_to_writers_and_tries_again(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite, where it keeps others from writing; PostgreSQL has nothing to compact."""
+    if worker.database.is_postgresql:
+        return
+    email = new_email("Ann")
+    tenant.new_contact(tenant.add_list(), email=email)
+    forget(worker, [tenant.id], "email", email, wait=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("app.db.remains.STEPS", 1)
+        patch.setattr("app.privacy.remains.LONGEST", 0)
+        clean_remains(worker)
+    assert marked(worker)
+    clean_files(worker)
+    assert files_naming(worker, email) == []
+
+
+def test_a_large_file_is_not_compacted_beside_writers_but_keeps_no_log_of_what_was_forgotten(
+    tenant: Tenant, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if worker.database.is_postgresql:
+        return
+    email = new_email("Ann")
+    tenant.new_contact(tenant.add_list(), email=email)
+    forget(worker, [tenant.id], "email", email, wait=0)
+    monkeypatch.setattr("app.privacy.remains.SMALL", 0)
+    with statements(worker) as noted:
+        clean_files(worker)
+    assert "VACUUM" not in noted
+    assert not [name for name in files_naming(worker, email) if name.endswith("-wal")]
+
+
 def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pytest.LogCaptureFixture) -> None:
     """Not in any table, file or line of the log; what was there was handed out before, and others keep what is
     theirs."""
@@ -322,8 +444,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
     assert forgotten.is_complete
     assert all(noun in ONE or noun.endswith("s") for noun in forgotten.removed)
     assert sorted(row.state for row in rows_of(used.tenant, AutomationRun)) == ["ended", "waiting"]
-    renew_statistics(used.worker.database, tables_of_places())
-    assert compact(used.worker.database)
+    clean_files(used.worker)
     # The number, too: all that was sent to the contact is gone with it.
     assert rows_naming(used.worker, used.email, SECRET_WORD, used.mobile) == {}
     assert files_naming(used.worker, used.email) == []

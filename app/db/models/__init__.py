@@ -23,7 +23,9 @@ from app.db.models.imports import ContactImport
 from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message, MessageVersion
+from app.db.models.network_checks import NetworkCheck
 from app.db.models.processes import RunningProcess
+from app.db.models.remains import Remains
 from app.db.models.retention import DelayedPurge, PurgePosition
 from app.db.models.schema_state import SchemaState
 from app.db.models.send_pauses import SendPause
@@ -70,11 +72,13 @@ __all__ = [
     "ListField",
     "Message",
     "MessageVersion",
+    "NetworkCheck",
     "PurgePosition",
     "QueueEntry",
     "Recipient",
     "RecipientStep",
     "RelayRefusal",
+    "Remains",
     "ReplyPart",
     "Route",
     "RoutingVersion",

@@ -11,6 +11,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity
 from app.db.types import BigId, Json
 
+UNCHECKED = "being checked"
+"""What bars a webhook until a worker has checked its host (docs/webhooks.md#ssrf-guard)."""
+
 
 class Webhook(Base):
     """A URL that receives events, and the state of their dispatch (docs/webhooks.md).
@@ -54,6 +57,9 @@ class Webhook(Base):
     """Ids of the lists whose events it receives; null: those of all, and those without a list."""
     held_to: Mapped[int | None] = mapped_column(BigId)
     """Set while the webhook is held, because it had events waiting in a backup that was restored: the last of them."""
+    barred: Mapped[str | None]
+    """Why nothing is sent to it: `UNCHECKED` until the addresses of its host were looked up, and then why it was
+    refused; null for one that was accepted."""
 
 
 class WebhookSecret(Base):
