@@ -6,7 +6,7 @@ import functools
 
 from app.maintenance import sweeps
 from app.maintenance.purging import Purger
-from app.privacy.remains import clean_remains
+from app.privacy.remains import RemainsCleaner
 from jobs.runtime import process_services
 
 
@@ -16,9 +16,15 @@ def purger() -> Purger:
     return Purger(process_services())
 
 
+@functools.cache
+def cleaner() -> RemainsCleaner:
+    """That of this process."""
+    return RemainsCleaner(process_services())
+
+
 def clean() -> None:
     """Deletes rows past their retention, and what forgetting has left in the files of the database; what may be many is
     purged in the background."""
     sweeps.clean(process_services())
-    clean_remains(process_services())
+    cleaner().clean()
     purger().start()

@@ -7,6 +7,8 @@ not wait for it, and a process that dies in between leaves the mark.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from datetime import datetime
 
 from sqlalchemy import delete, select
@@ -21,8 +23,24 @@ SMALL = 64 * 1024 * 1024
 """Bytes up to which the maintenance compacts a SQLite file: its new pages are written in a moment."""
 LONGEST = 0.5
 """Seconds for which it keeps others from writing before that."""
+APART = 1800.0
+"""Seconds between two tries: others cannot write for a moment."""
 
 logger = logging.getLogger(__name__)
+
+
+class RemainsCleaner:
+    """The cleaning of one process, which is tried once in a while, however often the maintenance runs."""
+
+    def __init__(self, services: Services, clock: Callable[[], float] = time.monotonic) -> None:
+        self._services, self._clock = services, clock
+        self._due = clock()
+
+    def clean(self) -> None:
+        """Cleans the files if that is due and there is a mark."""
+        if self._clock() >= self._due and _marked_since(self._services.database) is not None:
+            self._due = self._clock() + APART
+            clean_remains(self._services)
 
 
 def clean_remains(services: Services) -> None:

@@ -38,6 +38,7 @@ from app.db.models import (
     Webhook,
     WebhookSecret,
 )
+from app.db.remains import mark_remains
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
@@ -48,7 +49,7 @@ from app.privacy.forget import Forgotten, forget, held
 from app.privacy.nouns import ONE
 from app.privacy.person import Person, with_test_account
 from app.privacy.places import PLACES
-from app.privacy.remains import clean_remains
+from app.privacy.remains import APART, RemainsCleaner, clean_remains
 from app.privacy.small_places import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
@@ -378,6 +379,27 @@ def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_s
         clean_files(worker)
     assert ("VACUUM" in maintained) is not worker.database.is_postgresql
     assert [one for one in maintained if one.startswith("ANALYZE")]
+
+
+def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Tenant, worker: Services) -> None:
+    clean_files(worker)
+    moment = [0.0]
+    cleaner = RemainsCleaner(worker, clock=lambda: moment[0])
+
+    def cleans() -> bool:
+        with statements(worker) as noted:
+            cleaner.clean()
+        return bool(slow(noted))
+
+    assert not cleans(), "nothing was removed"
+    for _ in range(2):
+        with worker.database.write() as transaction:
+            mark_remains(transaction)
+        assert cleans()
+        with worker.database.write() as transaction:
+            mark_remains(transaction)
+        assert not cleans()
+        moment[0] += APART
 
 
 def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
