@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from app import create_app
 from app.db import migrate
+from app.db.migration_steps import script
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings
@@ -30,7 +31,7 @@ def test_upgrade_show_and_downgrade(run: FlaskCliRunner) -> None:
     assert run.invoke(args=["db", "upgrade"]).stdout == f"the database is at revision {newest}\n"
     shown = run.invoke(args=["db", "current", "--json"])
     assert json.loads(shown.output) == {"current": newest, "newest": newest}
-    previous = f"{int(newest or 0) - 1:04}"
+    previous = script().get_revision(newest or "head").down_revision
     assert run.invoke(args=["db", "downgrade", previous, "--yes"]).exit_code == 0
     assert run.invoke(args=["db", "downgrade", "nine", "--yes"]).exit_code == 2
     run.invoke(args=["db", "upgrade"])
