@@ -513,7 +513,7 @@ class Settings:
     dns_resolver: str = _setting(
         "DNS_RESOLVER",
         "",
-        "name server of `domains verify`: an IP address, or `address:port`",
+        "name server of `domains verify` and of the console's checks: an IP address, or `address:port`",
         parse_name_server,
         "those of the system",
     )

@@ -22,6 +22,7 @@ from app.infrastructure import signs_of_life
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
+from app.network_checks.run import has_due as has_due_checks
 from app.sends.queue_begin import publish_begin
 from app.services import Services
 from jobs.runtime import process_services
@@ -78,6 +79,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         has_runs = runs.finds_work(session)
         simulations = sweeps.simulations_waiting(session)
         actions = has_due_actions(session)
+        checks = has_due_checks(session)
     publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
@@ -85,7 +87,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if has_runs or simulations or actions:
+    if has_runs or simulations or actions or checks:
         services.wake_ups.wake(AUTOMATIONS)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from app.db.models import DkimKey, Domain
-from app.network.lookup import is_address
+from app.network.numbers import is_address
 from app.settings import Settings
 from app.transports.email.dkim import record_name, record_value
 

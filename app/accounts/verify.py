@@ -11,21 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dns.exception import DNSException
-from dns.rdtypes.txtbase import TXTBase
-from dns.resolver import NXDOMAIN, Answer, NoAnswer, Resolver
 
 from app.accounts.dns_records import Record
-from app.settings import Settings
-
-SECONDS = 10.0
-"""For one query, all attempts together."""
 
 ONLY_VERSION = ("dmarc", "dmarc_reports", "tls_reports")
 """Purposes of records whose content is up to the owner of the domain."""
-
-LookUp = Callable[[str, str], Sequence[str]]
-"""Returns the texts of the records of a name and type (`TXT`, `MX`, `CNAME`, `A` or `AAAA`); raises `DNSException` if
-there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +39,8 @@ class Finding:
         }
 
 
-def look_up_with(settings: Settings) -> LookUp:
-    """A lookup that queries the name server of DNS_RESOLVER, else those of the system."""
-    resolver = Resolver(configure=not settings.dns_resolver)
-    if settings.dns_resolver:
-        address, _, port = settings.dns_resolver.rpartition(":")
-        resolver.nameservers, resolver.port = [address.strip("[]")], int(port)
-
-    def look_up(name: str, type_: str) -> list[str]:
-        try:
-            answer = resolver.resolve(name, type_, lifetime=SECONDS, search=False)
-        except (NXDOMAIN, NoAnswer):
-            return []
-        return _texts(answer)
-
-    return look_up
-
-
-def _texts(answer: Answer) -> list[str]:
-    """The texts of the records; the strings of one are concatenated (RFC 7208, 3.3)."""
-    return [
-        b"".join(one.strings).decode("utf-8", "replace") if isinstance(one, TXTBase) else str(one) for one in answer
-    ]
-
-
-def find(record: Record, look_up: LookUp) -> Finding:
-    """Looks one record up."""
+def find(record: Record, look_up: Callable[[str, str], Sequence[str]]) -> Finding:
+    """Looks one record up, by a function such as `app.network.dns` has."""
     place = (record.purpose, record.name, record.type)
     try:
         texts = [text for text in look_up(record.name, record.type) if _is_of_kind(record, text)]

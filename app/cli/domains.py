@@ -21,7 +21,7 @@ from app.cli.base import (
 )
 from app.cli.domain_rows import SHOWN, domain_rows, print_domain
 from app.http.context import services
-from app.maintenance.sending_domains import verify_domain
+from app.maintenance.domain_check import verify_domain
 
 group = Group("domains", help="Sending domains: mail may only come from a verified one.")
 for command in (*domain_keys.COMMANDS, domain_reports.command):

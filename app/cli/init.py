@@ -19,7 +19,7 @@ from app.db.schema import schema_of
 from app.first_setup.answers import check_relays
 from app.first_setup.reach import TRANSPORTS, Wanted, present_account, reach
 from app.http.context import services
-from app.maintenance.sending_domains import verify_domain
+from app.maintenance.domain_check import verify_domain
 from app.routing.transports import transport_named
 from app.services import Services
 

@@ -24,8 +24,8 @@ from app.cli.base import (
 )
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Webhook
+from app.events.registration import checked_url
 from app.events.webhooks import (
-    checked_url,
     choose_events,
     create_webhook,
     delete_webhook,
@@ -67,6 +67,7 @@ def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
         "failures": webhook.failures,
         "dropped_events": webhook.dropped_events,
         "held": webhook.held_to is not None,
+        "barred": webhook.barred,
         "next_try": webhook.due_time if webhook.failures else None,
         "creation_time": webhook.creation_time,
     }

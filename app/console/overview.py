@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from app.audit.values import host_of
 from app.console.charts import Chart, chart
 from app.db.models import Account, Domain, QueueEntry, Webhook
+from app.db.models.webhooks import UNCHECKED
 from app.groups.over_time import Counts, counts_by_hour
 from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
@@ -31,7 +32,7 @@ MOST = 50
 """Accounts, domains or webhooks that a page shows."""
 CHARTS = {"sent": "accepted", "delivered": "delivered", "bounced": "bounced", "opened": "opened", "clicked": "clicked"}
 """Counter -> its name on the page."""
-WebhookRow = Row[int, str, int, datetime | None, int | None]
+WebhookRow = Row[int, str, int, datetime | None, int | None, str | None]
 """Id, URL, failures, since when it fails, and whether it is held."""
 
 
@@ -117,7 +118,7 @@ def _due_since(session: Session, account_id: int, moment: datetime) -> datetime 
 
 
 def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:
-    columns = select(Webhook.id, Webhook.url, Webhook.failures, Webhook.failing_since, Webhook.held_to)
+    columns = select(Webhook.id, Webhook.url, Webhook.failures, Webhook.failing_since, Webhook.held_to, Webhook.barred)
     return session.execute(columns.where(Webhook.account_id == account_id).order_by(Webhook.id).limit(MOST)).all()
 
 
@@ -144,6 +145,9 @@ def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
         if one.failures:
             words = f"The webhook at {host_of(one.url)} accepts nothing: {one.failures} attempts have failed."
             yield Attention(words, f"webhooks deliveries {one.id}")
+        if one.barred not in (None, UNCHECKED):
+            words = f"The webhook at {host_of(one.url)} gets no events, because it was refused."
+            yield Attention(words, f"webhooks show {one.id}")
         if one.held_to is not None:
             yield Attention(f"The webhook at {host_of(one.url)} is held after a restore.", "holds list")
 

@@ -17,6 +17,7 @@ from app.clock import now
 from app.console.queries import Pairs, older_query
 from app.db.in_json import in_json
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
+from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
 from app.events.payloads import Payload
@@ -54,8 +55,15 @@ class WebhookState:
         return f"{PATH}/{self.webhook.id}"
 
     @property
+    def is_checked(self) -> bool:
+        """Whether a worker is still to look up where its host leads."""
+        return self.webhook.barred == UNCHECKED
+
+    @property
     def state(self) -> str:
-        """In one word."""
+        """In one word or two."""
+        if self.webhook.barred is not None:
+            return "being checked" if self.is_checked else "refused"
         if self.webhook.held_to is not None:
             return "held"
         if self.webhook.failures:

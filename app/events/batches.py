@@ -142,13 +142,13 @@ def retry_delay(failures: int) -> float:
 
 
 def _is_due(moment: datetime, settings: Settings) -> ColumnElement[bool]:
-    """Due, not held, not leased, and with events. A due time further ahead than any delay was written while the clock
-    was wrong: waiting for it would stop the webhook for as long as the clock was ahead."""
+    """Due, not held, not barred, not leased, and with events. A due time further ahead than any delay was written while
+    the clock was wrong: waiting for it would stop the webhook for as long as the clock was ahead."""
     furthest = moment + timedelta(seconds=max(LONGEST_DELAY, settings.webhook_spacing) + CLOCKS_DIFFER)
     due = or_(Webhook.due_time <= moment, Webhook.due_time > furthest)
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
-    return and_(due, Webhook.held_to.is_(None), unleased, waiting.is_not(None))
+    return and_(due, Webhook.held_to.is_(None), Webhook.barred.is_(None), unleased, waiting.is_not(None))
 
 
 def _lock_due(transaction: Transaction, settings: Settings) -> int | None:

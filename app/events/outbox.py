@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from app.db.bulk import insert_rows
 from app.db.commit_order import mark_writer
 from app.db.database import Transaction
 from app.db.models import Account, Event, EventRotation, Webhook
+from app.db.models.webhooks import UNCHECKED
 from app.events.choice import Choice
 from app.events.payloads import Payload
 
@@ -25,7 +26,8 @@ TEST_MARK = {"test": True}
 
 
 def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload]) -> None:
-    """Writes the events, in their order, for every webhook that the account has now (docs/webhooks.md)."""
+    """Writes the events, in their order, for every webhook that the account has now, but for those that were
+    refused (docs/webhooks.md)."""
     record_many(transaction, {account_id: payloads})
 
 
@@ -85,7 +87,10 @@ def _mark_and_find_webhooks(
     chosen = Webhook.chosen_events, Webhook.chosen_lists
     is_test = select(Account.test_of.is_not(None)).where(Account.id == Webhook.account_id).scalar_subquery()
     statement = select(Webhook.account_id, Webhook.id, *chosen, slot, is_test, mark_writer(Webhook.account_id))
-    found = transaction.execute(statement.where(Webhook.account_id.in_(account_ids)).order_by(Webhook.id)).all()
+    # What happens while a webhook is checked is sent to it once it is accepted.
+    not_refused = or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED)
+    of_accounts = statement.where(Webhook.account_id.in_(account_ids), not_refused)
+    found = transaction.execute(of_accounts.order_by(Webhook.id)).all()
     webhooks: dict[int, dict[int, Choice]] = {}
     for account_id, webhook_id, events, lists, *_ in found:
         webhooks.setdefault(account_id, {})[webhook_id] = Choice(events, lists)

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt
+from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.outbox import record_for_webhooks
 from app.events.payloads import Payload, trial_event
@@ -61,6 +62,9 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
 
 
 def send_test(transaction: Transaction, webhook: Webhook) -> None:
-    """Writes a test event for the webhook alone."""
+    """Writes a test event for the webhook alone. Raises `ServiceError` (`conflict`) for one that was refused."""
+    if webhook.barred not in (None, UNCHECKED):
+        detail = f"nothing is sent to the webhook, because it was refused: it {webhook.barred}"
+        raise ServiceError("conflict", field="webhook", detail=detail)
     event = trial_event(webhook_id=webhook.id, moment=now())
     record_for_webhooks(transaction, webhook.account_id, {webhook.id: [event]})

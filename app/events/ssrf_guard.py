@@ -1,7 +1,8 @@
 """SSRF guard: the rules for the URL of a webhook and for the addresses of its host (docs/webhooks.md#ssrf-guard).
 
-A host is checked twice: at registration, so that the operator gets the error at once, and at each connection, which
-goes to exactly the address that was checked, so that a name server cannot answer differently in between.
+A host is checked twice: at registration (`registration`), so that whoever registers it gets the error, and at each
+connection, which goes to exactly the address that was checked, so that a name server cannot answer differently in
+between. Nothing here waits for a name server.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import idna
 
-from app.network.lookup import look_up
+from app.network.numbers import number_of
 from app.settings import Settings
 
 CheckedUrl = NewType("CheckedUrl", str)
-"""One that `check_url` has accepted."""
+"""One that `check_form` has accepted."""
 
 MAX_URL_LENGTH = 2000
-LOOKUP_TIMEOUT = 3.0
-"""Seconds, at registration; a connection has its own limit."""
 
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """All of IPv6 that is routed. Outside it are link-local, site-local, unique local, multicast and embedded IPv4
@@ -35,18 +34,21 @@ class ForbiddenAddress(ValueError):
     """A URL or a host that webhooks must not reach; the text is one line for the operator."""
 
 
-def check_url(url: str, settings: Settings) -> CheckedUrl:
-    """The URL, which can be registered. Raises `ForbiddenAddress` (a `ValueError`) if it cannot.
-
-    A host that cannot be resolved now is accepted: nothing can be reached by it, and each connection checks again.
-    A name server may take seconds to answer, so this must not be called in a transaction that writes.
-    """
+def check_form(url: str, settings: Settings) -> CheckedUrl:
+    """The URL, unless its form or an address in it shows that it cannot be registered. Raises `ForbiddenAddress` (a
+    `ValueError`)."""
     parts = split_url(url, allow_private=settings.webhook_allow_private)
     if not settings.webhook_allow_private:
         host = ascii_host(parts)
-        with contextlib.suppress(OSError):
-            check_addresses(host, look_up(host, LOOKUP_TIMEOUT))
+        address = number_of(host)
+        if address is not None:
+            check_addresses(host, [address])
     return CheckedUrl(url)
+
+
+def has_name(url: CheckedUrl) -> bool:
+    """Whether the host is a name, whose addresses only a name server can tell."""
+    return number_of(ascii_host(urlsplit(url))) is None
 
 
 def is_for_development(url: str) -> bool:

@@ -16,10 +16,11 @@ from sqlalchemy.orm import Session
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, WebhookSecret
+from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
 from app.events.choice import event_names
-from app.events.ssrf_guard import CheckedUrl, check_url, is_for_development
+from app.events.ssrf_guard import CheckedUrl, check_form, is_for_development
 from app.ids import id_in, shown_id
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
@@ -51,22 +52,31 @@ def find_webhook(session: Session, account_id: int, url_or_id: str) -> Webhook:
     return webhook
 
 
-def checked_url(settings: Settings, url: str) -> CheckedUrl:
-    """The URL of a webhook, before the transaction that registers it: a name server may be slow to answer.
-
-    Raises `ServiceError` (`invalid_url`) if it is malformed or leads to a non-global address.
-    """
+def well_formed_url(settings: Settings, url: str) -> CheckedUrl:
+    """The URL of a webhook. Raises `ServiceError` (`invalid_url`) if it is malformed or has a non-global address."""
     try:
-        return check_url(url, settings)
+        return check_form(url, settings)
     except ValueError as error:
-        hint = f" ({FOR_DEVELOPMENT})" if is_for_development(url) else ""
-        raise ServiceError("invalid_url", field="url", detail=f"{error}{hint}") from None
+        raise refused_url(url, error) from None
+
+
+def refused_url(url: str, error: ValueError) -> ServiceError:
+    """What is said of a URL that cannot be registered."""
+    hint = f" ({FOR_DEVELOPMENT})" if is_for_development(url) else ""
+    return ServiceError("invalid_url", field="url", detail=f"{error}{hint}")
 
 
 def create_webhook(
-    transaction: Transaction, settings: Settings, account_id: int, url: CheckedUrl, signers: Sequence[tuple[str, str]]
+    transaction: Transaction,
+    settings: Settings,
+    account_id: int,
+    url: CheckedUrl,
+    signers: Sequence[tuple[str, str]],
+    *,
+    barred: str | None = None,
 ) -> Webhook:
-    """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, at least one.
+    """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, at least one. Nothing
+    is sent to one that is barred.
 
     Raises `ServiceError`: `conflict` if the URL is registered already, and what `set_secret` raises.
     """
@@ -74,12 +84,20 @@ def create_webhook(
         raise ServiceError("not_empty", field="secrets", detail="a webhook needs at least one secret")
     if webhook_at(transaction, account_id, url) is not None:
         raise ServiceError("conflict", field="url", detail=f"the account has a webhook at {url} already")
-    webhook = Webhook(account_id=account_id, url=url, creation_time=this_second(), due_time=now())
+    webhook = Webhook(account_id=account_id, url=url, creation_time=this_second(), due_time=now(), barred=barred)
     transaction.add(webhook)
     transaction.flush()
     for key_id, secret in signers:
         set_secret(transaction, settings, webhook, key_id, secret)
     return webhook
+
+
+def check_again(webhook: Webhook) -> None:
+    """Has a webhook that was refused wait for another check. Raises `ServiceError` (`conflict`) for one that was
+    accepted."""
+    if webhook.barred is None:
+        raise ServiceError("conflict", detail="The webhook was accepted.")
+    webhook.barred = UNCHECKED
 
 
 def choose_events(

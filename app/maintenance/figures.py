@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import product
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.history_ranges import has_ranges
 from app.db.models import Account, Event, QueueEntry, Recipient, RelayRefusal, RunningProcess, Webhook
+from app.db.models.webhooks import UNCHECKED
 from app.db.phases import newest_revision
 from app.db.schema import FITS, schema_of
 from app.events.batch_contents import oldest_waiting, waiting_events
@@ -142,7 +143,7 @@ def _webhooks(session: Session, moment: datetime) -> Figures:
             Webhook.held_to,
             waiting_events().label("waiting"),
             first.label("first"),
-        )
+        ).where(or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED))
     ).all()
     behind = {row.id: (float(row.waiting), _age(row.first, moment)) for row in rows if row.waiting}
     worst = sorted(behind, key=lambda webhook_id: behind[webhook_id][1], reverse=True)[:WORST]

@@ -1,29 +1,21 @@
-"""Sending domains with the records to publish for them, and looking these up
+"""Sending domains with the records to publish for them, and what the last check has found
 (docs/deliverability.md#sending-domains)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from app.accounts.dns_records import Record, records_to_publish
-from app.accounts.domain_hosts import note_hosts
-from app.accounts.domains import find_domain, note_findings
-from app.accounts.key_rotation import take_up_published_keys
 from app.accounts.signing_keys import keys_of_domains, published_keys
-from app.accounts.verify import Finding, find, look_up_with
 from app.db.models import DkimKey, Domain
 from app.inbound.domain_reports.address import report_address
-from app.services import Services
 from app.settings import Settings
 from app.tracking.sender_hosts import SenderHosts, settings_for
 
 KEY_COLUMNS = ("selector", "algorithm", "state", "creation_time", "retired_time")
-MOST_AT_ONCE = 8
-"""Lookups of one domain at the same time: name servers that do not answer take ten seconds for each."""
 
 Row = Mapping[str, Any]
 
@@ -37,31 +29,6 @@ def domain_rows(session: Session, settings: Settings, domains: Sequence[Domain])
     """The domains with their records and the findings of the last lookup."""
     keys = keys_of_domains(session, [domain.id for domain in domains])
     return [_row(settings, domain, keys[domain.id]) for domain in domains]
-
-
-def verify_domain(services: Services, account_id: int, name: str) -> Row:
-    """Looks the records up, outside of a transaction, and returns the domain with its findings.
-
-    Raises `ServiceError` (`invalid_id`) for a domain that the account does not have.
-    """
-    with services.database.read() as session:
-        domain = find_domain(session, account_id, name)
-        keys = keys_of_domains(session, [domain.id])[domain.id]
-    findings = _look_up(services.settings, records_of(services.settings, domain, keys))
-    with services.database.write() as transaction:
-        domain = find_domain(transaction, account_id, name)
-        note_findings(domain, findings)
-        note_hosts(domain, findings)
-        take_up_published_keys(transaction, domain, findings)
-        transaction.flush()
-        (row,) = domain_rows(transaction, services.settings, [domain])
-    return row
-
-
-def _look_up(settings: Settings, records: Sequence[Record]) -> list[Finding]:
-    look_up = look_up_with(settings)
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        return list(pool.map(lambda record: find(record, look_up), records))
 
 
 def _row(settings: Settings, domain: Domain, keys: Sequence[DkimKey]) -> Row:

@@ -8,12 +8,13 @@ the resolver gives up.
 from __future__ import annotations
 
 import functools
-import ipaddress
 import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
+
+from app.network.numbers import is_address
 
 Result = TypeVar("Result")
 
@@ -46,15 +47,6 @@ def own_name(seconds: float) -> str:
 @functools.cache
 def _own_name() -> Future[str]:
     return _in_thread(socket.getfqdn)
-
-
-def is_address(host: str) -> bool:
-    """Whether the host is an IP address, which needs no lookup."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _addresses(host: str) -> list[str]:

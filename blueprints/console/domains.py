@@ -31,7 +31,7 @@ from app.http.console.searches import account_of_request, choose_account, link, 
 from app.http.console.tables import csv_file
 from app.http.context import services
 from app.http.paths import path_id
-from app.maintenance.sending_domains import verify_domain
+from app.network_checks.ask import RENEWED, ask, is_under_way
 from blueprints.console.blueprint import blp
 
 TITLE = "Domains and senders"
@@ -105,14 +105,11 @@ class Check(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, domain_id: str) -> Response:
-        """Looks them up now, and stores what is found."""
-        with services().database.read() as session:
-            domain = _find(session, domain_id)
-        try:
-            verify_domain(services(), domain.account_id, domain.name)
-        except ServiceError:
-            raise ServiceError("not_found", detail="The domain was deleted meanwhile.") from None
-        return goes_to(link(f"{PATH}/{domain.id}", [], domain.account_id))
+        """Has a worker look them up, which waits for name servers."""
+        return _changed(
+            domain_id,
+            lambda transaction, domain: ask(transaction, services(), "domain", domain.account_id, domain.id),
+        )
 
 
 @blp.route("/domains/<domain_id>/hosts")
@@ -182,9 +179,11 @@ def _one(domain_id: str, error: ServiceError | None = None, form: Mapping[str, s
     with services().database.read() as session:
         domain = _find(session, domain_id)
         found = shown_domain(session, services().settings, domain)
+        is_checked = is_under_way(session, "domain", domain.account_id, domain.id)
     hosts = form or {name: found.row[name] or "" for name in HOSTS}
     of = link(PATH, [], domain.account_id)
-    return page("domain.html", status_of(error), one=found, of=of, hosts=hosts, **_shared(error))
+    live = {"is_checked": is_checked, "renewed": RENEWED}
+    return page("domain.html", status_of(error), one=found, of=of, hosts=hosts, **live, **_shared(error))
 
 
 def _changed(

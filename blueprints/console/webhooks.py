@@ -14,10 +14,12 @@ from app.console.webhook_changes import lists_named, replay_webhook, test_webhoo
 from app.console.webhooks import PATH, deliveries_of, read_webhook, webhook_state, webhook_states
 from app.db.database import Transaction
 from app.db.models import Webhook
+from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.choice import NAMES
+from app.events.ssrf_guard import has_name
 from app.events.webhooks import (
-    checked_url,
+    check_again,
     choose_events,
     create_webhook,
     delete_webhook,
@@ -25,6 +27,7 @@ from app.events.webhooks import (
     new_secret,
     remove_secret,
     rotate_secret,
+    well_formed_url,
 )
 from app.http.collections import query_pairs
 from app.http.console.guard import signed_in
@@ -34,6 +37,7 @@ from app.http.console.searches import account_of_request, choose_account, link, 
 from app.http.console.tables import csv_file
 from app.http.context import services
 from app.http.paths import path_id
+from app.network_checks.ask import RENEWED, ask
 from blueprints.console.blueprint import blp
 
 FILE_COLUMNS = ("id", "host", "state", "failures", "failing_since", "waiting_seconds", "dropped_events")
@@ -51,16 +55,21 @@ class Webhooks(MethodView):
 
     @blp.scope(MANAGE)
     def post(self) -> Response:
-        """Registers the URL of the form, and shows its secret, only this once."""
+        """Registers the URL of the form, and shows its secret, only this once. A worker looks up where its host
+        leads."""
         form = {"url": request.form.get("url", "").strip(), "lists": request.form.get("lists", "")}
         events, settings, secret = request.form.getlist("event"), services().settings, new_secret()
         try:
-            url = checked_url(settings, form["url"])
+            url = well_formed_url(settings, form["url"])
+            barred = UNCHECKED if has_name(url) and not settings.webhook_allow_private else None
             with services().database.write() as transaction:
                 account = account_of_request(transaction)
-                made = create_webhook(transaction, settings, account.id, url, [(new_key_id([]), secret)])
+                signers = [(new_key_id([]), secret)]
+                made = create_webhook(transaction, settings, account.id, url, signers, barred=barred)
                 lists = lists_named(transaction, account.id, form["lists"])
                 choose_events(transaction, made, events or None, lists)
+                if barred:
+                    ask(transaction, services(), "webhook", account.id, made.id)
         except ServiceError as error:
             return _list(error, form={**form, "events": events})
         return _with_secret(made.id, new_key_id([]), secret)
@@ -111,6 +120,21 @@ class Test(MethodView):
     def post(self, webhook_id: str) -> Response:
         """Sends it a test event."""
         return _changed(webhook_id, test_webhook)
+
+
+@blp.route("/webhooks/<webhook_id>/check")
+class Check(MethodView):
+    """Checking the host of a webhook again."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str) -> Response:
+        """Has a worker look up where the host of one that was refused leads by now."""
+
+        def check(transaction: Transaction, webhook: Webhook) -> None:
+            check_again(webhook)
+            ask(transaction, services(), "webhook", webhook.account_id, webhook.id)
+
+        return _changed(webhook_id, check)
 
 
 @blp.route("/webhooks/<webhook_id>/replay")
@@ -213,7 +237,7 @@ def _one(webhook_id: str, error: ServiceError | None = None) -> Response:
         "csv": link(f"{state.path}/deliveries.csv"),
     }
     known = {"may_manage": _may_manage(), "names": NAMES, "refused": texts_of(error)}
-    return page("webhook.html", status_of(error), found=found, one=state, **known, **links)
+    return page("webhook.html", status_of(error), found=found, one=state, renewed=RENEWED, **known, **links)
 
 
 def _changed(webhook_id: str, change: Callable[[Transaction, Webhook], Any]) -> Response:

@@ -16,6 +16,7 @@ from app.clock import this_second
 from app.db.models import AuditEntry, DkimKey, Domain, SmsSender
 from app.http.context import EXTENSION
 from app.maintenance.sending_domains import domain_rows
+from app.network_checks.run import NetworkChecker
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.browser import Browser, new_link, operator, signed_in, words
@@ -46,6 +47,13 @@ def manager(tenant: Tenant, app: Flask | None = None) -> Browser:
     browser = Browser(app or tenant.app)
     assert browser.follow_link(new_link(browser.app, tenant.id)).status_code == 303
     return browser
+
+
+def run_checks(app: Flask) -> None:
+    """What a worker does about the checks that were asked for."""
+    checker = NetworkChecker(app.extensions[EXTENSION])
+    checker.start()
+    checker.wait()
 
 
 def new_domain() -> str:
@@ -88,6 +96,12 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     names.texts[name] = ["v=spf1 include:other.example -all", "google-site-verification=1"]
     names.texts[ed25519["name"]] = ["v=DKIM1; k=ed25519; p=QUJD"]
     assert browser.post(f"{path}/check").headers["Location"] == path
+    waiting = browser.get(path)
+    assert "unverified · being checked" in words(waiting)
+    assert "Check now" not in words(waiting)
+    assert f'<div id="live" hx-get="{path}" hx-trigger="every 2s"' in waiting.text
+    run_checks(asking)
+    assert '<div id="live">' in browser.get(path).text
     page = words(browser.get(path))
     assert "wrong · It lacks include:spf.service.example: add that to the record that is there." in page
     assert "Published now v=spf1 include:other.example -all" in page
@@ -99,17 +113,36 @@ def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
     names.texts[name] = [spf["value"], "v=spf1 -all"]
     del names.texts[ed25519["name"]]
     browser.post(f"{path}/check")
+    run_checks(asking)
     page = words(browser.get(path))
     assert "There are several, of which receivers take none: merge them into one." in page
     assert "missing · Nothing of the kind is published under this name." in page
     names.texts[name] = [spf["value"]]
     names.texts[dmarc["name"]] = FAILING
     browser.post(f"{path}/check")
+    run_checks(asking)
     page = words(browser.get(path))
     assert "verified · checked" in page
     assert "unknown · The name servers have not answered, so nothing is known." in page
     assert "Mail may be sent from it. What is not right below is recommended." in page
     assert acts(tenant, "domain") == ["domain.created", "domain.verified"]
+
+
+def test_one_request_asks_for_no_more_than_others_and_an_account_for_no_more_than_it_may(
+    tenant: Tenant, asking: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = manager(tenant, asking)
+    monkeypatch.setattr("app.network_checks.ask.MOST_OPEN", 2)
+    first, second, third = (add(browser, new_domain()) for _ in range(3))
+    assert [browser.post(f"{path}/check").status_code for path in (first, first, second)] == [303] * 3
+    refused = browser.post(f"{third}/check")
+    assert refused.status_code == 409
+    assert "2 checks are under way: wait until one of them has ended." in words(refused)
+    assert browser.post(f"{first}/delete").status_code == 303
+    run_checks(asking)
+    assert browser.post(f"{third}/check").status_code == 303
+    run_checks(asking)
+    assert "being checked" not in words(browser.get(third))
 
 
 def test_the_files_have_the_domains_the_records_and_the_senders(tenant: Tenant) -> None:

@@ -10,19 +10,24 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from app.clock import now, this_second, timestamp
 from app.db.models import AuditEntry, Event, Webhook, WebhookAttempt, WebhookSecret
 from app.events.webhooks import find_webhook, list_secrets
+from app.http.context import EXTENSION
+from app.network_checks.run import NetworkChecker
+from app.settings import Settings
+from tests.support.apps import app_with
 from tests.support.browser import Browser, new_link, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.tenants import Tenant, unique
 
 PATH = "/console/webhooks"
 SCRIPT = "<script>alert(1)</script>"
-ACTIONS = ("choice", "delete", "remove-secret", "replay", "rotate", "test")
+ACTIONS = ("check", "choice", "delete", "remove-secret", "replay", "rotate", "test")
 
 
 def manager(tenant: Tenant) -> Browser:
@@ -118,6 +123,46 @@ def test_one_is_registered_with_a_choice_and_its_secret_is_shown_once(tenant: Te
     assert browser.post(PATH, url="ftp://hooks.example/").status_code == 422
     assert browser.post(PATH, url=f"{url}/2", lists="Nowhere").status_code == 422
     assert acts(tenant) == ["webhook.created"]
+
+
+def test_a_host_is_checked_by_a_worker_and_the_page_shows_the_result(tenant: Tenant, settings: Settings) -> None:
+    """An address is refused at once; nobody has to be asked for it, in whatever form it is written."""
+    with app_with(settings, webhook_allow_private=False) as app:
+        browser = Browser(app)
+        assert browser.follow_link(new_link(app, tenant.id)).status_code == 303
+        for host in ("127.0.0.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]"):
+            refused = browser.post(PATH, url=f"https://{host}/in")
+            assert refused.status_code == 422, host
+            assert "which is not a public address" in words(refused)
+        shown_secret(browser.post(PATH, url="https://localhost/in"))
+        with tenant.services.database.read() as session:
+            made = session.scalars(select(Webhook).where(Webhook.account_id == tenant.id)).one()
+        path = f"{PATH}/{made.id}"
+        page = browser.get(path)
+        assert f'<div id="live" hx-get="{path}" hx-trigger="every 2s"' in page.text
+        assert "It is being checked where its host leads" in words(page)
+        assert "localhost being checked" in words(browser.get(PATH))
+        run_checks(app)
+        page = browser.get(path)
+        assert '<div id="live">' in page.text
+        assert "It was refused, and nothing is sent to it: it leads to " in words(page)
+        assert "localhost refused" in words(browser.get(PATH))
+        assert "The webhook at localhost gets no events, because it was refused." in words(browser.get("/console"))
+        assert browser.post(f"{path}/test").status_code == 409
+        assert browser.post(f"{path}/check").status_code == 303
+        assert "It is being checked" in words(browser.get(path))
+    with app_with(settings, webhook_allow_private=True) as lenient:
+        run_checks(lenient)
+        assert "It was refused" not in words(Browser(lenient).sign_in(tenant.tokens["standard"]).get(path))
+    assert manager(tenant).post(f"{path}/check").status_code == 409
+    assert acts(tenant) == ["webhook.created"]
+
+
+def run_checks(app: Flask) -> None:
+    """What a worker does about the checks that were asked for."""
+    checker = NetworkChecker(app.extensions[EXTENSION])
+    checker.start()
+    checker.wait()
 
 
 def test_secrets_are_added_shown_once_and_removed(tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ from tests.support.relay_samples import (
     sparkpost,
 )
 from tests.support.rows import FROM, Rows
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.tenants import new_email, new_tenant
 
 SECRET = "a-secret-of-the-relays"
@@ -137,6 +138,8 @@ def test_the_events_of_each_relay_bounce_once_and_block(relay: Client, rows: Row
         sent = Sent.by(rows)
         rows.add_webhook()
         body = sample(sent)
+        if name == "ses":
+            post(relay, body)
         for _ in range(2):
             assert relay.post(f"/inbound/{name}", body, headers=BASIC).status_code == 200, name
         assert (sent.state, [step for step, _ in sent.steps]) == ("bounced", ["bounced"]), name
@@ -271,10 +274,41 @@ def test_mailgun_names_a_mail_by_its_message_id_too(relay: Client, sent: Sent) -
 # ---------------------------------------------------------------------------------------------- Amazon
 
 
-def post(relay: Client, message: dict[str, Any]) -> TestResponse:
+def post_once(relay: Client, message: dict[str, Any]) -> TestResponse:
     """As Amazon SNS posts it: JSON under a content type of plain text."""
     headers = {"Content-Type": "text/plain; charset=UTF-8", "x-amz-sns-message-type": str(message.get("Type"))}
     return relay.request("POST", "/inbound/ses", data=json.dumps(message).encode(), headers=headers)
+
+
+def post(relay: Client, message: dict[str, Any]) -> TestResponse:
+    """As often as Amazon SNS does, which repeats what is answered by 503."""
+    answers = [post_once(relay, message)]
+
+    def is_taken() -> bool:
+        if answers[-1].status_code == 503:
+            answers.append(post_once(relay, message))
+        return answers[-1].status_code != 503
+
+    wait_until(is_taken, "the message is taken")
+    return answers[-1]
+
+
+def test_no_request_waits_for_a_document_of_amazon(hooked: Flask, relay: Client, key: Amazon, sent: Sent) -> None:
+    """One thread fetches it; all requests that need it are answered, and repeated by Amazon."""
+    amazon, released = Amazon(key=key.key), threading.Event()
+
+    def slow(url: str) -> bytes:
+        assert released.wait(PATIENCE)
+        return amazon.fetch(url)
+
+    hooked.extensions[RELAY_HOOKS]["ses"] = SesHook((TOPIC,), slow)
+    event = amazon.event(ses(sent))
+    others = {**event, "SigningCertURL": CERTIFICATE.replace(".pem", "00.pem")}
+    assert [post_once(relay, one).status_code for one in (event, event, others, others)] == [503] * 4
+    released.set()
+    assert post(relay, event).status_code == 200
+    assert amazon.fetched == [CERTIFICATE]
+    assert sent.state == "bounced"
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
@@ -315,7 +349,9 @@ def test_an_expired_certificate_is_refused_and_one_that_cannot_be_fetched_is_wai
     amazon.days = -1
     assert post(relay, amazon.event(ses(sent))).status_code == 404
     amazon.away = True
-    answers = [post(relay, amazon.event(ses(sent))).status_code for _ in range(3)]
+    assert post_once(relay, amazon.event(ses(sent))).status_code == 503
+    wait_until(lambda: len(amazon.fetched) == 2, "it was tried to fetch the certificate")
+    answers = [post_once(relay, amazon.event(ses(sent))).status_code for _ in range(3)]
     assert answers == [503] * 3
     assert len(amazon.fetched) == 2, "a failure is not repeated at once"
 
@@ -334,7 +370,9 @@ def test_a_subscription_that_cannot_be_confirmed_is_asked_for_again(relay: Clien
     assert post(relay, amazon.message("no event")).status_code == 200
     amazon.away = True
     message = amazon.message("You have chosen", "SubscriptionConfirmation", SubscribeURL=HOST, Token="t")
-    assert post(relay, message).status_code == 503
+    assert post_once(relay, message).status_code == 503
+    wait_until(lambda: len(amazon.fetched) == 2, "it was tried to confirm it")
+    assert post_once(relay, message).status_code == 503
 
 
 # ---------------------------------------------------------------------------------------------- packages

@@ -37,6 +37,7 @@ def test_webhooks_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, cust
         "failures": 0,
         "dropped_events": 0,
         "held": False,
+        "barred": None,
         "next_try": None,
     }
     assert cli.json("webhooks", "list") == [{**shown, "creation_time": creation_time}]

@@ -69,6 +69,7 @@ CORE_WRITES = {
     ("app.events.batches", "Webhook"): "records webhook.deleted itself",
     ("app.events.holds", "Webhook"): "the commands record webhook.released and webhook.dropped",
     ("app.events.lease_recovery", "Webhook"): "leases",
+    ("app.events.registration", "Webhook"): "whether the host was looked up, which the log says",
     ("app.events.rotation", "Webhook"): "positions",
     ("app.events.webhook_lease", "Webhook"): "leases and positions",
     ("app.maintenance.test_accounts", "Account"): "the command records test_account.deleted",
@@ -192,6 +193,7 @@ AUDITED_ROUTES = {
     "POST /v1/automations/<automation_id>/resume",
 }
 NOT_AUDITED_ROUTES = {
+    "POST /console/webhooks/<webhook_id>/check": "looks up again where its host leads",
     "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",
     **{f"POST /console/stored-messages/<message_id>/{one}": "stores nothing" for one in ("html", "preview")},

@@ -70,9 +70,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
-        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "recipients", "retention"),
-        *("routing", "runs", "sends", "services", "tracking"),
+        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "network", "recipients"),
+        *("retention", "routing", "runs", "sends", "services", "tracking"),
     ),
+    "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),
     "privacy": (
         *("contacts", "db", "infrastructure", "lists", "recipients", "retention", "routing", "sends", "services"),
         "transports",

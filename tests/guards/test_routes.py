@@ -175,7 +175,7 @@ CONSOLE = {
     ("POST", "/console/webhooks/<>/deliveries/<>/redeliver"): ("manage",),
     **{
         ("POST", f"/console/webhooks/<>/{one}"): ("manage",)
-        for one in ("choice", "delete", "remove-secret", "replay", "rotate", "test")
+        for one in ("check", "choice", "delete", "remove-secret", "replay", "rotate", "test")
     },
 }
 """Every page of the console for which one signs in, with its scopes (docs/console.md#signing-in)."""

@@ -12,7 +12,8 @@ from sqlalchemy import delete, select, update
 from app.clock import now, this_second
 from app.db.models import Account, Webhook, WebhookAttempt
 from app.events.outbox import record
-from app.events.webhooks import checked_url, create_webhook, pending_events
+from app.events.registration import checked_url
+from app.events.webhooks import create_webhook, pending_events
 from app.services import Services, make_services
 from app.settings import Settings
 from tests.support.tenants import unique

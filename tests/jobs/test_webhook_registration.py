@@ -12,8 +12,8 @@ from app.clock import now
 from app.db.models import WebhookSecret
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
+from app.events.registration import checked_url
 from app.events.webhooks import (
-    checked_url,
     create_webhook,
     delete_webhook,
     deliveries,

@@ -18,9 +18,12 @@ FAILING = "SERVFAIL"
 
 class NameServer:
     """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records,
-    and `aliases[name]` the name that it is an alias of; other names do not exist."""
+    and `aliases[name]` the name that it is an alias of; other names do not exist. While `silent` is set, it answers
+    nothing; `asked` has all names that it was asked for."""
 
     def __init__(self, port: int = 0) -> None:
+        self.silent = threading.Event()
+        self.asked: list[str] = []
         self.texts: dict[str, list[str] | str] = {}
         self.exchanges: dict[str, list[str]] = {}
         self.aliases: dict[str, str] = {}
@@ -49,8 +52,10 @@ class NameServer:
             wire, client = self._socket.recvfrom(4096)
             if not wire:
                 return
-            with contextlib.suppress(OSError):
-                self._socket.sendto(self._answer(wire), client)
+            self.asked.append(dns.message.from_wire(wire).question[0].name.to_text(omit_final_dot=True))
+            if not self.silent.is_set():
+                with contextlib.suppress(OSError):
+                    self._socket.sendto(self._answer(wire), client)
 
     def _answer(self, wire: bytes) -> bytes:
         question = dns.message.from_wire(wire)

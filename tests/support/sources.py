@@ -49,6 +49,12 @@ class Source:
         a module of ours, else a."""
         return self._imports
 
+    def imported_names(self, package: str) -> Iterator[str]:
+        """The names that it imports from modules of that package."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and f"{self._origin(node)}.".startswith(f"{package}."):
+                yield from (alias.name for alias in node.names)
+
     @cached_property
     def _imports(self) -> tuple[tuple[str, int], ...]:
         """Read once: many tests ask every module."""

@@ -41,9 +41,11 @@ HASHES: Mapping[str, type[SHA1 | SHA256]] = {"1": SHA1, "2": SHA256}
 LONGEST_AGE = timedelta(hours=12)
 """Amazon retries for an hour unless the topic says otherwise."""
 LARGEST_SKEW = timedelta(minutes=5)
-MAX_CERTIFICATES = 16
+MAX_DOCUMENTS = 16
 RETRY_SECONDS = 30.0
-"""Seconds for which a certificate that cannot be fetched is not tried again."""
+"""Seconds for which a document that cannot be fetched is not tried again."""
+FETCHING = "document-of-amazon"
+"""The name of the threads that fetch."""
 _CERTIFICATE = re.compile(r"SimpleNotificationService-[0-9a-f]{1,64}\.pem")
 
 
@@ -53,33 +55,61 @@ def host_of_topic(topic: str) -> str:
     return f"sns.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
 
 
-class Certificates:
-    """The public keys of Amazon's certificates, each fetched once, and one at a time."""
+class Documents:
+    """Documents of Amazon, which are fetched in a thread of their own, one at a time: no request waits for them, and
+    Amazon repeats the one that has asked."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
-        self._fetching = threading.Lock()
-        self._known: dict[str, tuple[RSAPublicKey, datetime]] = {}
-        self._failed: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._is_fetching = False
+        self._fetched: dict[str, bytes] = {}
+        self._failed: dict[str, tuple[float, OSError]] = {}
 
-    def key(self, url: str) -> RSAPublicKey:
-        """The key of the certificate at the URL. Raises `HookBusy` if it cannot be fetched now, `HookRefused` for a
-        document that is no valid certificate."""
-        known = self._known.get(url)
-        if known and known[1] > now():
-            return known[0]
-        if time.monotonic() < self._failed.get(url, 0.0) or not self._fetching.acquire(blocking=False):
-            raise HookBusy("the certificate of its signature is being fetched")
-        try:
-            return self._fetched(url)
-        finally:
-            self._fetching.release()
+    def take(self, url: str) -> bytes:
+        """The document, which is forgotten then. Raises `HookBusy` until it is there, and `OSError` for a while if it
+        cannot be fetched."""
+        with self._lock:
+            if url in self._fetched:
+                return self._fetched.pop(url)
+            until, error = self._failed.get(url, (0.0, OSError()))
+            if time.monotonic() < until:
+                raise error
+            if not self._is_fetching:
+                self._is_fetching = True
+                threading.Thread(target=self._run, args=(url,), name=FETCHING, daemon=True).start()
+        raise HookBusy("a document of Amazon is being fetched for it")
 
-    def _fetched(self, url: str) -> RSAPublicKey:
+    def _run(self, url: str) -> None:
+        document: bytes | OSError
         try:
             document = self._fetch(url)
         except OSError as error:
-            _remember(self._failed, url, time.monotonic() + RETRY_SECONDS)
+            document = error
+        with self._lock:
+            self._is_fetching = False
+            if isinstance(document, OSError):
+                _remember(self._failed, url, (time.monotonic() + RETRY_SECONDS, document))
+            else:
+                _remember(self._fetched, url, document)
+
+
+class Certificates:
+    """The public keys of Amazon's certificates, each fetched once."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._known: dict[str, tuple[RSAPublicKey, datetime]] = {}
+
+    def key(self, url: str) -> RSAPublicKey:
+        """The key of the certificate at the URL. Raises `HookBusy` until it is fetched, `HookRefused` for a document
+        that is no valid certificate."""
+        known = self._known.get(url)
+        if known and known[1] > now():
+            return known[0]
+        try:
+            document = self._documents.take(url)
+        except OSError as error:
             raise HookBusy(f"the certificate of its signature cannot be fetched: {error}") from error
         key, until = _read_certificate(document)
         _remember(self._known, url, (key, until))
@@ -87,7 +117,7 @@ class Certificates:
 
 
 def _remember(known: dict[str, Value], url: str, value: Value) -> None:
-    if len(known) >= MAX_CERTIFICATES:
+    if len(known) >= MAX_DOCUMENTS:
         known.clear()
     known[url] = value
 
@@ -111,8 +141,8 @@ class Topics:
 
     def __init__(self, topics: Collection[str], fetch: Fetch) -> None:
         self._topics = frozenset(topics)
-        self._fetch = fetch
-        self._certificates = Certificates(fetch)
+        self._documents = Documents(fetch)
+        self._certificates = Certificates(self._documents)
 
     def check(self, message: Fields) -> None:
         """Raises `HookRefused` unless the message is a genuine one of a topic of ours, and `HookBusy` if that cannot be
@@ -134,12 +164,11 @@ class Topics:
             raise HookRefused("its signature is wrong") from None
 
     def confirm(self, message: Fields) -> None:
-        """Confirms the subscription that a checked message asks about. Raises `HookBusy` when Amazon cannot be
-        reached."""
+        """Confirms the subscription that a checked message asks about. Raises `HookBusy` until that is done."""
         topic = text_of(message, "TopicArn")
         query = urlencode({"Action": "ConfirmSubscription", "TopicArn": topic, "Token": text_of(message, "Token")})
         try:
-            self._fetch(f"https://{host_of_topic(topic)}/?{query}")
+            self._documents.take(f"https://{host_of_topic(topic)}/?{query}")
         except OSError as error:
             # Without its text, which has the token.
             raise HookBusy(f"the subscription cannot be confirmed now: {type(error).__name__}") from None

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from app.db.models import Webhook, WebhookAttempt
 from app.errors import ServiceError
-from app.events.webhooks import checked_url
+from app.events.registration import checked_url
 from tests.attack.party import REBOUND
 from tests.attack.stage import ENOUGH, PUBLIC, Stage
 from tests.attack.tally import Case, case

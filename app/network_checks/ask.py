@@ -1,0 +1,46 @@
+"""Asking for a check, and whether one is under way."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.audit.actor import current_actor
+from app.clock import now
+from app.db.database import Transaction
+from app.db.models import NetworkCheck
+from app.db.upsert import insert_or_ignore
+from app.errors import ServiceError
+from app.infrastructure.queueing import AUTOMATIONS
+from app.services import Services
+
+Kind = Literal["domain", "webhook"]
+
+MOST_OPEN = 20
+"""Checks of an account that wait or run: they run one at a time."""
+RENEWED = 2
+"""Seconds after which a page that shows a check under way is renewed."""
+
+
+def ask(transaction: Transaction, services: Services, kind: Kind, account_id: int, object_id: int) -> None:
+    """Has a worker check the account's object of that kind, unless that is under way. Raises `conflict` for an account
+    with too many that are."""
+    if is_under_way(transaction, kind, account_id, object_id):
+        return
+    of_account = select(func.count()).select_from(NetworkCheck).where(NetworkCheck.account_id == account_id)
+    if (transaction.scalar(of_account) or 0) >= MOST_OPEN:
+        raise ServiceError("conflict", detail=f"{MOST_OPEN} checks are under way: wait until one of them has ended.")
+    row = {
+        **{"account_id": account_id, "kind": kind, "object_id": object_id},
+        **{"asked_by": current_actor().name, "creation_time": now()},
+    }
+    transaction.execute(insert_or_ignore(transaction, NetworkCheck, row))
+    transaction.after_commit(lambda: services.wake_ups.wake(AUTOMATIONS))
+
+
+def is_under_way(session: Session, kind: Kind, account_id: int, object_id: int) -> bool:
+    """Whether a check of the object waits or runs."""
+    of_object = NetworkCheck.account_id == account_id, NetworkCheck.kind == kind, NetworkCheck.object_id == object_id
+    return session.scalars(select(NetworkCheck.id).where(*of_object)).first() is not None

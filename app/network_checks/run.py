@@ -1,0 +1,150 @@
+"""Carrying out the checks that are asked for: one at a time of an account, each within a deadline.
+
+A check is under a lease while it runs. Whoever dies leaves the lease, and another one begins again when it has run out:
+a check changes nothing but the result that it stores, so it may run twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, aliased
+
+from app.audit.actor import acting, service_actor
+from app.clock import now, seconds_from_now
+from app.db.database import Transaction
+from app.db.models import Account, Domain, NetworkCheck
+from app.db.outage import log_failure
+from app.errors import ServiceError
+from app.events.registration import check_webhook, give_up_webhook
+from app.maintenance.domain_check import verify_domain
+from app.services import Services
+
+AT_ONCE = 4
+"""Checks that a process runs at the same time, of different accounts."""
+LEASE = 60.0
+"""Seconds; a check has ended long before, since it has a deadline."""
+ACCOUNTS = 20
+"""That are tried when a check is claimed: others may hold those before."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    id: int
+    account_id: int
+    kind: str
+    object_id: int
+    asked_by: str
+    lease_time: datetime
+
+
+def has_due(session: Session) -> bool:
+    """Whether any check may begin now."""
+    return bool(session.scalar(select(exists().where(_may_begin()))))
+
+
+class NetworkChecker:
+    """The checks of one process, each in a thread: a job must not wait for a name server either."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begins the checks that may begin, as far as there are threads; these go on with further ones."""
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        while len(self._threads) < AT_ONCE and (check := _next(self._services)):
+            thread = threading.Thread(target=self._run, args=(check,), name="network-check", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def wait(self) -> None:
+        """Waits until none is running."""
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, first: _Claimed) -> None:
+        check: _Claimed | None = first
+        try:
+            while check is not None:
+                _carry_out(self._services, check)
+                check = None if self._services.stopping.is_set() else _next(self._services)
+        except SQLAlchemyError as error:
+            log_failure(logger, "a check was interrupted, and begins again within a minute", error)
+
+
+def _carry_out(services: Services, check: _Claimed) -> None:
+    actor = replace(service_actor(), via=f"asked for by {check.asked_by}")
+    with acting(actor):
+        try:
+            CHECKS[check.kind](services, check)
+        except SQLAlchemyError:
+            raise
+        except Exception:
+            logger.exception("a check has failed", extra={"kind": check.kind, "object": check.object_id})
+            if check.kind == "webhook":
+                give_up_webhook(services, check.account_id, check.object_id)
+    with services.database.write() as transaction:
+        own = NetworkCheck.id == check.id, NetworkCheck.lease_time == check.lease_time
+        transaction.execute(delete(NetworkCheck).where(*own))
+
+
+def _check_domain(services: Services, check: _Claimed) -> None:
+    with services.database.read() as session:
+        of_account = select(Domain.name).where(Domain.account_id == check.account_id, Domain.id == check.object_id)
+        name = session.scalars(of_account).first()
+    if name is not None:
+        try:
+            verify_domain(services, check.account_id, name)
+        except ServiceError:
+            logger.info("a domain was deleted while it was checked", extra={"account_id": check.account_id})
+
+
+def _check_webhook(services: Services, check: _Claimed) -> None:
+    check_webhook(services, check.account_id, check.object_id)
+
+
+CHECKS: Mapping[str, Callable[[Services, _Claimed], None]] = {"domain": _check_domain, "webhook": _check_webhook}
+
+
+def _next(services: Services) -> _Claimed | None:
+    """The next check, under a lease. The query takes no write lock; most of the time there is nothing to claim."""
+    with services.database.read() as session:
+        if not has_due(session):
+            return None
+    return services.database.transact(_claim)
+
+
+def _may_begin() -> ColumnElement[bool]:
+    """Of a kind that this process knows, not leased, and none of its account is."""
+    other, moment = aliased(NetworkCheck), now()
+    runs = exists().where(other.account_id == NetworkCheck.account_id, other.lease_time > moment)
+    unleased = or_(NetworkCheck.lease_time.is_(None), NetworkCheck.lease_time <= moment)
+    return and_(NetworkCheck.kind.in_(CHECKS), unleased, ~runs)
+
+
+def _claim(transaction: Transaction) -> _Claimed | None:
+    """Of each account one that was never begun comes first, so that one which ends its process keeps no other waiting.
+    The lock of the account keeps two processes from claiming two checks of it."""
+    waiting = select(NetworkCheck.account_id).where(_may_begin()).group_by(NetworkCheck.account_id)
+    for account_id in transaction.scalars(waiting.order_by(func.min(NetworkCheck.id)).limit(ACCOUNTS)).all():
+        own = select(Account.id).where(Account.id == account_id)
+        if transaction.scalars(own.with_for_update(key_share=True, skip_locked=True)).first() is None:
+            continue
+        of_account = select(NetworkCheck).where(NetworkCheck.account_id == account_id, _may_begin())
+        order = NetworkCheck.lease_time.is_not(None), NetworkCheck.id
+        check = transaction.scalars(of_account.order_by(*order).limit(1)).first()
+        if check is not None:
+            check.lease_time = seconds_from_now(LEASE)
+            transaction.flush()
+            columns = (check.id, check.account_id, check.kind, check.object_id, check.asked_by, check.lease_time)
+            return _Claimed(*columns)
+    return None
