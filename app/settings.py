@@ -6,6 +6,7 @@ default, and its meaning. An invalid value stops the start with a one-line error
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import ipaddress
@@ -179,6 +180,25 @@ def parse_domain(text: str) -> str:
     if not re.fullmatch(r"(?!.{254})([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", text.lower()):
         raise ValueError("must be a domain name such as bounces.example.com")
     return text.lower()
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Names or IP addresses of hosts, separated by commas, in the form in which requests name them."""
+    hosts = tuple(plain_host(one.strip()) for one in text.split(","))
+    if not all(hosts):
+        raise ValueError("must be host names or IP addresses without scheme and port, separated by commas")
+    return hosts
+
+
+def plain_host(text: str) -> str:
+    """The form in which hosts are compared: lower-case ASCII without a dot at the end, addresses without brackets.
+    Empty for what is neither a name nor an address."""
+    name = text.lower().removesuffix(".")
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name))
+    with contextlib.suppress(UnicodeError):
+        name = name if name.isascii() else name.encode("idna").decode("ascii")
+    return name if re.fullmatch(r"(?!.{254})[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", name) else ""
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -490,6 +510,13 @@ class Settings:
         "WEBHOOK_EXPIRY", 86400, "seconds after its first failed attempt at which an event is dropped", parse_whole(1)
     )
     console: bool = _setting("CONSOLE", True, "serve the [console](console.md)", parse_switch)
+    console_hosts: tuple[str, ...] = _setting(
+        "CONSOLE_HOSTS",
+        (),
+        "hosts under which the console answers besides that of `PUBLIC_URL` and loopback ones, separated by commas",
+        parse_hosts,
+        "none",
+    )
     console_session: timedelta = _setting(
         "CONSOLE_SESSION",
         timedelta(hours=12),
@@ -630,6 +657,15 @@ class Settings:
         """Whether other machines can reach the API, according to the settings."""
         hosts = (self.host, urlsplit(self.public_url).hostname or "")
         return bool(self.trusted_proxies) or not all(map(is_loopback, hosts))
+
+    def is_own_host(self, host: str) -> bool:
+        """Whether a host, in the form of `plain_host`, is one of this installation and of no account: that of
+        PUBLIC_URL, a loopback one, or one of CONSOLE_HOSTS."""
+        return (
+            is_loopback(host)
+            or host in self.console_hosts
+            or host == plain_host(urlsplit(self.public_url).hostname or "")
+        )
 
     @property
     def secret_keys(self) -> SecretKeys:

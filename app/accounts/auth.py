@@ -16,7 +16,7 @@ from app.clock import now
 from app.db.models import Account, ApiKey
 from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
-from app.settings import Settings
+from app.settings import Settings, is_loopback
 
 TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
 PUBLISHED_PREFIX = "tms_demo_"
@@ -102,10 +102,11 @@ def bearer_token(header: str | None) -> str:
     return token.strip()
 
 
-def refuse_published(token: str, settings: Settings) -> None:
+def refuse_published(token: str, settings: Settings, host: str) -> None:
     """Raises `api_key_invalid` for a published key of the demo if other machines can reach the API, however the key
-    came into the database and whatever started this process."""
-    if token.startswith(PUBLISHED_PREFIX) and settings.exposed:
+    came into the database and whatever started this process, and under each host but loopback ones: the DNS of another
+    may lead to this machine, and a page of that host would be read by its scripts."""
+    if token.startswith(PUBLISHED_PREFIX) and (settings.exposed or not is_loopback(host)):
         raise ServiceError("api_key_invalid")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import TypeVar, cast
 
 from flask import current_app, g, request
 
 from app.accounts.auth import Principal
 from app.services import Services
+from app.settings import plain_host
 
 EXTENSION = "tms"
 
@@ -16,6 +18,9 @@ FAULT = "tms.fault"
 """The WSGI variable in which the server passes the error of an invalid request, a `ServiceError`."""
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
+
+HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::[0-9]*)?")
+"""The host of a request, and its port."""
 
 Kind = TypeVar("Kind")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -49,6 +54,13 @@ def method_label() -> str:
 def request_id() -> str:
     """The id of this request: in the X-Request-Id header, in error bodies and in every log line."""
     return cast("str", g.request_id)
+
+
+def request_host() -> str:
+    """The host that the request names, as `plain_host` writes it; empty for what cannot be one. A client may name any:
+    a browser names the one in its address bar."""
+    named = HOST.fullmatch(request.host)
+    return plain_host(named["host"]) if named else ""
 
 
 def client_address() -> IpAddress | None:

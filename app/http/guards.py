@@ -11,6 +11,7 @@ from typing import Any
 
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy.orm import Session
+from werkzeug.exceptions import NotFound
 
 from app.accounts.auth import Principal, bearer_token, refuse_published
 from app.accounts.key_uses import KeyUses
@@ -20,8 +21,8 @@ from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.guard import guard_console
-from app.http.console.pages import add_headers, is_console
-from app.http.context import FAULT, client_address, extension, method_label, services
+from app.http.console.pages import add_headers, is_console, is_console_path
+from app.http.context import FAULT, client_address, extension, method_label, request_host, services
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
 from app.http.networks import check_network
 from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id, route_label
@@ -29,6 +30,7 @@ from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics, tracing
 
+logger = logging.getLogger(__name__)
 access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
@@ -73,6 +75,9 @@ def _guard() -> None:
         _guard_api(segment)
     elif is_console():
         guard_console()
+    elif is_console_path():
+        logger.info("the console does not answer under the host %r (CONSOLE_HOSTS)", request_host())
+        raise NotFound
     elif request.routing_exception is not None:
         raise request.routing_exception
 
@@ -117,7 +122,7 @@ def _guard_api(version: str) -> None:
 def _authenticate() -> None:
     """Key, network and rate limit: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
-    refuse_published(token, services().settings)
+    refuse_published(token, services().settings, request_host())
     find_of_path: FindOfPath = current_app.extensions[OF_PATH]
     list_id, contact_id = _id_in_path("list_id"), _id_in_path("contact_id")
     with services().database.read() as session:

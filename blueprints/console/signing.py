@@ -15,12 +15,12 @@ from app.http.console.attempts import count_attempt
 from app.http.console.cookies import set_session_token
 from app.http.console.guard import signed_in
 from app.http.console.pages import HOME, SIGN_IN, forgetting, goes_to, page, wanted_path
-from app.http.context import services
+from app.http.context import request_host, services
 from app.http.networks import check_network
 from blueprints.console.blueprint import blp
 
 LONGEST_KEY = 500
-PUBLISHED = "The demo's published keys do not work where others can reach the service."
+PUBLISHED = "The demo's published keys do not work where others can reach the service, or under a host beyond loopback."
 
 
 @blp.route("/sign-in")
@@ -95,7 +95,7 @@ def _key(token: str) -> Principal:
     if not token:
         raise ServiceError("api_key_missing", detail="Paste an API key.")
     try:
-        refuse_published(token, services().settings)
+        refuse_published(token, services().settings, request_host())
     except ServiceError:
         raise ServiceError("api_key_invalid", detail=PUBLISHED) from None
     with services().database.read() as session:

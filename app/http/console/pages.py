@@ -17,6 +17,7 @@ from app.http.console import filters
 from app.http.console.assets import asset_url
 from app.http.console.cookies import forget_session_token
 from app.http.console.origin import comes_from_elsewhere
+from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
 
 CONSOLE = "console"
@@ -59,7 +60,13 @@ HEADERS = {
 
 
 def is_console() -> bool:
-    """Whether the request is for a page of the console."""
+    """Whether the request is for a page of the console, under a host of this installation. Under another, whose DNS
+    somebody else may own, there is no console."""
+    return is_console_path() and services().settings.is_own_host(request_host())
+
+
+def is_console_path() -> bool:
+    """Whether the path is one of the console's, under whichever host."""
     return first_segment() == CONSOLE
 
 
