@@ -11,11 +11,12 @@ from flask import Response, current_app, request
 from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
-from app.http.context import client_address, services
+from app.http.context import client_address, request_host, services
 from app.http.html_pages import dead_link_page
 from app.http.redirect import VerbatimRedirect
 from app.http.responses import not_cached
 from app.tracking.devices import client_of
+from app.tracking.link_hosts import is_foreign, redirects_under
 from app.tracking.link_targets import LinkTarget, find_link_target, location_header
 from app.tracking.recorder import VISITS, Recorder
 from app.tracking.tokens import OPEN, recipient_from_token
@@ -33,9 +34,12 @@ class Open(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """Returns the image for any token; a valid one records an open."""
+        """Returns the image for any token, but for one of another account than that of the host; a valid one records an
+        open."""
         recipient_id = recipient_from_token(services().settings.secret_keys, OPEN, token)
         if recipient_id is not None:
+            if is_foreign(services().database, services().settings, request_host(), recipient_id):
+                return dead_link_page()
             _record_visit(recipient_id, None)
         return not_cached(Response(PIXEL, content_type="image/gif"))
 
@@ -46,11 +50,12 @@ class Click(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """Redirects to the URL in the message, and to no other."""
+        """Redirects to the URL in the message, and to no other, under a host of its account."""
+        settings = services().settings
         with services().database.read() as session:
-            target = find_link_target(session, services().settings.secret_keys, token)
-        if target is None:
-            return dead_link_page()
+            target = find_link_target(session, settings.secret_keys, token)
+            if target is None or not redirects_under(session, settings, request_host(), target.recipient_id):
+                return dead_link_page()
         _record_visit(target.recipient_id, target)
         return not_cached(VerbatimRedirect(location_header(target.url)))
 

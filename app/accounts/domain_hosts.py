@@ -1,23 +1,37 @@
-"""The tracking host and the return-path host of a sending domain: names of its own that lead to this service."""
+"""The tracking host and the return-path host of a sending domain: names of its own that lead to this service.
+
+A host belongs to one account. It is proven by a verified domain of that account at or above it, or by the operator, who
+names it. While a verified domain has it, no other account can have it; a domain that is not verified holds nothing, so
+that nobody stands in the way of the owner of a name. What an account had once is kept, because links of its mails lead
+there (app/tracking/link_hosts.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.accounts.domain_names import domain_key
 from app.accounts.verify import Finding
-from app.db.models import Domain
+from app.clock import this_second
+from app.db.locks import advisory_lock
+from app.db.models import Account, AccountHost, Domain
 from app.errors import ServiceError
 
 HOSTS = {"tracking_host": "tracking", "return_path_host": "return_path"}
 """Attribute of a domain -> the purpose of the records of that host."""
+BY_DOMAIN, BY_OPERATOR = "domain", "operator"
+TAKEN, UNPROVEN = "taken", "unproven"
+"""Why an account does not get a host: another one has it, or it is below no verified domain of this one."""
 
 
-def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None]) -> bool:
+def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None], *, by_operator: bool) -> bool:
     """Sets the hosts that are given, or clears them; returns whether anything changed. A new host is used once its
-    records are found, or at once if the domain is trusted. Raises `ServiceError` for an invalid host."""
+    records are found, or at once if the domain is trusted. Raises `ServiceError` for an invalid host, for one of
+    another account, and unless it is the operator who names it, for one that no domain of the account stands above."""
     checked = {name: _checked(domain, name, host) if host else None for name, host in hosts.items()}
     changed = {name: host for name, host in checked.items() if getattr(domain, name) != host}
     for name, host in changed.items():
@@ -26,18 +40,110 @@ def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None])
     if domain.tracking_host and domain.tracking_host == domain.return_path_host:
         detail = "is the return-path host, too: a name with a CNAME can have no other records"
         raise ServiceError("conflict", field="tracking_host", detail=detail)
-    session.flush()
+    refused = hold_hosts(session, domain.account_id, [host for host in checked.values() if host and by_operator])
+    for name, host in checked.items():
+        if host:
+            _refuse(name, domain, refused[host] if host in refused else _reason_later(session, domain, host))
     return bool(changed)
 
 
-def note_hosts(domain: Domain, findings: Sequence[Finding]) -> None:
-    """Stores whether the hosts can be used: all of their records are right. A lookup without an answer changes
-    nothing."""
+def _reason_later(session: Session, domain: Domain, host: str) -> str | None:
+    """Why the account would not get the host of a domain once that is verified."""
+    above = [domain.name, *(one.name for one in _verified(session, domain.account_id))]
+    return None if domain.verified_time is not None or is_below(host, above) else UNPROVEN
+
+
+def _refuse(name: str, domain: Domain, reason: str | None) -> None:
+    if reason == TAKEN:
+        raise ServiceError("conflict", field=name, detail="is the host of another account")
+    if reason == UNPROVEN:
+        detail = f"must be below a verified domain of the account, such as mail.{domain.name}; "
+        detail += "the operator may name another one, by a command, once the domain is verified"
+        raise ServiceError("invalid_string", field=name, detail=detail)
+
+
+def hold_hosts(session: Session, account_id: int, granted: Collection[str] = ()) -> Mapping[str, str]:
+    """Brings what the account holds in line with the hosts of its verified domains, and has these use nothing else;
+    `granted` are hosts that the operator names. Returns the hosts that the account does not get, with the reason."""
+    if session.get_one(Account, account_id).test_of is not None:
+        return {}
+    advisory_lock(session, "account hosts", 0)
+    session.flush()
+    verified = _verified(session, account_id)
+    named = {host for domain in verified for name in HOSTS if (host := getattr(domain, name))}
+    rows = _rows(session, account_id, named)
+    proofs = {host: _proof(host, verified, granted, rows.get((account_id, host))) for host in named}
+    holders = {row.host: row.account_id for row in rows.values() if row.released_time is None}
+    refused = {host: UNPROVEN for host, proof in proofs.items() if proof is None}
+    refused |= {host: TAKEN for host in named - refused.keys() if holders.get(host, account_id) != account_id}
+    for row in rows.values():
+        if row.account_id == account_id and (row.host not in named or row.host in refused):
+            row.released_time = row.released_time or this_second()
+    for host in sorted(named - refused.keys()):
+        _hold(session, rows.get((account_id, host)), account_id, host, proofs[host] or BY_DOMAIN)
+    for domain, name in ((domain, name) for domain in verified for name in HOSTS if getattr(domain, name)):
+        if getattr(domain, name) in refused:
+            setattr(domain, f"{name}_ready", False)
+        elif domain.trusted:
+            setattr(domain, f"{name}_ready", True)
+    session.flush()
+    return refused
+
+
+def _rows(session: Session, account_id: int, named: Collection[str]) -> dict[tuple[int, str], AccountHost]:
+    """What accounts have or had of these names, and all that this one has."""
+    own = (AccountHost.account_id == account_id) & AccountHost.released_time.is_(None)
+    rows = session.scalars(select(AccountHost).where(or_(AccountHost.host.in_(sorted(named)), own)))
+    return {(row.account_id, row.host): row for row in rows}
+
+
+def _proof(host: str, verified: Sequence[Domain], granted: Collection[str], row: AccountHost | None) -> str | None:
+    """How it is proven that the host is the account's. What the operator has named stays so while it is held."""
+    if is_below(host, [domain.name for domain in verified]):
+        return BY_DOMAIN
+    was_granted = row is not None and row.proof == BY_OPERATOR and row.released_time is None
+    return BY_OPERATOR if host in granted or was_granted else None
+
+
+def _hold(session: Session, row: AccountHost | None, account_id: int, host: str, proof: str) -> None:
+    if row is None:
+        session.add(AccountHost(account_id=account_id, host=host, proof=proof, creation_time=this_second()))
+    else:
+        row.proof, row.released_time = proof, None
+
+
+def is_below(host: str, domains: Collection[str]) -> bool:
+    """Whether a host is one of the domains, or below one."""
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
+
+
+def _verified(session: Session, account_id: int) -> Sequence[Domain]:
+    of_account = Domain.account_id == account_id, Domain.verified_time.is_not(None)
+    return session.scalars(select(Domain).where(*of_account)).all()
+
+
+def note_hosts(session: Session, domain: Domain, findings: Sequence[Finding]) -> None:
+    """Stores whether the hosts can be used: the domain is verified, they are the account's, and all of their records
+    are right or the domain is trusted. A lookup without an answer changes nothing. What is stored of a host that the
+    account does not get says why."""
+    refused = hold_hosts(session, domain.account_id)
+    lost = {(purpose, host) for name, purpose in HOSTS.items() if (host := getattr(domain, name)) in refused}
+    if lost:
+        domain.findings = {
+            "records": [_stored(one, refused if (one.purpose, one.name) in lost else {}) for one in findings]
+        }
     for name, purpose in HOSTS.items():
         host = getattr(domain, name)
-        states = {one.state for one in findings if one.purpose == purpose and one.name == host}
-        if states and "unknown" not in states:
+        states = {one.state for one in findings if (one.purpose, one.name) == (purpose, host)}
+        if domain.verified_time is None or host in refused:
+            setattr(domain, f"{name}_ready", False)
+        elif states and "unknown" not in states and not domain.trusted:
             setattr(domain, f"{name}_ready", states == {"right"})
+
+
+def _stored(finding: Finding, refused: Mapping[str, str]) -> dict[str, Any]:
+    stored = finding.stored()
+    return {**stored, "state": refused.get(finding.name, finding.state)}
 
 
 def _checked(domain: Domain, name: str, host: str) -> str:

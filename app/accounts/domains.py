@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.domain_hosts import hold_hosts
 from app.accounts.domain_names import domain_key
 from app.accounts.signing_keys import make_missing_keys
 from app.accounts.verify import Finding
@@ -51,6 +52,7 @@ def add_domain_without_keys(session: Session, account_id: int, name: str, *, tru
         session.flush()
     if trusted and not (domain.trusted and domain.verified_time):
         domain.trusted, domain.verified_time, changed = True, domain.verified_time or this_second(), True
+        hold_hosts(session, account_id)
     return domain, changed
 
 
@@ -71,6 +73,7 @@ def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
 def delete_domain(session: Session, account_id: int, name: str) -> None:
     """Removes the domain: sends from it are refused from now on. Raises `ServiceError` (`invalid_id`)."""
     session.delete(find_domain(session, account_id, name))
+    hold_hosts(session, account_id)
 
 
 def _checked(name: str) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
@@ -73,13 +73,16 @@ def check_selector(selector: str, domain: str) -> None:
 
 
 def _check_free(session: Session, domain: Domain, key: NewKey) -> None:
-    """One selector of a domain can have one record, whichever accounts the domain belongs to; test accounts have copies
-    of the keys of others."""
+    """One selector of a domain can have one record, whichever accounts have verified the domain: who only claims it
+    takes no selector. Test accounts have copies of the keys of others."""
     statement = (
         select(DkimKey.domain_id, DkimKey.public_key)
         .join(Domain, Domain.id == DkimKey.domain_id)
         .join(Account, Account.id == Domain.account_id)
-        .where(Domain.name == domain.name, DkimKey.selector == key.selector, Account.test_of.is_(None))
+        .where(
+            or_(Domain.id == domain.id, Domain.verified_time.is_not(None)),
+            *(Domain.name == domain.name, DkimKey.selector == key.selector, Account.test_of.is_(None)),
+        )
     )
     for domain_id, public_key in session.execute(statement):
         if domain_id == domain.id or public_key != key.public_key:

@@ -87,7 +87,8 @@ def update(name: str, account: str | None, as_json: bool, **hosts: str | None) -
     """Give a domain hosts of its own. They are used once `domains verify` finds their records."""
     with services().database.write() as transaction:
         domain = find_domain(transaction, find_account(transaction, account).id, name)
-        set_hosts(transaction, domain, {attribute: host for attribute, host in hosts.items() if host is not None})
+        given = {attribute: host for attribute, host in hosts.items() if host is not None}
+        set_hosts(transaction, domain, given, by_operator=True)
         (row,) = domain_rows(transaction, [domain])
     print_domain(row, as_json)
 

@@ -69,6 +69,10 @@ class ShownRecord:
                 return "The name servers have not answered, so nothing is known."
             case "wrong":
                 return self._wrong()
+            case "taken":
+                return "The host is another account's."
+            case "unproven":
+                return "The host is below no verified domain of the account, and the operator has not named it."
         return ""
 
     def _wrong(self) -> str:

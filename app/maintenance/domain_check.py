@@ -36,7 +36,7 @@ def verify_domain(services: Services, account_id: int, name: str) -> Row:
     with services.database.write() as transaction:
         domain = find_domain(transaction, account_id, name)
         note_findings(domain, findings)
-        note_hosts(domain, findings)
+        note_hosts(transaction, domain, findings)
         take_up_published_keys(transaction, domain, findings)
         transaction.flush()
         (row,) = domain_rows(transaction, services.settings, [domain])

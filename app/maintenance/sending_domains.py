@@ -52,8 +52,8 @@ def _row(settings: Settings, domain: Domain, keys: Sequence[DkimKey]) -> Row:
 def _hosts(settings: Settings, domain: Domain) -> Row:
     """The hosts of the domain, and what is in use as long as they are not ready."""
     in_use = SenderHosts(
-        domain.tracking_host if domain.trusted or domain.tracking_host_ready else None,
-        domain.return_path_host if domain.trusted or domain.return_path_host_ready else None,
+        domain.tracking_host if domain.tracking_host_ready else None,
+        domain.return_path_host if domain.return_path_host_ready else None,
     )
     hosts = settings_for(settings, in_use)
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 IMPERSONAL: Mapping[str, str] = {
+    "account_hosts": "host proof",
     "accounts": (
         "allowed_networks brand_colour brand_name default_from_address default_from_name email_priority name "
         "owner_email rate_limit retain_audit retain_captured retain_content retain_logs retain_recipients "

@@ -30,6 +30,6 @@ def _apply_domain(context: SeedContext, entry: Mapping[str, Any], path: str) -> 
             updated = import_key(transaction, domain, secret_key, key["selector"], key["private_key"]) or updated
     with located(path):
         hosts = {name: entry[name] for name in HOSTS if name in entry}
-        updated = set_hosts(transaction, domain, hosts) or updated
+        updated = set_hosts(transaction, domain, hosts, by_operator=True) or updated
         updated = make_missing_keys(transaction, domain, secret_key, entry.get("selector")) or updated
     context.report.count("domain", created=created, updated=updated)

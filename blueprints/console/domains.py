@@ -120,7 +120,12 @@ class Hosts(MethodView):
     def post(self, domain_id: str) -> Response:
         """Sets those of the form, or clears them. They are used once their records are found."""
         form = {name: request.form.get(name, "").strip() for name in HOSTS}
-        return _changed(domain_id, lambda transaction, domain: set_hosts(transaction, domain, form), form)
+        by_operator = signed_in().is_operator
+
+        def change(transaction: Transaction, domain: Domain) -> None:
+            set_hosts(transaction, domain, form, by_operator=by_operator)
+
+        return _changed(domain_id, change, form)
 
 
 @blp.route("/domains/<domain_id>/rotate")

@@ -38,6 +38,7 @@ def names() -> Iterator[NameServer]:
 def asking(settings: Settings, names: NameServer) -> Iterator[Flask]:
     """A service that queries the test's name server."""
     changes = {"dns_resolver": names.address, "spf_include": "spf.service.example"}
+    changes["public_url"] = "https://send.service.example"
     with app_with(settings, **changes) as app:
         yield app
 
@@ -186,6 +187,79 @@ def test_hosts_are_set_and_cleared(tenant: Tenant) -> None:
     assert same.status_code == 409
     assert browser.post(f"{path}/hosts", tracking_host="", return_path_host="").status_code == 303
     assert "Tracking host: where links lead" not in words(browser.get(path))
+
+
+def verify(browser: Browser, names: NameServer, path: str) -> str:
+    """Publishes all records of a domain, and looks them up: the page then."""
+    with browser.app.extensions[EXTENSION].database.read() as session:
+        domain = session.get_one(Domain, int(path.rpartition("/")[2]))
+        (row,) = domain_rows(session, browser.app.extensions[EXTENSION].settings, [domain])
+    for record in row["records"]:
+        if record["type"] == "CNAME":
+            names.aliases[record["name"]] = record["value"]
+        elif record["type"] == "MX":
+            names.exchanges[record["name"]] = [record["value"]]
+        else:
+            names.texts[record["name"]] = [record["value"]]
+    assert browser.post(f"{path}/check").status_code == 303
+    return words(browser.get(path))
+
+
+def test_a_host_belongs_to_the_account_that_proves_its_domain(
+    tenant: Tenant, other_tenant: Tenant, asking: Flask, names: NameServer
+) -> None:
+    """Who only claims a domain gets none of its hosts, and stands in nobody's way; who has another domain gets no host
+    below it."""
+    thief, owner, name = manager(other_tenant, asking), manager(tenant, asking), new_domain()
+    claimed, own = add(thief, name), add(thief, new_domain())
+    form = {"tracking_host": f"click.{name}", "return_path_host": f"back.{name}"}
+    assert thief.post(f"{claimed}/hosts", **form).status_code == 303
+    path = add(owner, name)
+    assert owner.post(f"{path}/hosts", **form).status_code == 303
+    assert f"Links lead to https://click.{name}" in verify(owner, names, path)
+    verify(thief, names, own)
+    for given in ({"tracking_host": form["tracking_host"]}, {"return_path_host": form["return_path_host"]}):
+        refused = thief.post(f"{own}/hosts", **{"tracking_host": "", "return_path_host": "", **given})
+        assert refused.status_code == 422
+        assert "must be below a verified domain of the account" in words(refused)
+    thief.post(f"{claimed}/check")
+    assert "Links lead to https://send.service.example" in words(thief.get(claimed))
+    assert owner.post(f"{path}/delete").status_code == 303
+    assert add(owner, name)
+
+
+def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
+    tenant: Tenant, other_tenant: Tenant, asking: Flask, names: NameServer
+) -> None:
+    first, second, name = manager(tenant, asking), manager(other_tenant, asking), new_domain()
+    one, another = add(first, name), add(second, name)
+    shared = {"tracking_host": f"click.{name}", "return_path_host": ""}
+    assert second.post(f"{another}/hosts", **shared).status_code == 303
+    assert first.post(f"{one}/hosts", **shared).status_code == 303
+    assert f"Links lead to https://click.{name}" in verify(first, names, one)
+    page = verify(second, names, another)
+    assert "Mail may be sent from it" in page
+    assert "taken · The host is another account's." in page
+    assert "Links lead to https://send.service.example" in page
+    second.post(f"{another}/hosts", tracking_host="", return_path_host="")
+    assert second.post(f"{another}/hosts", **shared).status_code == 409
+    first.post(f"{one}/hosts", tracking_host="", return_path_host="")
+    assert second.post(f"{another}/hosts", **shared).status_code == 303
+    assert f"Links lead to https://click.{name}" in verify(second, names, another)
+
+
+def test_an_operator_names_hosts_of_other_domains(tenant: Tenant, other_tenant: Tenant) -> None:
+    name, elsewhere = new_domain(), f"click.{new_domain()}"
+    browser = operator(tenant.app)
+    path = browser.post(f"{PATH}?account={tenant.id}", name=name, trust="1")
+    (one, _, query) = path.headers["Location"].partition("?")
+    assert browser.post(f"{one}/hosts?{query}", tracking_host=elsewhere, return_path_host="").status_code == 303
+    assert f"Links lead to http://{elsewhere}" in words(browser.get(f"{one}?{query}"))
+    path = browser.post(f"{PATH}?account={other_tenant.id}", name=name, trust="1")
+    (another, _, query) = path.headers["Location"].partition("?")
+    refused = browser.post(f"{another}/hosts?{query}", tracking_host=elsewhere, return_path_host="")
+    assert refused.status_code == 409
+    assert "is the host of another account" in words(refused)
 
 
 def test_keys_are_made_anew_and_a_domain_is_deleted(tenant: Tenant) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 from werkzeug.test import TestResponse
 
+from app.accounts.domain_hosts import set_hosts
+from app.accounts.domains import delete_domain, find_domain
 from app.clock import now
+from app.db.bulk import draw_ids
 from app.db.models import Account, Recipient, RecipientStep, Send, SendLink
 from app.settings import Settings
 from app.tracking import machines, record
@@ -18,7 +22,7 @@ from app.tracking.devices import client_of
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token
 from app.tracking.record import MAX_OF_A_LINK, record_visits
 from app.tracking.recorder import VISITS
-from app.tracking.tokens import OPEN, recipient_token
+from app.tracking.tokens import OPEN, UNSUBSCRIBE, recipient_token
 from app.tracking.visits import visit_of
 from tests.support.apps import app_with
 from tests.support.cases import each
@@ -319,3 +323,99 @@ def test_visits_take_a_fixed_number_of_statements(mail: Mail, count: int) -> Non
     # The recipients, their steps; the recipients, the webhooks, the events, the steps; the counters, of which SQLite
     # writes the group's and the hour's apart. SQLite begins first.
     assert counted.count == (7 if services.database.is_postgresql else 9)
+
+
+# ---------------------------------------------------------------------------------------------- hosts
+
+
+def give_host(tenant: Tenant, host: str | None) -> None:
+    """Gives the sending domain of an account a tracking host, or none."""
+    with tenant.services.database.write() as transaction:
+        domain = find_domain(transaction, tenant.id, tenant.domain)
+        set_hosts(transaction, domain, {"tracking_host": host}, by_operator=False)
+
+
+def stored_link(mail: Mail) -> StoredLink:
+    """A link that is stored with the send."""
+    send_id = mail.rows.recipient(mail.id).send_id
+    values = {"send_id": send_id, "link_type": "html_email", "url": URL}
+    with mail.rows.services.database.write() as transaction:
+        (link_id,) = draw_ids(transaction, SendLink, 1)
+        transaction.execute(insert(SendLink).values(id=link_id, account_id=mail.rows.account_id, **values))
+    return StoredLink(mail.id, link_id)
+
+
+def test_links_lead_nowhere_under_the_host_of_another_account(mail: Mail, tenant: Tenant, other_tenant: Tenant) -> None:
+    """Nobody can redirect from a name that readers know as another's."""
+    host, other = f"click.{tenant.domain}", f"click.{other_tenant.domain}"
+    give_host(tenant, host)
+    give_host(other_tenant, other)
+    links = (stored_link(mail), InlineLink(mail.id, "html_email", URL), InlineLink(mail.id, "text_email", URL))
+    for named, status in ((other, 404), (f"{other.upper()}.:8000", 404), (host, 302), ("localhost", 302)):
+        for link in links:
+            answer = mail.follow(link, headers={"Host": named})
+            assert (answer.status_code, answer.headers.get("Location")) == (status, URL if status == 302 else None)
+    assert mail.open(Host=other).status_code == 404
+    assert mail.steps == ["clicked"]
+    assert mail.open(Host=host).mimetype == "image/gif"
+    assert mail.steps == ["clicked", "opened"]
+
+
+def test_links_that_were_sent_work_under_every_host_that_the_account_had(
+    mail: Mail, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    former, new = f"former.{tenant.domain}", f"new.{tenant.domain}"
+    for host in (former, new, None):
+        give_host(tenant, host)
+    link = stored_link(mail)
+    for host in (former, new, "127.0.0.1", "unknown.example", "backend"):
+        assert mail.follow(link, headers={"Host": host}).status_code == 302
+    with tenant.services.database.write() as transaction:
+        delete_domain(transaction, tenant.id, tenant.domain)
+    assert mail.click(Host=former).status_code == 302
+    foreign = Mail(other_tenant, Client(tenant.app))
+    assert foreign.click(Host=former).status_code == 404
+
+
+def test_unsubscribing_works_wherever_its_token_arrives(mail: Mail, other_tenant: Tenant, anon: Client) -> None:
+    host = f"click.{other_tenant.domain}"
+    give_host(other_tenant, host)
+    path = f"/u/{recipient_token(mail.secret, UNSUBSCRIBE, mail.id)}"
+    for method in ("GET", "POST"):
+        assert anon.request(method, path, headers={"Host": host}).status_code == 200
+    assert mail.steps == ["unsubscribed"]
+
+
+def test_what_a_test_account_sent_leads_somewhere_under_the_host_of_its_account(
+    tenant: Tenant, other_tenant: Tenant, anon: Client
+) -> None:
+    give_host(other_tenant, f"click.{other_tenant.domain}")
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(test_of=other_tenant.id))
+    assert Mail(tenant, anon).click(Host=f"click.{other_tenant.domain}").status_code == 302
+
+
+def test_a_link_of_a_deleted_recipient_leads_nowhere_under_the_host_of_an_account(
+    mail: Mail, other_tenant: Tenant
+) -> None:
+    give_host(other_tenant, f"click.{other_tenant.domain}")
+    with mail.rows.services.database.write() as transaction:
+        transaction.execute(delete(RecipientStep).where(RecipientStep.recipient_id == mail.id))
+        transaction.execute(delete(Recipient).where(Recipient.id == mail.id))
+    assert mail.click(Host=f"click.{other_tenant.domain}").status_code == 404
+    assert mail.open(Host=f"click.{other_tenant.domain}").status_code == 200
+    assert mail.click().status_code == 302
+
+
+def test_a_click_under_a_host_of_the_installation_takes_no_further_statement(
+    mail: Mail, count_statements: Callable[[], StatementCounter]
+) -> None:
+    link = stored_link(mail)
+
+    def statements(host: str) -> int:
+        with count_statements() as counter:
+            assert mail.follow(link, headers={"Host": host}).status_code == 302
+        mail.written()
+        return len([one for one in counter.statements if "send_links" in one or "account_hosts" in one])
+
+    assert (statements("localhost"), statements("unknown.example")) == (1, 2)

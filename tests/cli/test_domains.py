@@ -270,8 +270,20 @@ def test_a_key_that_cannot_be_used_is_refused(
     assert "PEM" in asking.refused(*imported, pem(ec.generate_private_key(ec.SECP256R1())), "--selector", "s1")
     path = pem(Ed25519PrivateKey.generate())
     assert "has the selector one" in asking.refused(*imported, path, "--selector", "one")
-    Cli(asking.app, other_tenant.name).text("domains", "add", domain, "--selector", "theirs")
+    Cli(asking.app, other_tenant.name).text("domains", "add", domain, "--selector", "theirs", "--trust")
     assert "has the selector theirs" in asking.refused(*imported, path, "--selector", "theirs")
+
+
+def test_who_only_claims_a_domain_takes_no_selector(
+    asking: Cli, names: NameServer, domain: str, other_tenant: Tenant
+) -> None:
+    claim = Cli(asking.app, other_tenant.name).json("domains", "add", domain, "--selector", "one")
+    proven = asking.json("domains", "add", domain, "--selector", "one")
+    for record in proven["records"]:
+        names.texts[record["name"]] = [record["value"]]
+    assert asking.json("domains", "verify", domain)["verified"]
+    assert not Cli(asking.app, other_tenant.name).json("domains", "verify", domain)["verified"]
+    assert {key["selector"] for key in claim["keys"]} == {key["selector"] for key in proven["keys"]}
 
 
 def test_a_key_that_does_not_sign_alone_can_be_removed(asking: Cli, domain: str) -> None:
@@ -305,7 +317,9 @@ def test_hosts_of_a_domain_are_used_while_their_records_are_right(
     shared = ("https://send.service.example:8443/mail", "bounces+…@back.service.example")
     with app_with(settings, dns_resolver=names.address, **SERVICE) as app:
         asking = Cli(app, tenant.name)
-        asking.text("domains", "add", domain)
+        for record in asking.json("domains", "add", domain)["records"]:
+            if record["purpose"] in ("spf", "dkim"):
+                names.texts[record["name"]] = [record["value"]]
         hosts = ("--tracking-host", click.upper(), "--return-path-host", back)
         row = asking.json("domains", "update", domain, *hosts)
         assert in_use(row) == shared
@@ -321,7 +335,31 @@ def test_hosts_of_a_domain_are_used_while_their_records_are_right(
         assert in_use(asking.json("domains", "verify", domain)) == own, "no answer changes nothing"
         names.aliases[click] = "elsewhere.example."
         assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own[1])
+        spf_of_domain = names.texts.pop(domain)
+        assert in_use(asking.json("domains", "verify", domain)) == shared, "the domain is not verified any more"
+        names.texts[domain] = spf_of_domain
+        assert in_use(asking.json("domains", "verify", domain)) == shared, "no answer changes nothing"
+        names.exchanges[back], names.texts[back] = ["10 send.service.example."], [spf["value"]]
+        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own[1])
         assert in_use(asking.json("domains", "update", domain, "--return-path-host", "")) == shared
+
+
+def test_a_host_of_another_domain_is_named_once_the_domain_is_verified(cli: Cli, domain: str) -> None:
+    cli.text("domains", "add", domain)
+    elsewhere = ("domains", "update", domain, "--tracking-host", f"click.agency-of-{domain}")
+    assert "must be below a verified domain of the account" in cli.refused(*elsewhere)
+    cli.text("domains", "add", domain, "--trust")
+    assert cli.json(*elsewhere)["links"].startswith(f"http://click.agency-of-{domain}")
+    assert cli.json("domains", "add", domain, "--trust")["links"].startswith(f"http://click.agency-of-{domain}")
+
+
+def test_a_domain_above_proves_the_host_of_another_domain(cli: Cli, domain: str) -> None:
+    """What is claimed before is used once the domain is."""
+    cli.text("domains", "add", f"mail.{domain}")
+    cli.text("domains", "add", domain, "--trust")
+    row = cli.json("domains", "update", f"mail.{domain}", "--tracking-host", f"click.{domain}")
+    assert f"click.{domain}" not in row["links"]
+    assert f"click.{domain}" in cli.json("domains", "add", f"mail.{domain}", "--trust")["links"]
 
 
 def test_a_trusted_domain_uses_its_hosts_at_once(cli: Cli, domain: str) -> None:

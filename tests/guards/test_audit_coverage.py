@@ -26,6 +26,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8")
 NOT_AUDITED_TABLES = {
     **dict.fromkeys(("automation_versions", "automation_steps"), "follow from the version of their automation"),
     "message_versions": "follow from the changes of their message",
+    "account_hosts": "follow from the hosts of domains",
     **dict.fromkeys(("automation_runs", "automation_passed_steps", "trigger_firings"), "what automations do"),
     **dict.fromkeys(
         ("sends", "recipients", "recipient_steps", "send_queue", "send_links", "attachments", "transactional_groups"),

@@ -79,7 +79,8 @@ def sender(app: Flask) -> Iterator[Sender]:
     for name in ("first", "second", "gone", "inactive", "blocked"):
         attributes = {"is_active": False} if name == "inactive" else {}
         api.tenant.new_contact(api.list_id, email=f"{name}@{domain}", first_name=name, score=len(name), **attributes)
-    hosts = {"tracking_host": f"click.{domain}", "return_path_host": f"back.{domain}"}
+    hosts: dict[str, Any] = {"tracking_host": f"click.{domain}", "return_path_host": f"back.{domain}"}
+    hosts |= {"tracking_host_ready": True, "return_path_host_ready": True}
     moment = this_second()
     api.tenant.add(Domain, name=api.hosted, creation_time=moment, verified_time=moment, trusted=True, **hosts)
     with api.tenant.services.database.write() as transaction:

@@ -1,6 +1,6 @@
 """The tables, one module per noun."""
 
-from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
+from app.db.models.accounts import Account, AccountHost, ApiKey, DkimKey, Domain, SmsSender
 from app.db.models.audit import AuditEntry
 from app.db.models.automations import (
     Automation,
@@ -36,6 +36,7 @@ from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt
 
 __all__ = [
     "Account",
+    "AccountHost",
     "ApiKey",
     "Attachment",
     "AuditEntry",

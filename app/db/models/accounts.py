@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, true
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Encrypted, Identity, Timestamps
@@ -103,13 +103,42 @@ class Domain(Base):
     """Configured by decision of the operator, whatever a lookup of its records finds."""
     tracking_host: Mapped[str | None]
     tracking_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
-    """Where links of its mails lead, and whether its records are right (docs/deliverability.md#hosts-of-a-domain)."""
+    """Where links of its mails lead, and whether it is used: it is the account's, and its records are right or the
+    domain is trusted (docs/deliverability.md#hosts-of-a-domain)."""
     return_path_host: Mapped[str | None]
     return_path_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
     """The domain of the return path of its mails, likewise."""
     checked_time: Mapped[datetime | None]
     findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
     """Result of the last lookup: under `records`, the purpose, name, state and texts of each record."""
+
+
+class AccountHost(Base):
+    """A host that a sending domain of the account has or had: nobody else has it meanwhile, and links of the account's
+    mails lead under it from then on (docs/deliverability.md#hosts-of-a-domain). Test accounts have none."""
+
+    __tablename__ = "account_hosts"
+    __table_args__: Any = (
+        UniqueConstraint("account_id", "host"),
+        Index("ix_account_hosts_host", "host"),
+        Index(
+            "ix_account_hosts_held",
+            "host",
+            unique=True,
+            postgresql_where=text("released_time IS NULL"),
+            sqlite_where=text("released_time IS NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    host: Mapped[str]
+    proof: Mapped[str]
+    """`domain`: it stands below a verified domain of the account; `operator`: the operator named it."""
+    creation_time: Mapped[datetime]
+    released_time: Mapped[datetime | None]
+    """Since when no verified domain of the account has it any more."""
 
 
 class DkimKey(Base):

@@ -99,8 +99,8 @@ DOMAINS = PreparedStatement(
     select(
         Domain.account_id,
         Domain.name,
-        case((or_(Domain.trusted, Domain.tracking_host_ready), Domain.tracking_host)),
-        case((or_(Domain.trusted, Domain.return_path_host_ready), Domain.return_path_host)),
+        case((Domain.tracking_host_ready, Domain.tracking_host)),
+        case((Domain.return_path_host_ready, Domain.return_path_host)),
         DkimKey.id,
         DkimKey.selector,
         DkimKey.private_key,

@@ -23,7 +23,7 @@ HTML = '<p><a href="https://shop.example/a">A</a> <a href="%%unsubscribe_link%%"
 def give_hosts(services: Services, account_id: int, *, trusted: bool) -> None:
     with services.database.write() as transaction:
         add_domain(transaction, account_id, "acme.example", trusted=trusted, secret_key=services.settings.secret_key)
-        set_hosts(transaction, find_domain(transaction, account_id, "acme.example"), HOSTS)
+        set_hosts(transaction, find_domain(transaction, account_id, "acme.example"), HOSTS, by_operator=True)
 
 
 def hosts_in(content: bytes) -> set[str | None]:
