@@ -76,16 +76,17 @@ def show(address: str, account: str | None, as_json: bool) -> None:
 @click.option("--kind", type=kind_choice, required=True)
 @click.option("--list", "list_", metavar="NAME|ID", help="The only list that it may be used for.")
 @rate_option
+@click.option("--shared", is_flag=True, help="Also if another account has the number: replies go to who wrote last.")
 @account_option
 @json_option
 def create(
-    *, address: str, kind: str, list_: str | None, rate: float | None, account: str | None, as_json: bool
+    *, address: str, kind: str, list_: str | None, rate: float | None, shared: bool, account: str | None, as_json: bool
 ) -> None:
     """Approve a sender: a number in international format, or up to 11 letters and digits."""
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
-        sender = create_sender(transaction, account_id, address, kind, list_id, rate=rate or None)
+        sender = create_sender(transaction, account_id, address, kind, list_id, rate=rate or None, shared=shared)
         row = _row(transaction, sender)
     print_row(row, as_json)
 

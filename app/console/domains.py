@@ -170,12 +170,14 @@ def sender_with_id(session: Session, account_id: int | None, sender_id: int) -> 
 
 
 def add_sender(transaction: Transaction, account_id: int, form: Mapping[str, str]) -> SmsSender:
-    """Approves the sender of a form: an address, a kind, a list by its name or id, and messages per second; the last
-    two may be empty. Raises `invalid_id`, `invalid_number`, and what `create_sender` raises."""
+    """Approves the sender of a form: an address, a kind, a list by its name or id, messages per second, and whether it
+    is shared; the last three may be empty. Raises `invalid_id`, `invalid_number`, and what `create_sender` raises."""
     wanted = form["list"]
     list_id = find_by_name_or_id(transaction, List, account_id, wanted, "list").id if wanted else None
     rate = _rate(form["rate"])
-    return create_sender(transaction, account_id, form["address"], form["kind"], list_id, rate=rate)
+    return create_sender(
+        transaction, account_id, form["address"], form["kind"], list_id, rate=rate, shared=bool(form["shared"])
+    )
 
 
 def _rate(text: str) -> float | None:

@@ -110,9 +110,10 @@ def apply_senders(context: SeedContext, entries: Sequence[Mapping[str, Any]]) ->
             list_id = _list_id(context, entry.get("list"))
             sender = sender_at(context.transaction, context.account.id, entry["address"])
             if sender is None:
-                rate = entry.get("messages_per_second")
                 create_sender(
-                    context.transaction, context.account.id, entry["address"], entry["kind"], list_id, rate=rate
+                    *(context.transaction, context.account.id, entry["address"], entry["kind"], list_id),
+                    rate=entry.get("messages_per_second"),
+                    shared=entry.get("shared", False),
                 )
                 context.report.count("sender", created=True)
                 continue

@@ -9,7 +9,10 @@ from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullabl
 
 DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
 KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
-SENDER = Record({"address": text, "kind": text}, {"list": nullable(text), "messages_per_second": nullable(number)})
+SENDER = Record(
+    {"address": text, "kind": text},
+    {"list": nullable(text), "messages_per_second": nullable(number), "shared": flag},
+)
 FIELD = Record({"name": text, "type": text}, {"options": each(text)})
 SECRET = Record({"id": text, "secret": text})
 CHOSEN = nullable(each(text))

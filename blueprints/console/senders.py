@@ -6,7 +6,7 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.console.domains import PATH, add_sender, sender_with_id, shown_senders
-from app.console.scopes import MANAGE
+from app.console.scopes import MANAGE, OPERATOR
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
@@ -24,10 +24,10 @@ SENDER_COLUMNS = ("id", "address", "kind", "list_id", "list", "messages_per_seco
 class Senders(MethodView):
     """Senders of text messages; the page of the domains shows them."""
 
-    @blp.scope(MANAGE)
+    @blp.scope(OPERATOR)
     def post(self) -> Response:
-        """Approves the sender of the form."""
-        form = {name: request.form.get(name, "").strip() for name in ("address", "kind", "list", "rate")}
+        """Approves the sender of the form. Nothing proves whose a number or a name is, so an operator decides."""
+        form = {name: request.form.get(name, "").strip() for name in ("address", "kind", "list", "rate", "shared")}
         try:
             with services().database.write() as transaction:
                 account = account_of_request(transaction)

@@ -301,9 +301,10 @@ def test_only_operators_trust_a_domain(tenant: Tenant) -> None:
 
 def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
     browser, number, list_id = manager(tenant), new_mobile(), tenant.add_list("Customers")
+    approving, path = operator(tenant.app), f"{SENDERS}?account={tenant.id}"
     form = {"address": number, "kind": "virtual_number", "list": "Customers", "rate": "2.5"}
-    assert browser.post(SENDERS, **form).headers["Location"] == PATH
-    assert browser.post(SENDERS, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
+    assert approving.post(path, **form).headers["Location"] == f"{PATH}?account={tenant.id}"
+    assert approving.post(path, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
     page = words(browser.get(PATH))
     assert f"{number} virtual number, to which people reply Customers 2.5" in page
     assert "Acme name any no limit" in page
@@ -323,12 +324,38 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
         ({"address": new_mobile(), "list": "Nowhere"}, 422),
         ({"address": new_mobile(), "list": "Customers\0"}, 422),
     ):
-        refused = browser.post(SENDERS, **{**form, **changes})
+        refused = approving.post(path, **{**form, **changes})
         assert refused.status_code == status, changes
         assert f'value="{changes["address"]}"' in refused.text
     assert browser.post(f"{SENDERS}/{made.id}/delete").status_code == 303
     assert number not in words(browser.get(PATH))
     assert acts(tenant, "sender") == ["sender.created", "sender.created", "sender.deleted"]
+
+
+def test_a_manager_approves_no_sender(tenant: Tenant, other_tenant: Tenant) -> None:
+    """Nothing proves whose a number or a name is: who approved the number of another account would text under it, and
+    read the replies."""
+    number = new_mobile()
+    other_tenant.add_sender(number)
+    browser = manager(tenant)
+    for address, kind in ((number, "virtual_number"), (new_mobile(), "number"), ("MYBANK", "alphanumeric")):
+        answer = browser.post(SENDERS, address=address, kind=kind, list="", rate="", shared="1")
+        assert answer.status_code == 403
+    assert "Approve a sender" not in words(browser.get(PATH))
+    with tenant.services.database.read() as session:
+        assert session.scalars(select(SmsSender).where(SmsSender.account_id == tenant.id)).all() == []
+
+
+def test_an_operator_approves_the_number_of_another_account_only_as_shared(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
+    number, browser = new_mobile(), operator(tenant.app)
+    other_tenant.add_sender(number)
+    form = {"address": number, "kind": "virtual_number", "list": "", "rate": ""}
+    refused = browser.post(f"{SENDERS}?account={tenant.id}", **form)
+    assert refused.status_code == 409
+    assert f"is that of the account '{other_tenant.name}'" in words(refused)
+    assert browser.post(f"{SENDERS}?account={tenant.id}", **form, shared="1").status_code == 303
 
 
 def test_levels_see_and_do_what_their_scopes_allow(tenant: Tenant) -> None:

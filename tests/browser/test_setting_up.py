@@ -125,7 +125,7 @@ def test_a_key_is_shown_once_rotated_and_revoked(watched: Watched) -> None:
 
 
 def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: Watched) -> None:
-    watched.sign_in(watched.console.link())
+    watched.sign_in(watched.console.link("--operator"))
     page = watched.page
     watched.expected |= {422}
     page.get_by_role("link", name="Domains", exact=True).click()

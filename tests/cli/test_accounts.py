@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.client import Client, check_error
-from tests.support.tenants import Tenant, unique
+from tests.support.tenants import Tenant, new_mobile, unique
 
 SHOWN_ALWAYS = {"creation_time", "last_modified_time", "id"}
 
@@ -193,33 +193,49 @@ def test_international_domains_are_stored_in_ascii(cli: Cli) -> None:
 
 
 def test_senders_are_added_updated_and_deleted(cli: Cli, customers: int) -> None:
-    made = cli.json("senders", "create", "61400000001", "--kind", "virtual_number", "--list", "Customers")
+    number = new_mobile()
+    made = cli.json("senders", "create", number, "--kind", "virtual_number", "--list", "Customers")
     assert (made["address"], made["kind"], made["list"], made["list_id"]) == (
-        "61400000001",
+        number,
         "virtual_number",
         "Customers",
         customers,
     )
     assert cli.json("senders", "list") == [made]
-    assert cli.json("senders", "update", "61400000001", "--kind", "number")["list_id"] == customers
-    assert cli.json("senders", "update", "61400000001", "--list", "") == {
+    assert cli.json("senders", "update", number, "--kind", "number")["list_id"] == customers
+    assert cli.json("senders", "update", number, "--list", "") == {
         **made,
         "kind": "number",
         "list": None,
         "list_id": None,
     }
-    assert cli.text("senders", "delete", "61400000001") == "deleted sender 61400000001\n"
-    assert cli.refused("senders", "show", "61400000001") == "address: the account has no sender '61400000001'"
+    assert cli.text("senders", "delete", number) == f"deleted sender {number}\n"
+    assert cli.refused("senders", "show", number) == f"address: the account has no sender '{number}'"
 
 
 def test_a_sender_may_have_a_rate_limit(cli: Cli) -> None:
-    made = cli.json("senders", "create", "61400000001", "--kind", "number", "--rate", "2.5")
+    number = new_mobile()
+    made = cli.json("senders", "create", number, "--kind", "number", "--rate", "2.5")
     assert made["messages_per_second"] == 2.5
-    assert cli.json("senders", "update", "61400000001", "--kind", "number") == made
-    assert cli.json("senders", "update", "61400000001", "--rate", "10")["messages_per_second"] == 10
-    assert cli.json("senders", "update", "61400000001", "--rate", "0")["messages_per_second"] is None
-    error = cli.refused("senders", "update", "61400000001", "--rate", "-1")
+    assert cli.json("senders", "update", number, "--kind", "number") == made
+    assert cli.json("senders", "update", number, "--rate", "10")["messages_per_second"] == 10
+    assert cli.json("senders", "update", number, "--rate", "0")["messages_per_second"] is None
+    error = cli.refused("senders", "update", number, "--rate", "-1")
     assert error == "messages_per_second: must be 0.01 to 10000"
+
+
+def test_a_number_belongs_to_one_account_unless_it_is_approved_as_shared(cli: Cli, other_tenant: Tenant) -> None:
+    """Replies to a number are read by the account that has it. A name is no address: several accounts may have it."""
+    number, other = new_mobile(), Cli(cli.app, other_tenant.name)
+    cli.text("senders", "create", number, "--kind", "virtual_number")
+    for kind in ("virtual_number", "number"):
+        error = other.refused("senders", "create", number, "--kind", kind)
+        assert error.startswith(f"address: the number {number} is that of the account '")
+    assert other.json("senders", "create", number, "--kind", "virtual_number", "--shared")["address"] == number
+    for one in (cli, other):
+        one.text("senders", "create", "SHOP", "--kind", "alphanumeric")
+    cli.text("senders", "delete", number)
+    assert "is that of the account" in cli.refused("senders", "create", number, "--kind", "number")
 
 
 def test_invalid_senders_are_reported(cli: Cli) -> None:

@@ -36,6 +36,7 @@ from app.seed import SeedError, load_seed
 from app.services import Services
 from tests.support.cases import each
 from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed
+from tests.support.tenants import new_mobile
 
 
 def everything(name: str) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def everything(name: str) -> dict[str, Any]:
         ],
         "domains": ["Acme.example", "bücher.example"],
         "sms_senders": [
-            {"address": "61400000001", "kind": "virtual_number", "list": "Customers"},
+            {"address": "61400000001", "kind": "virtual_number", "list": "Customers", "shared": True},
             {"address": "ACME", "kind": "alphanumeric"},
         ],
         "unsubscribers": [{"email": "Gone@example.com"}, {"mobile": "61411111111", "list": "Customers"}],
@@ -521,6 +522,18 @@ def test_a_sender_keeps_its_rate_until_the_file_contains_another(services: Servi
     for given, expected in (({"messages_per_second": 5}, 5.0), ({}, 5.0), ({"messages_per_second": None}, None)):
         load(services, file, {"name": name, "sms_senders": [{**sender, **given}]})
         assert rows(services, SmsSender, name, "messages_per_second") == [(expected,)]
+
+
+def test_a_number_of_another_account_is_refused_unless_it_is_shared(services: Services, file: Path, name: str) -> None:
+    sender = {"address": new_mobile(), "kind": "virtual_number"}
+    load(services, file, {"name": name, "sms_senders": [sender]})
+    second = {"name": f"{name} two", "sms_senders": [sender]}
+    with pytest.raises(SeedError, match=rf"sms_senders\[0\]\.address: the number \d+ is that of the account '{name}'"):
+        load(services, file, second)
+    second["sms_senders"] = [{**sender, "shared": True}]
+    assert load(services, file, second).changes == 2
+    second["sms_senders"] = [sender]
+    assert load(services, file, second).changes == 0, "what was approved stays approved"
 
 
 def test_names_of_messages_are_trimmed(services: Services, file: Path, name: str) -> None:
