@@ -12,6 +12,7 @@ from tests.attack.families import (
     http,
     injection,
     isolation,
+    names,
     permissions,
     secrets,
     slow,
@@ -32,6 +33,7 @@ class Family:
 
 FAMILIES = {
     "isolation": Family(isolation.attack),
+    "names": Family(names.attack),
     "ssrf": Family(ssrf.attack, (False, True)),
     "forwarded": Family(forwarded.attack, (False, True)),
     "http": Family(http.attack),

@@ -50,6 +50,30 @@ def groups_of_anybody(read: Any) -> None:
     read.read_one = lambda session, shape, query, found: read_one(session, shape, query, {group.id: found[group.id]})
 
 
+@breaks("hosts-of-anybody", "app.accounts.domain_hosts", family="names", shows="claims of hosts")
+def hosts_of_anybody(domain_hosts: Any) -> None:
+    """A verified domain proves every host."""
+    domain_hosts.is_below = lambda _host, domains: bool(domains)
+
+
+@breaks("links-under-any-host", "app.tracking.link_hosts", family="names", shows="links under hosts of others")
+def links_under_any_host(link_hosts: Any) -> None:
+    """Links work under every host that leads here."""
+    link_hosts._is_of_account = lambda _session, _host, _recipient_id: True
+
+
+@breaks("console-under-any-host", "app.http.console.pages", family="names", shows="console under other hosts")
+def console_under_any_host(pages: Any) -> None:
+    """The console answers under every host that leads here."""
+    pages.is_console = pages.is_console_path
+
+
+@breaks("senders-of-anybody", "app.console.scopes", family="names", shows="claims of numbers")
+def senders_of_anybody(scopes: Any) -> None:
+    """Who manages an account may do what operators do."""
+    scopes.OPERATOR = scopes.MANAGE
+
+
 @breaks("unchecked-addresses", "app.events.guarded_connection", family="ssrf", shows="names that change")
 def unchecked_addresses(guarded_connection: Any) -> None:
     """The addresses of a name are checked at registration only."""
