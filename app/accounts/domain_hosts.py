@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from app.accounts.domain_names import domain_key
@@ -23,6 +23,8 @@ from app.errors import ServiceError
 
 HOSTS = {"tracking_host": "tracking", "return_path_host": "return_path"}
 """Attribute of a domain -> the purpose of the records of that host."""
+MOST_HOSTS = 1_000
+"""Hosts that an account has or had."""
 BY_DOMAIN, BY_OPERATOR = "domain", "operator"
 TAKEN, UNPROVEN = "taken", "unproven"
 """Why an account does not get a host: another one has it, or it is below no verified domain of this one."""
@@ -41,10 +43,21 @@ def set_hosts(session: Session, domain: Domain, hosts: Mapping[str, str | None],
         detail = "is the return-path host, too: a name with a CNAME can have no other records"
         raise ServiceError("conflict", field="tracking_host", detail=detail)
     refused = hold_hosts(session, domain.account_id, [host for host in checked.values() if host and by_operator])
-    for name, host in checked.items():
+    for name, host in changed.items():
         if host:
             _refuse(name, domain, refused[host] if host in refused else _reason_later(session, domain, host))
+    if changed:
+        _check_number(session, domain.account_id)
     return bool(changed)
+
+
+def _check_number(session: Session, account_id: int) -> None:
+    """Raises `ServiceError` (`conflict`) for an account with too many hosts: those that it had are kept for good."""
+    of_account = select(func.count()).select_from(AccountHost).where(AccountHost.account_id == account_id)
+    if (session.scalar(of_account) or 0) > MOST_HOSTS:
+        raise ServiceError(
+            "conflict", field="tracking_host", detail=f"the account has had {MOST_HOSTS:,} hosts already"
+        )
 
 
 def _reason_later(session: Session, domain: Domain, host: str) -> str | None:

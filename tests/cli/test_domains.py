@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from flask import Flask
 from sqlalchemy import select
 
+from app.accounts import domain_hosts
 from app.db.models import DkimKey, Domain
 from app.settings import Settings
 from tests.cli.conftest import Cli
@@ -360,6 +361,15 @@ def test_a_domain_above_proves_the_host_of_another_domain(cli: Cli, domain: str)
     row = cli.json("domains", "update", f"mail.{domain}", "--tracking-host", f"click.{domain}")
     assert f"click.{domain}" not in row["links"]
     assert f"click.{domain}" in cli.json("domains", "add", f"mail.{domain}", "--trust")["links"]
+
+
+def test_the_hosts_that_an_account_had_are_bounded(cli: Cli, domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain_hosts, "MOST_HOSTS", 2)
+    cli.text("domains", "add", domain, "--trust")
+    for name in ("one", "two", "one"):
+        cli.text("domains", "update", domain, "--tracking-host", f"{name}.{domain}")
+    error = cli.refused("domains", "update", domain, "--tracking-host", f"three.{domain}")
+    assert error == "tracking_host: the account has had 2 hosts already"
 
 
 def test_a_trusted_domain_uses_its_hosts_at_once(cli: Cli, domain: str) -> None:

@@ -16,7 +16,7 @@ from app.db.models import Base
 from app.db.types import UtcDateTime
 
 FEW_ROWS = {
-    *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
+    *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets", "account_hosts"),
     *("domain_backoffs", "event_rotation", "purge_positions", "relay_refusals", "reply_parts"),
     *("automations", "automation_versions", "automation_steps"),
     *("routes", "transports", "transport_accounts", "processes", "send_pauses"),
