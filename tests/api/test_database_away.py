@@ -16,9 +16,10 @@ from app.db.database import Database, Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
 from app.settings import Settings
+from app.tracking.tokens import OPEN, recipient_token
 from tests.conftest import test_settings
 from tests.support.apps import app_with
-from tests.support.client import check_error
+from tests.support.client import Client, check_error
 from tests.support.own_postgres import OwnPostgres
 from tests.support.sends import SendsApi
 from tests.support.servers import short_folder, wait_until
@@ -77,6 +78,21 @@ def test_requests_to_a_hanging_database_get_503_and_work_after_it_resumes(
     wait_until(lambda: is_back(own_sends), "it answers again")
     assert own_sends.rows(Recipient) == []
     own_sends.send(own_sends.email())
+
+
+def test_the_pixel_is_an_image_under_every_host_while_the_database_hangs(
+    own_sends: SendsApi, own_postgres: OwnPostgres
+) -> None:
+    """Whose the host is can wait: an open harms nobody, and is recorded later."""
+    own_sends.send(own_sends.email())
+    (recipient,) = own_sends.rows(Recipient)
+    token = recipient_token(own_sends.tenant.services.settings.secret_key, OPEN, recipient.id)
+    with own_postgres.frozen(), hasty():
+        for host in ("click.acme.example", "localhost"):
+            answer = Client(own_sends.tenant.app).request("GET", f"/o/{token}.gif", headers={"Host": host})
+            assert (answer.status_code, answer.mimetype) == (200, "image/gif")
+    wait_until(lambda: is_back(own_sends), "it answers again")
+    wait_until(lambda: own_sends.rows(Recipient)[0].first_open_time is not None, "the open is recorded")
 
 
 def test_a_lost_commit_is_reported_as_a_change_that_may_have_been_made(
