@@ -1,5 +1,5 @@
 """Hosts of requests: under which the console answers, and under which the demo's keys work
-(docs/security.md#names-and-who-they-belong-to)."""
+(docs/security.md#names)."""
 
 from __future__ import annotations
 

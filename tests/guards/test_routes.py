@@ -140,7 +140,7 @@ CONSOLE = {
     ("POST", "/console/queues/pauses"): ("manage",),
     ("POST", "/console/queues/pauses/<>/end"): ("manage",),
     ("POST", "/console/queues/transports/<>"): ("operator",),
-    ("POST", "/console/senders"): ("manage",),
+    ("POST", "/console/senders"): ("operator",),
     ("GET", "/console/senders.csv"): ("contact.view",),
     ("POST", "/console/senders/<>/delete"): ("manage",),
     ("POST", "/console/sign-out"): ("report.view", "operator"),

@@ -14,7 +14,7 @@ from app.db.models import Account, AccountHost, Domain, SmsSender
 from app.http.console.pages import HOME
 from tests.attack.console import OWN, Browser, Console
 from tests.attack.families.forwarded import POISON
-from tests.attack.families.isolation import rows_of_the_victim
+from tests.attack.families.isolation import NOBODY, NOTHING, rows_of_the_victim
 from tests.attack.families.tokens import Seen, seen_by
 from tests.attack.party import MOBILES, Party
 from tests.attack.stage import Stage
@@ -164,7 +164,8 @@ def consoles(console: Console) -> Iterator[Case]:
         "[::2]",
     ]
     for page in console.pages:
-        path = page.path({name: on.victim.ids.get(name, "1") for name in page.parameters})
+        values = on.victim.ids if page.method == "GET" else NOBODY
+        path = page.path({name: values.get(name, NOTHING) for name in page.parameters})
         for host in strange[: 2 if on.short else None]:
             answer = operator.ask(page.method, path, {**OWN, "Host": host})
             held = answer.status in (400, 404) and not answer.cookies and not answer.target and not answer.is_page

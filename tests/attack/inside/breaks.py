@@ -68,10 +68,11 @@ def console_under_any_host(pages: Any) -> None:
     pages.is_console = pages.is_console_path
 
 
-@breaks("senders-of-anybody", "app.console.scopes", family="names", shows="claims of numbers")
-def senders_of_anybody(scopes: Any) -> None:
-    """Who manages an account may do what operators do."""
-    scopes.OPERATOR = scopes.MANAGE
+@breaks("operators-everywhere", "app.console.sessions", family="names", shows="claims of numbers")
+def operators_everywhere(sessions: Any) -> None:
+    """Who is signed in for an account may do what operators do."""
+    own = sessions._scopes
+    sessions._scopes = lambda row: (*own(row), sessions.OPERATOR)
 
 
 @breaks("unchecked-addresses", "app.events.guarded_connection", family="ssrf", shows="names that change")
