@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -246,6 +247,28 @@ def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
     first.post(f"{one}/hosts", tracking_host="", return_path_host="")
     assert second.post(f"{another}/hosts", **shared).status_code == 303
     assert f"Links lead to https://click.{name}" in verify(second, names, another)
+
+
+def test_of_claims_at_the_same_time_one_wins(tenant: Tenant, other_tenant: Tenant) -> None:
+    """Of a host that both could have, and of a number."""
+    name, number = new_domain(), new_mobile()
+    form = {"address": number, "kind": "number", "list": "", "rate": ""}
+    paths = {one.id: add(manager(one), name) for one in (tenant, other_tenant)}
+    for account_id in paths:
+        assert operator(tenant.app).post(f"{PATH}?account={account_id}", name=name, trust="1").status_code == 303
+    browsers = [operator(tenant.app) for _ in paths]
+
+    def claim(browser: Browser, account_id: int) -> tuple[int, int]:
+        hosts = {"tracking_host": f"click.{name}", "return_path_host": ""}
+        answers = (
+            browser.post(f"{paths[account_id]}/hosts?account={account_id}", **hosts),
+            browser.post(f"{SENDERS}?account={account_id}", **form),
+        )
+        return answers[0].status_code, answers[1].status_code
+
+    with ThreadPoolExecutor(2) as threads:
+        of_hosts, of_numbers = zip(*threads.map(claim, browsers, paths), strict=True)
+    assert sorted(of_hosts) == sorted(of_numbers) == [303, 409]
 
 
 def test_an_operator_names_hosts_of_other_domains(tenant: Tenant, other_tenant: Tenant) -> None:

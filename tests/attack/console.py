@@ -20,6 +20,7 @@ from app.db.models import Account
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.cookies import PLAIN, SECURE
 from app.http.console.pages import HOME, SIGN_IN
+from app.http.paths import InstanceConverter
 from app.http.plugins import discover
 from tests.attack.stage import ENOUGH, Stage
 
@@ -62,6 +63,7 @@ class Page:
 def pages() -> list[Page]:
     """All pages of the console, from the routes of the application: a new one is attacked by itself."""
     app = Flask(__name__, static_folder=None)
+    app.url_map.converters["instance"] = InstanceConverter
     for blueprint in discover():
         app.register_blueprint(blueprint)
     return [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 import app.demo
 from app.accounts.auth import hash_token
@@ -534,6 +534,25 @@ def test_a_number_of_another_account_is_refused_unless_it_is_shared(services: Se
     assert load(services, file, second).changes == 2
     second["sms_senders"] = [sender]
     assert load(services, file, second).changes == 0, "what was approved stays approved"
+
+
+def test_a_host_of_another_account_is_refused_but_not_one_that_was_named_before(
+    services: Services, file: Path, name: str
+) -> None:
+    """As an upgrade finds it: the host belongs to one of them, and the file still names it for both."""
+    host = f"click.{name}.example".lower()
+    first = {"name": name, "domains": [{"name": "acme.example", "tracking_host": host}]}
+    second = {**first, "name": f"{name} two"}
+    load(services, file, first)
+    with pytest.raises(SeedError, match=r"domains\[0\]\.tracking_host: is the host of another account"):
+        load(services, file, second)
+    load(services, file, {**second, "domains": ["acme.example"]})
+    with services.database.write() as transaction:
+        account = select(Account.id).where(Account.name == second["name"]).scalar_subquery()
+        transaction.execute(update(Domain).where(Domain.account_id == account).values(tracking_host=host))
+    assert load(services, file, second).changes == 0
+    assert rows(services, Domain, str(second["name"]), "tracking_host_ready") == [(False,)]
+    assert rows(services, Domain, name, "tracking_host_ready") == [(True,)]
 
 
 def test_names_of_messages_are_trimmed(services: Services, file: Path, name: str) -> None:
