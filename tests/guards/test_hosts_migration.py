@@ -1,4 +1,4 @@
-"""Revision 0072 gives each host to one account and keeps what the others had, so that no link that was sent is lost
+"""Revision 0070 gives each host to one account and keeps what the others had, so that no link that was sent is lost
 (docs/deliverability.md#hosts-of-a-domain)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.guards.test_queue_migration import rows
 from tests.support.old_rows import ACCOUNT
 from tests.support.servers import scratch_database, short_folder
 
-BEFORE, AFTER = "0068", "0072"
+BEFORE, AFTER = "0069", "0070"
 TIME = "2026-03-01 10:00:00.000000+00"
 
 DOMAIN = """

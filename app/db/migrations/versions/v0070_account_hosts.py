@@ -17,8 +17,8 @@ from alembic import op
 
 from app.clock import this_second
 
-revision = "0072"
-down_revision = "0068"
+revision = "0070"
+down_revision = "0069"
 branch_labels = None
 depends_on = None
 
