@@ -1,13 +1,16 @@
 """Receipts of text messages: reports from the handset, or from the network in its place (docs/sms.md#receipts).
 
-    sent   delivered   delivered, event `acknowledged`; counted as delivered already
-    sent   failed      bounced, event `bounced`; counted in `bounced` and no longer in `delivered`
+    sent                   delivered   delivered, event `acknowledged`; counted as delivered already
+    sent                   failed      bounced, event `bounced`; counted in `bounced` and no longer in `delivered`
+    waits after an attempt delivered   the same as if the gateway had accepted it: events `sent` and `acknowledged`
+    waits after an attempt failed      bounced, and not sent again
+    failed                 delivered   corrected: delivered, with both events
+    held                   delivered   noted; counts when it is released
 
-The first receipt decides: later ones, whether a repetition or the opposite, change nothing. A message whose validity
-period ended is a soft bounce, any other failure a hard one, which blocks the mobile.
-
-One that is paused after an attempt had reached the gateway whose answer was lost, or is to be sent again: a failure
-bounces it, unless it repeats the one before that. Any other receipt waits until it is sent.
+One that waits after an attempt had reached the gateway, whose answer was lost. The first receipt decides: later ones,
+whether a repetition or the opposite, change nothing. A message whose validity period ended is a soft bounce, any other
+failure a hard one, which blocks the mobile. A receipt stands for all parts of a text: gateways are asked for one.
+Before any attempt, and while a worker has the text, a receipt waits.
 """
 
 from __future__ import annotations
@@ -17,25 +20,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import QueueEntry, Recipient, RecipientStep
+from app.db.models import Contact, QueueEntry, Recipient
 from app.db.storable import storable_id, storable_text
-from app.events.outbox import record
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
 from app.recipients.conditions import IS_TEXT, entry_in_state
 from app.recipients.forgotten import is_forgotten
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow
-from app.recipients.states import NOT_YET_SENT, RecipientState
-from app.recipients.store import add_steps, lock_queue_entry, lock_recipient, update_recipients
+from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.store import add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.timeline import TimelineStep
-from app.sends.outcomes.bounce_blocking import forget_soft_bounces
+from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
 from app.sends.outcomes.bounces import Bounce
 from app.sends.outcomes.late_bounce import write_late_bounce
 from app.services import Services
@@ -68,48 +70,64 @@ def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Ef
 def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
     """Writes what the receipt says, once."""
     lock_recipient(transaction, receipt.recipient_id)
-    of_receipt = select_texts().where(Recipient.id == receipt.recipient_id)
-    text = first_text(transaction, of_receipt)
-    if text is not None and text.state == RecipientState.PAUSED:
-        # A worker may let go of it at this moment.
-        lock_queue_entry(transaction, text.id)
-        text = first_text(transaction, of_receipt)
+    text = _find_text(transaction, receipt.recipient_id)
     if text is None:
         return Effect.UNKNOWN
-    may_bounce = text.state == RecipientState.PAUSED and text.attempts > 0 and receipt.status == "failed"
-    if text.state in NOT_YET_SENT and not may_bounce:
-        return Effect.EARLY
+    if text.state in UNSETTLED:
+        if text.state == RecipientState.SENDING or not _may_have_receipt(transaction, text):
+            return Effect.EARLY
+        # A worker may claim it, or let go of it, at this moment.
+        lock_queue_entry(transaction, text.id)
+        text = _find_text(transaction, text.id) or text
+        if text.state == RecipientState.SENDING:
+            return Effect.EARLY
     if text.mobile is None and is_forgotten(transaction, text.id):
         return Effect.KNOWN
     detail = storable_text(_MESSAGE.sub("", receipt.detail).rstrip()) or DEFAULT_DETAILS[receipt.status]
-    if text.state == RecipientState.HELD and receipt.status == "delivered":
-        # A sign that it was sent since the backup was made, which counts when it is released.
-        add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, now())])
-        return Effect.RECORDED
-    if text.state not in (RecipientState.SENT, RecipientState.HELD, RecipientState.PAUSED):
+    return (_deliver if receipt.status == "delivered" else _bounce)(transaction, text, detail)
+
+
+def _find_text(session: Session, recipient_id: int) -> RecipientRow | None:
+    """The text message; a recipient named by its contact has no address of its own until the outcome is written."""
+    mobile = func.coalesce(Recipient.mobile, Contact.mobile)
+    of_receipt = select_texts(mobile=mobile).outerjoin(Contact, Contact.id == Recipient.contact_id)
+    return first_text(session, of_receipt.where(Recipient.id == recipient_id))
+
+
+def _may_have_receipt(transaction: Transaction, text: RecipientRow) -> bool:
+    """One that is held may have been sent since the backup was made."""
+    return text.state == RecipientState.HELD or was_attempted(transaction, text)
+
+
+def _deliver(transaction: Transaction, text: RecipientRow, detail: str) -> Effect:
+    if text.state == RecipientState.HELD and has_step(transaction, text.id, TimelineStep.ACKNOWLEDGED):
         return Effect.KNOWN
-    if text.state == RecipientState.PAUSED and _has_bounced(transaction, text.id, detail):
+    if text.state == RecipientState.FAILED and not (text.mobile and was_attempted(transaction, text)):
         return Effect.KNOWN
-    if receipt.status == "delivered":
-        _acknowledge(transaction, text, detail)
-    else:
-        write_late_bounce(transaction, text, Bounce.of_receipt(detail))
+    if text.state not in (RecipientState.SENT, RecipientState.HELD, *ENDED_BY_ARRIVAL):
+        return Effect.KNOWN
+    if text.state in ENDED_BY_ARRIVAL:
+        write_arrival(transaction, text, TimelineStep.ACKNOWLEDGED)
+    if text.state != RecipientState.HELD:
+        acknowledge(transaction, [text])
+    add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, now())])
     return Effect.RECORDED
 
 
-def _has_bounced(session: Session, recipient_id: int, detail: str) -> bool:
-    """Whether such a receipt has bounced it before it was sent again: gateways repeat receipts."""
-    of_recipient = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.BOUNCED
-    steps = select(RecipientStep.id).where(*of_recipient, RecipientStep.detail == detail)
-    return session.scalars(steps.limit(1)).first() is not None
+def _bounce(transaction: Transaction, text: RecipientRow, detail: str) -> Effect:
+    if text.state not in (RecipientState.SENT, *UNSETTLED):
+        return Effect.KNOWN
+    if text.state in UNSETTLED and _is_decided(transaction, text, detail):
+        return Effect.KNOWN
+    write_late_bounce(transaction, text, Bounce.of_receipt(detail))
+    return Effect.RECORDED
 
 
-def _acknowledge(transaction: Transaction, text: RecipientRow, detail: str) -> None:
-    moment = now()
-    update_recipients(transaction, [text.id], state=RecipientState.DELIVERED, reason=None)
-    forget_soft_bounces(transaction, text)
-    record(transaction, text.account_id, [text.event("acknowledged", moment)])
-    add_steps(transaction, [text.step(TimelineStep.ACKNOWLEDGED, detail, moment)])
+def _is_decided(transaction: Transaction, text: RecipientRow, detail: str) -> bool:
+    """Whether such a receipt has bounced it before it was sent again, since gateways repeat receipts; or another one
+    has confirmed one that is held."""
+    has_bounced = has_step(transaction, text.id, TimelineStep.BOUNCED, detail)
+    return has_bounced or has_step(transaction, text.id, TimelineStep.ACKNOWLEDGED)
 
 
 def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:

@@ -13,9 +13,10 @@ from app.recipients.row import RecipientRow
 from app.recipients.store import as_recipient, select_recipients
 
 
-def select_texts() -> Select[*tuple[Any, ...]]:
-    """Recipients of text messages; `list_id` is that of a list that still exists."""
-    return select_recipients(list_id=List.id).outerjoin(List, List.id == Recipient.list_id).where(IS_TEXT)
+def select_texts(**instead: Any) -> Select[*tuple[Any, ...]]:
+    """Recipients of text messages, some of the columns replaced by name; `list_id` is that of a list that still
+    exists."""
+    return select_recipients(list_id=List.id, **instead).outerjoin(List, List.id == Recipient.list_id).where(IS_TEXT)
 
 
 def first_text(session: Session, statement: Select[*tuple[Any, ...]]) -> RecipientRow | None:

@@ -29,5 +29,3 @@ SHOWN = tuple(state for state in RecipientState if state not in SHOWN_AS_QUEUED)
 """The states that clients see."""
 UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *SHOWN_AS_QUEUED)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
-NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.PAUSED)
-"""A receipt for such a recipient came before its outcome was written."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, delete, select, update
+from sqlalchemy.orm import Session
 
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
@@ -14,6 +15,7 @@ from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.row import RecipientRow
+from app.recipients.timeline import TimelineStep
 
 _FROM_SEND = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
 _COLUMNS: dict[str, Any] = {
@@ -67,6 +69,14 @@ def delete_queue_entries(transaction: Transaction, ids: Collection[int]) -> None
     if ids:
         statement = delete(QueueEntry).where(in_json(QueueEntry.recipient_id, ids))
         transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def has_step(session: Session, recipient_id: int, step: TimelineStep, detail: str | None = None) -> bool:
+    """Whether the recipient's timeline has the step, with the detail if one is given."""
+    steps = select(RecipientStep.id).where(RecipientStep.recipient_id == recipient_id, RecipientStep.step == step)
+    if detail is not None:
+        steps = steps.where(RecipientStep.detail == detail)
+    return session.scalars(steps.limit(1)).first() is not None
 
 
 def add_steps(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import Any
 
@@ -110,16 +111,25 @@ def test_messages_that_were_sent_or_not_have_their_events(tenant: Tenant, rows: 
 
 
 def test_what_comes_back_tells_that_it_was_sent(tenant: Tenant, rows: Rows, bare: Cli) -> None:
-    """A bounce settles it. The receipt of a text message is a sign of arrival, which counts when it is released."""
+    """A bounce settles it. The receipt of a text message is noted once, and counts when it is released: with both of
+    its events, as in life."""
+    rows.add_webhook()
     (mail,) = held(rows, "ann@example.com")
     arrived, failed = held(rows, "61411111111", "61411111112", type="sms")
     report = delivery_failure(return_path(tenant.services.settings, mail, FROM), "ann@example.com")
     assert receive_email(tenant.services, report, (), patience=0).effect is Effect.RECORDED
     for receipt in (Receipt(arrived, "delivered"), Receipt(failed, "failed")):
         assert take_receipt(tenant.services, receipt, patience=0) is Effect.RECORDED
+    for status in ("delivered", "failed"):  # the first receipt decides
+        assert take_receipt(tenant.services, Receipt(arrived, status), patience=0) is Effect.KNOWN
     assert rows.states([mail, arrived, failed]) == ["bounced", "held", "bounced"]
     released = bare.json("holds", "release", "messages", "--account", tenant.name, "--yes")
-    assert (released, rows.states([arrived])) == ({"released": 0, "arrived": 1}, ["sent"])
+    assert (released, rows.states([arrived])) == ({"released": 0, "arrived": 1}, ["delivered"])
+    assert [step for step, _ in rows.steps(arrived)] == ["acknowledged", "sent"]
+    told = [json.loads(one) for one in rows.payloads()]
+    assert [one["event"] for one in told if one["id"] == arrived] == ["sent", "acknowledged"]
+    group = rows.group_of(arrived)
+    assert (group.delivered, group.bounced) == (1, 1)
 
 
 def test_events_since_the_restore_wait_behind_those_of_the_backup(tenant: Tenant, rows: Rows, bare: Cli) -> None:

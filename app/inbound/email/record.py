@@ -6,6 +6,9 @@
     complaint       the address is blocked and unsubscribed from the list
     opt-out         the address is unsubscribed from the list
 
+Each but a failure proves that the mail had arrived at a server that answers for it. One that waits for another attempt,
+or had failed after one, then ends as delivered and is not sent again; one that is held keeps the proof for its release.
+
 Everything happens once: a recipient bounces once, complains once, and a repeated report is known.
 """
 
@@ -29,8 +32,9 @@ from app.recipients.forgotten import is_forgotten
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_recipients
+from app.recipients.store import add_steps, has_step, update_recipients
 from app.recipients.timeline import TimelineStep
+from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, was_attempted, write_arrival
 from app.sends.outcomes.bounces import MAY_STILL_BOUNCE, Bounce, bounce_string
 from app.sends.outcomes.late_bounce import write_late_bounce
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
@@ -39,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 STEPS = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
 """Reports that only add a step to the timeline."""
+SIGNS = {**STEPS, ReportKind.COMPLAINT: TimelineStep.COMPLAINED, ReportKind.OPT_OUT: TimelineStep.UNSUBSCRIBED}
+"""Reports that only a mail that arrived somewhere can cause."""
 MAX_STEPS = 20
 """Maximum of such reports about one mail; further ones add nothing."""
 
@@ -97,6 +103,8 @@ def _is_beyond_limit(transaction: Transaction, recipient: RecipientRow, report: 
 
 
 def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
+    if report.kind in SIGNS and _is_ended_by_arrival(transaction, mail.recipient):
+        write_arrival(transaction, mail.recipient, SIGNS[report.kind])
     match report.kind:
         case ReportKind.FAILED:
             return _bounce(transaction, mail.recipient, report)
@@ -110,9 +118,17 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     return Effect.RECORDED
 
 
+def _is_ended_by_arrival(transaction: Transaction, recipient: RecipientRow) -> bool:
+    """Of one that has bounced and is sent again, the report may be a late one of the mail that bounced."""
+    if recipient.state not in ENDED_BY_ARRIVAL or recipient.email is None or not was_attempted(transaction, recipient):
+        return False
+    return not has_step(transaction, recipient.id, TimelineStep.BOUNCED)
+
+
 def _bounce(transaction: Transaction, recipient: RecipientRow, report: Report) -> Effect:
-    was_attempted = recipient.attempts or recipient.state == RecipientState.HELD
-    if recipient.state not in MAY_STILL_BOUNCE or not was_attempted:
+    if recipient.state not in MAY_STILL_BOUNCE:
+        return Effect.KNOWN
+    if recipient.state != RecipientState.HELD and not was_attempted(transaction, recipient):
         return Effect.KNOWN
     write_late_bounce(transaction, recipient, Bounce.of_dsn(report.detail, report.status))
     return Effect.RECORDED

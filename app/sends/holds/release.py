@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Row, case, or_, update
+from sqlalchemy import Row, case, func, or_, select, update
 
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import QueueEntry, Recipient
+from app.db.models import Contact, QueueEntry, Recipient
 from app.db.write_turns import WriteTurns
 from app.recipients.reasons import FailReason
 from app.recipients.row import step_row
@@ -23,9 +23,10 @@ from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import TimelineStep
 from app.sends.holds.held import HeldMessages, held_messages
+from app.sends.outcomes.arrival import acknowledge
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.observability import report_transitions
-from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.transitions import RetryRules, Transition
 from app.sends.outcomes.uncertain import signs_of_arrival
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
@@ -38,7 +39,17 @@ RELEASED = "released by an operator after a restore"
 ASSUMED = "an operator says that it was sent before the restore"
 DroppedAs = Literal["sent", "failed"]
 DROPPED_AS: tuple[DroppedAs, ...] = ("sent", "failed")
-COLUMNS = (Recipient.id, Recipient.account_id, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.attempts)
+COLUMNS = (
+    *(Recipient.id, Recipient.account_id, Recipient.type, QueueEntry.attempts),
+    *(
+        func.coalesce(own, select(of_contact).where(Contact.id == Recipient.contact_id).scalar_subquery()).label(name)
+        for name, own, of_contact in (
+            ("email", Recipient.email, Contact.email),
+            ("mobile", Recipient.mobile, Contact.mobile),
+        )
+    ),
+)
+"""A recipient named by its contact has no address of its own until its outcome is written."""
 Held = Sequence[Row[Any]]
 
 
@@ -178,7 +189,15 @@ def _settle(
         address = row.email if row.type == "email" else row.mobile
         attempts.append(AttemptResult(row.id, row.attempts, address, moment, result, reason))
     transitions = write_outcomes(transaction, SETTLER, attempts, RetryRules.of(services.settings))
+    _acknowledge(transaction, [one for one in transitions if one.state is RecipientState.SENT])
     transaction.after_commit(lambda: report_transitions(transitions))
+
+
+def _acknowledge(transaction: Transaction, sent: Sequence[Transition]) -> None:
+    """Of texts that have ended as sent: what receipts have confirmed while they were held counts now."""
+    signs = signs_of_arrival(transaction, [one.recipient.id for one in sent]) if sent else {}
+    confirmed = [one for one in sent if signs.get(one.recipient.id) == TimelineStep.ACKNOWLEDGED]
+    acknowledge(transaction, [one.recipient._replace(mobile=one.attempt_result.address) for one in confirmed])
 
 
 def _release(transaction: Transaction, rows: Held) -> None:

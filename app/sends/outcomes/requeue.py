@@ -127,10 +127,10 @@ def _write(transaction: Transaction, found: Sequence[Known]) -> None:
         return
     moment, rows = now(), [one.row for one in found]
     try_now(transaction, in_json(RelayRefusal.account_id, {row.account_id for row in rows}))
-    failed_times = _failed_times(transaction, [one.id for one in found if one.state in COUNTERS])
+    failed = failed_times(transaction, [one.id for one in found if one.state in COUNTERS])
     for one in found:
         if one.state in COUNTERS:
-            failed_time = failed_times.get(one.id, moment)
+            failed_time = failed.get(one.id, moment)
             counters = {COUNTERS[one.state]: -1}
             count_in_group(transaction, one.row.account_id, one.row.group_id, failed_time, **counters)
     steps = (
@@ -164,7 +164,7 @@ def _entry(one: Known) -> dict[str, Any]:
     }
 
 
-def _failed_times(transaction: Transaction, ids: Collection[int]) -> Mapping[int, datetime]:
+def failed_times(transaction: Transaction, ids: Collection[int]) -> Mapping[int, datetime]:
     """When the recipients bounced or failed: they are subtracted from those hours."""
     column, outcomes = RecipientStep.recipient_id, (TimelineStep.BOUNCED, TimelineStep.FAILED)
     of_ids = in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(outcomes)

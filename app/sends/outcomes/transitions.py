@@ -114,7 +114,7 @@ def decide_transition(
         return _failed(recipient, attempt_result, attempt_result.skip or OTHER_REASON, attempt_result.detail)
     match result.outcome:
         case Outcome.ACCEPTED:
-            return _sent(recipient, attempt_result, result)
+            return sent_transition(recipient, attempt_result, result)
         case Outcome.REFUSED if not relay_refuses:
             return _refused(recipient, attempt_result, result)
         case Outcome.UNCERTAIN if recipient.type == "email":
@@ -123,7 +123,8 @@ def decide_transition(
             return _deferred(recipient, attempt_result, result, rules, relay_refuses=relay_refuses)
 
 
-def _sent(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
+def sent_transition(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
+    """The transition of a recipient whose message was accepted."""
     return Transition(
         recipient,
         attempt_result,

@@ -74,12 +74,13 @@ def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
 
 
 def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
-    """A sign of arrival of each recipient that has one."""
+    """A sign of arrival of each recipient that has one; a receipt comes before any other."""
     steps = select(RecipientStep.recipient_id, RecipientStep.step)
     signs = *SIGNS_OF_ARRIVAL, TimelineStep.ACKNOWLEDGED
     steps = steps.where(in_json(RecipientStep.recipient_id, ids), between_ids(RecipientStep.recipient_id, ids))
     steps = steps.where(RecipientStep.step.in_(signs))
-    return {row.recipient_id: row.step for row in session.execute(steps)}
+    found = session.execute(steps).all()
+    return {row.recipient_id: row.step for row in sorted(found, key=lambda row: row.step == TimelineStep.ACKNOWLEDGED)}
 
 
 def _write_arrived(

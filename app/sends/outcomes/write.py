@@ -55,15 +55,21 @@ def write_outcomes(
     refusing = update_refusals(transaction, attempts, suspects, rules)
     transitions = [decide_transition(row, result, rules, relay_refuses=row.id in refusing) for row, result in attempts]
     if transitions:
-        _update_recipients(transaction, transitions)
-        settle_or_requeue(transaction, transitions)
-        changed = apply_to_addresses(transaction, transitions)
-        update_backoffs(transaction, transitions)
-        _record_events(transaction, transitions, changed)
-        add_steps(transaction, [_step(one) for one in transitions])
-        end_waits(transaction, _happened(transitions))
-        _count(transaction, transitions)
+        write_transitions(transaction, transitions)
     return transitions
+
+
+def write_transitions(transaction: Transaction, transitions: Sequence[Transition]) -> None:
+    """Writes what changes in the recipients, and all that follows from it. The caller holds the locks of the recipients
+    and of their entries."""
+    _update_recipients(transaction, transitions)
+    settle_or_requeue(transaction, transitions)
+    changed = apply_to_addresses(transaction, transitions)
+    update_backoffs(transaction, transitions)
+    _record_events(transaction, transitions, changed)
+    add_steps(transaction, [_step(one) for one in transitions])
+    end_waits(transaction, _happened(transitions))
+    _count(transaction, transitions)
 
 
 def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> tuple[dict[int, RecipientRow], set[int]]:

@@ -3,62 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome, Untaken
 from app.transports.sms import sms_transport
 from tests.support.cases import each
+from tests.support.kannel import Gateway
 from tests.support.servers import free_port
 
 RECEIPTS = "http://tms.example/inbound/kannel/dlr/token"
 
 
-class Gateway:
-    """Keeps the requests, and answers with `status` and `body`."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        self.status, self.body = 202, "0: Accepted for delivery"
-        gateway = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                query = {name: one for name, (one,) in parse_qs(parts.query, keep_blank_values=True).items()}
-                gateway.asked.append((parts.path, query))
-                answer = gateway.body.encode()
-                self.send_response(gateway.status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.send_header("Location", "/elsewhere")
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: Any) -> None:
-                """Logs nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-
-    def url(self, options: str = "") -> str:
-        return f"kannel+http://to%40m:p%26w@127.0.0.1:{self.server.server_address[1]}/cgi-bin/sendsms{options}"
-
-
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    gateway_server = Gateway()
-    thread = Thread(target=gateway_server.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield gateway_server
-    gateway_server.server.shutdown()
-    thread.join()
-    gateway_server.server.server_close()
+    with Gateway() as server:
+        yield server
 
 
 def send(url: str, text: str = "Hello", sender: str = "ACME", **more: str) -> DeliveryResult:
