@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import orjson
 from psycopg import IsolationLevel
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.db.bounded_connection import BoundedConnection
 from app.db.circuit_breaker import DatabaseCircuitBreaker
-from app.db.postgresql import DISCARD, postgresql_engine
+from app.db.outage import DISCARD, note_failure
+from app.db.postgresql import postgresql_engine
 from app.db.types import dump_json
 
 BUSY_TIMEOUT_MS = 30_000
@@ -22,6 +26,8 @@ BUSY_PAUSE = 0.02
 """Seconds between two attempts to switch a new SQLite file to WAL mode."""
 LARGE = 1024 * 1024
 """Bytes; reconnecting costs less than transferring as many."""
+FILE = "tms_file"
+"""Key in the `info` of a connection to SQLite: which file it has opened."""
 WRITE = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
@@ -37,11 +43,12 @@ def make_engine(
     Error texts leave out the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
-        return _sqlite(url)
-    engine = postgresql_engine(
-        url, circuit_breaker or DatabaseCircuitBreaker(), pool_size=pool_size, autocommit=autocommit
-    )
-    if autocommit:
+        engine = _sqlite(url)
+    else:
+        breaker = circuit_breaker or DatabaseCircuitBreaker()
+        engine = postgresql_engine(url, breaker, pool_size=pool_size, autocommit=autocommit)
+    event.listen(engine, "handle_error", _on_error)
+    if autocommit and engine.dialect.name == "postgresql":
         event.listen(engine, "connect", _on_postgresql_connect)
         event.listen(engine, "checkin", _on_postgresql_checkin)
     return engine
@@ -58,8 +65,14 @@ def begin_writing(connection: Connection) -> None:
 def release_after(session: Session, size: int) -> None:
     """Closes PostgreSQL's connection at the end of a session that has transferred many bytes: libpq never frees the
     buffer of its largest statement or result."""
-    if size > LARGE:
-        session.connection().info[DISCARD] = True
+    connection = session.connection()
+    if size > LARGE and connection.dialect.name == "postgresql":
+        connection.info[DISCARD] = True
+
+
+def _on_error(context: ExceptionContext) -> None:
+    if context.connection is not None:
+        note_failure(context.connection, context.original_exception)
 
 
 def _on_postgresql_connect(connection: BoundedConnection, _record: object) -> None:
@@ -83,9 +96,34 @@ def _sqlite(url: str) -> Engine:
         if hasattr(sqlite3, "LEGACY_TRANSACTION_CONTROL")
         else {"timeout": BUSY_TIMEOUT_MS / 1000},
     )
+    path = engine.url.database
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
+    event.listen(engine, "checkin", _on_sqlite_checkin)
+    if path and path != ":memory:":
+        event.listen(engine, "connect", lambda _, record: record.info.update({FILE: _file_at(path)}))
+        event.listen(engine, "checkout", lambda _, record, __: _check_file(path, record))
     return engine
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Which file has that path now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _check_file(path: str, record: ConnectionPoolEntry) -> None:
+    """Replaces a connection to a file in whose place is another one: it would go on reading the old one."""
+    if _file_at(path) not in (None, record.info.get(FILE)):
+        raise DisconnectionError("the file of the database was replaced")
+
+
+def _on_sqlite_checkin(_connection: object, record: ConnectionPoolEntry) -> None:
+    if record.info.pop(DISCARD, False):
+        record.invalidate()
 
 
 def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:

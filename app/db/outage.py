@@ -1,5 +1,6 @@
-"""Classifies database failures: the database is unavailable, or one statement was wrong. Code that continues without
-the database, or answers 503 for it, uses `is_unavailable` and `log_failure`.
+"""Classifies database failures: the database is unavailable, or one statement was wrong; and the connection can be used
+again, or would fail whoever gets it next. Code that continues without the database, or answers 503 for it, uses
+`is_unavailable` and `log_failure`.
 """
 
 from __future__ import annotations
@@ -9,31 +10,67 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-UNAVAILABLE = (
-    *("08", "53", "57", "58"),  # connection, resources (a full disk, too many connections), shutdown, system
-    *("40", "55P03", "25P03", "25P04"),  # ended in favour of another transaction, or for its length
-    "25006",  # the server became a standby
-)
-"""Prefixes of PostgreSQL's codes for failures whose cause is not the statement."""
-BUSY_SQLITE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-    }
-)
+DISCARD = "tms_discard"
+"""Key in a connection's `info`: closed instead of returned to the pool."""
+
+
+class Failure(NamedTuple):
+    """A kind of failure. `is_outage`: its cause is not the statement, and it may pass by itself. `lasts`: the
+    connection carries it on to whoever uses it next, so it is closed as soon as it is given back."""
+
+    is_outage: bool
+    lasts: bool
+
+
+ONCE, LASTING = Failure(is_outage=True, lasts=False), Failure(is_outage=True, lasts=True)
+OF_CONNECTION = Failure(is_outage=False, lasts=True)
+"""No outage, as far as anybody can tell, but another connection may not have it."""
+OF_STATEMENT = Failure(is_outage=False, lasts=False)
+
+POSTGRESQL = {
+    "08": LASTING,  # the connection broke
+    "25": OF_CONNECTION,  # in a transaction that should have ended, such as 25P02 after an error
+    "25006": LASTING,  # read-only: a standby, a server that was demoted, `default_transaction_read_only`
+    "25P03": LASTING,  # ended for its length: idle in a transaction
+    "25P04": LASTING,  # ended for its length: the transaction
+    "26": LASTING,  # a prepared statement is gone: a pooler has changed the server process
+    "34": LASTING,  # a cursor is gone, likewise
+    "3F": OF_CONNECTION,  # the schema is gone, or the search path was changed
+    "40": ONCE,  # ended in favour of another transaction
+    "42P01": OF_CONNECTION,  # no such table: the search path was changed, or a migration is pending
+    "42P05": LASTING,  # a prepared statement of another client: a pooler has changed the server process
+    "53": ONCE,  # resources: a full disk, too many connections
+    "55P03": ONCE,  # a lock
+    "57": ONCE,  # cancelled
+    "57P": LASTING,  # the server shuts down, has crashed, has dropped the database, or ended an idle session
+    "58": LASTING,  # disk I/O
+    "XX": OF_CONNECTION,  # internal: a damaged cache of the process, or damaged data
+}
+"""Prefixes of PostgreSQL's codes; the longest counts."""
+STALE_PLAN = "RevalidateCachedQuery"
+"""The function of the server that refuses a prepared statement whose columns a migration has changed. Its code is that
+of many other refusals, and its words depend on the language."""
+SQLITE = {
+    sqlite3.SQLITE_BUSY: ONCE,
+    sqlite3.SQLITE_LOCKED: ONCE,
+    sqlite3.SQLITE_NOMEM: ONCE,
+    sqlite3.SQLITE_READONLY: LASTING,  # opened while the file could not be written, or the file was replaced
+    sqlite3.SQLITE_INTERRUPT: ONCE,
+    sqlite3.SQLITE_IOERR: LASTING,
+    sqlite3.SQLITE_CORRUPT: OF_CONNECTION,  # the file was overwritten
+    sqlite3.SQLITE_FULL: ONCE,
+    sqlite3.SQLITE_CANTOPEN: LASTING,  # its log cannot be opened
+    sqlite3.SQLITE_PROTOCOL: LASTING,
+    sqlite3.SQLITE_NOTADB: OF_CONNECTION,
+}
+"""The last byte of an extended code is the plain one."""
 QUIET_SECONDS = 60.0
 """An outage counts as over after that long without a failure in this process; the next one is logged in full again."""
 
@@ -53,18 +90,33 @@ def is_unavailable(error: BaseException) -> bool:
         return True
     if not isinstance(error, DBAPIError):
         return False
-    return error.connection_invalidated or _is_unavailable(error.orig)
+    return error.connection_invalidated or failure_of(error.orig).is_outage
 
 
-def _is_unavailable(cause: BaseException | None) -> bool:
+def failure_of(cause: BaseException | None) -> Failure:
+    """The kind of an error of the driver."""
     if isinstance(cause, sqlite3.Error):
-        code = getattr(cause, "sqlite_errorcode", None)  # the last byte of an extended code is the plain one
-        return code is not None and code & 0xFF in BUSY_SQLITE
+        code = getattr(cause, "sqlite_errorcode", None)
+        return OF_STATEMENT if code is None else SQLITE.get(code & 0xFF, OF_STATEMENT)
     if isinstance(cause, psycopg.Error):
-        if cause.sqlstate is None:
-            return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
-        return cause.sqlstate.startswith(UNAVAILABLE)
-    return True  # not an error of the driver: the connection broke
+        return _failure_of_postgresql(cause)
+    return LASTING  # not an error of the driver: the connection broke
+
+
+def _failure_of_postgresql(cause: psycopg.Error) -> Failure:
+    code = cause.sqlstate
+    if code is None:
+        is_lost = isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
+        return LASTING if is_lost else OF_STATEMENT
+    if cause.diag.source_function == STALE_PLAN:
+        return LASTING
+    return next((POSTGRESQL[code[:size]] for size in (5, 3, 2) if code[:size] in POSTGRESQL), OF_STATEMENT)
+
+
+def note_failure(connection: Connection, cause: BaseException | None) -> None:
+    """Has a connection closed when it is given back, if it would carry the failure on."""
+    if failure_of(cause).lasts and not (connection.closed or connection.invalidated):
+        connection.info[DISCARD] = True
 
 
 def reason(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import psycopg
+from psycopg.pq import TransactionStatus
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
@@ -16,6 +17,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.db.bounded_connection import BoundedConnection
 from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.outage import DISCARD
 from app.db.poolers import is_apart, is_pooled
 from app.db.types import dump_json
 from app.db.wait_budget import COMMAND
@@ -24,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 CHECKOUT_SECONDS = 2.0
 """Wait for a connection while other threads of the process use all of them."""
-DISCARD = "tms_discard"
-"""Key in a connection's `info`: closed instead of returned to the pool."""
 
 # A peer that vanishes without closing is noticed by unanswered packets: here by this process, below by the server,
 # which would otherwise keep the locks of the client's transaction.
@@ -130,8 +130,11 @@ class _Connector:
 
 
 def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
-    """Closes a connection marked to be discarded; the next checkout replaces it."""
-    if record.info.pop(DISCARD, False) and connection is not None:
+    """Closes a connection marked to be discarded, or left in a transaction; the next checkout replaces it."""
+    if connection is None:
+        return
+    is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+    if record.info.pop(DISCARD, False) or not is_idle:
         connection.close()
 
 

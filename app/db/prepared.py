@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.db.dialect import is_postgresql
+from app.db.outage import note_failure
 from app.db.pipeline import DriverStatement, Results, begins_transaction, execute_together
 from app.db.types import dump_json
 
@@ -120,6 +121,7 @@ def execute_together_on_driver(connection: Connection, statements: Sequence[Driv
         else:
             results.append(driver.execute(*statements[0]))
     except psycopg.Error as error:
+        note_failure(connection, error)
         if driver.closed:
             connection.invalidate(error)
         sql, _ = statements[min(len(results), len(statements) - 1)]

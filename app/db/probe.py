@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import cast
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from app.db.database import Database
+from app.db.outage import DISCARD, note_failure
 
 PROBE_SECONDS = 3.0
 MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
@@ -19,14 +20,18 @@ def accepts_writes(database: Database) -> bool:
     """False for a read-only server. Raises `SQLAlchemyError` for any other reason."""
     if database.is_postgresql:
         with database.write() as transaction:
-            return bool(transaction.execute(MESSAGE).one()[0] == "off")
+            is_open = bool(transaction.execute(MESSAGE).one()[0] == "off")
+            if not is_open:  # another server may have taken its place meanwhile
+                transaction.connection().info[DISCARD] = True
+        return is_open
     with database.engine.connect() as connection:
-        _write_to_sqlite(cast(sqlite3.Connection, connection.connection.driver_connection))
+        _write_to_sqlite(connection)
     return True
 
 
-def _write_to_sqlite(driver: sqlite3.Connection) -> None:
+def _write_to_sqlite(connection: Connection) -> None:
     """Rewrites an unused number of the file header with its own value."""
+    driver = cast(sqlite3.Connection, connection.connection.driver_connection)
     (usual,) = driver.execute("PRAGMA busy_timeout").fetchone()
     driver.execute(f"PRAGMA busy_timeout={round(PROBE_SECONDS * 1000)}")
     try:
@@ -36,6 +41,7 @@ def _write_to_sqlite(driver: sqlite3.Connection) -> None:
         driver.execute("COMMIT")
     except sqlite3.Error as error:
         driver.rollback()
+        note_failure(connection, error)
         raise OperationalError(None, None, error) from error
     finally:
         driver.execute(f"PRAGMA busy_timeout={usual}")
