@@ -175,6 +175,8 @@ def _open_sender_worker(services: Services) -> None:
     except TransportUrlError as error:
         print(error)
         raise SystemExit(2) from None
+    except OSError as error:
+        logger.error("the sender's journal cannot be created yet: %s", error)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import logging
 import os
 import secrets
 import socket
@@ -33,7 +34,7 @@ def create_locked(path: Path, content: bytes = b"") -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Renamed only once it is locked: otherwise it would look like a dead process's in between.
     draft = path.with_name(f"{path.name}{DRAFT}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         write_all(descriptor, content)
@@ -81,23 +82,47 @@ def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
     return True
 
 
-@functools.cache
 def registered_name(folder: Path) -> str:
-    """The name under which this process is registered in the folder, from the first call to its end."""
-    name = new_process_name()
-    create_locked(folder / f"{name}{SUFFIX}")
+    """The name under which this process is registered in the folder, from the first call to its end. As long as that is
+    impossible, its death is noticed only by the end of its leases."""
+    name = _own_name(folder)
+    if folder not in _registered:
+        try:
+            create_locked(folder / f"{name}{SUFFIX}")
+            _registered.add(folder)
+        except OSError as error:
+            logger.warning("this process cannot be registered in the data folder: %s", error)
     return name
+
+
+@functools.cache
+def _own_name(_folder: Path) -> str:
+    return new_process_name()
+
+
+_registered: set[Path] = set()
+"""The folders in which this process is registered."""
+logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def dead_processes(folder: Path) -> Iterator[list[str]]:
-    """Names of registered processes that have died; removed after the block, unless it raises."""
+    """Names of registered processes that have died; removed after the block, unless it raises. One whose file cannot be
+    opened is not known to have died; one whose file cannot be removed is named again."""
     with contextlib.ExitStack() as locks:
-        dead = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_if_dead(path, locks)]
+        dead = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if _is_dead(path, locks)]
         yield [path.name.removesuffix(SUFFIX) for path in dead]
-        for path in dead:
-            path.unlink(missing_ok=True)
-        delete_stale_drafts(folder)
+        with contextlib.suppress(OSError):
+            for path in dead:
+                path.unlink(missing_ok=True)
+            delete_stale_drafts(folder)
+
+
+def _is_dead(path: Path, locks: contextlib.ExitStack) -> bool:
+    try:
+        return lock_if_dead(path, locks)
+    except OSError:
+        return False
 
 
 def live_processes(folder: Path) -> list[Path]:

@@ -34,7 +34,13 @@ from app.sends.delivery.pending_outcomes import PendingOutcomes
 from app.sends.delivery.rate_limit import load_rates, rate_limited
 from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
 from app.sends.delivery.render_quota import apply_render_quota
-from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
+from app.sends.delivery.sender_worker import (
+    JOURNAL_RETRY_DELAY,
+    SenderWorker,
+    close_sender_worker,
+    renew_sender_worker,
+    sender_worker_of,
+)
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
@@ -60,8 +66,12 @@ DATABASE_RETRY_DELAY = 1.0
 def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     """Sends what is due until nothing is, the time slice ends, or the process is asked to stop; wakes another drain if
     work is left. `handler` processes what SMS gateways deliver, if this drain creates the sender worker."""
+    sender_worker = _sender_worker(services, handler)
+    if sender_worker is None:
+        services.wake_ups.wake(SENDS)
+        return
     try:
-        loop = Drain(services, sender_worker := sender_worker_of(services, handler))
+        loop = Drain(services, sender_worker)
         loop.send_first_batch()
         loop.recover()
         loop.run()
@@ -73,12 +83,24 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     finally:
         if services.stopping.is_set():
             close_sender_worker(services)
+    if sender_worker.journal.is_broken:
+        services.stopping.wait(JOURNAL_RETRY_DELAY)
     with services.database.read() as session:
         work_left = has_due(session, sender_worker.due)
         if not (loop.has_claimed or services.stopping.is_set()):
             sender_worker.router.update_idle(session)
     if work_left:
         services.wake_ups.wake(SENDS)
+
+
+def _sender_worker(services: Services, handler: IncomingHandler | None) -> SenderWorker | None:
+    """The sender worker; None as long as its journal cannot be created, after a wait."""
+    try:
+        return sender_worker_of(services, handler)
+    except OSError as error:
+        logger.error("sending waits: the journal cannot be created: %s", error)
+        services.stopping.wait(JOURNAL_RETRY_DELAY)
+        return None
 
 
 class Drain:
@@ -122,12 +144,14 @@ class Drain:
             if (self._dispatcher or self._may_have_unknown_claims) and time.monotonic() > self._end + MAX_WAIT:
                 self._end = time.monotonic() + TIME_SLICE  # one slow message must not delay all others
         if not self._pending.results:
-            self._sender_worker.journal.clear()
+            self._sender_worker.clear_journal()
 
     def _step(self) -> bool:
         """Collects, writes and claims once; returns whether there is more to do."""
         signs_of_life.report()
         self._collect()
+        if self._sender_worker.journal.is_broken:
+            self._sender_worker.has_journal()
         self._withdraw()
         if self._must_write():
             self._write()
@@ -141,7 +165,8 @@ class Drain:
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and dispatched."""
-        return not (self._services.stopping.is_set() or self._is_paused() or time.monotonic() > self._end)
+        is_over = self._services.stopping.is_set() or time.monotonic() > self._end
+        return not (is_over or self._is_paused() or self._sender_worker.journal.is_broken)
 
     def _is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
@@ -192,7 +217,7 @@ class Drain:
     def _claim_and_dispatch(self) -> None:
         """Claims the next batch when few rows are queued; a claim that finds nothing is not repeated at once."""
         batch_size, queued = self._sender_worker.batch_size, self._dispatcher.queued()
-        if queued > batch_size.size // 4:
+        if queued > batch_size.size // 4 or not self._sender_worker.has_journal():
             return
         free = self._sender_worker.connections - (len(self._dispatcher) - queued)
         claimed = self._claim(max(batch_size.size, free))

@@ -45,6 +45,12 @@ from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
 logger = logging.getLogger(__name__)
 
 
+JOURNAL_RETRY_DELAY = 1.0
+"""Seconds before a journal that cannot be written is tried again."""
+QUIET_SECONDS = 60.0
+"""Between two lines in the log about it."""
+
+
 def no_time() -> float:
     """What a thread does while it awaits an answer, if it has nothing to do."""
     return 0.0
@@ -66,6 +72,7 @@ class SenderWorker:
         self.router = Router(settings, self.pool)
         self.name = new_process_name()
         self.journal = Journal(journal_folder(settings), self.name)
+        self._next_mend, self._said_broken = 0.0, -QUIET_SECONDS
         self.batch_size = AdaptiveBatchSize()
         self.due = DueAccounts()
         self.leases = ExpiredLeases()
@@ -73,6 +80,32 @@ class SenderWorker:
         """Last account served (round-robin cursor)."""
         self.claims = itertools.count()
         """The numbers of its claims."""
+
+    def has_journal(self) -> bool:
+        """Whether results can be journalled. As long as they cannot, nothing is sent: a kill would have it sent
+        again."""
+        if time.monotonic() < self._next_mend:
+            return False
+        was_broken = self.journal.is_broken
+        try:
+            self.journal.mend()
+        except OSError as error:
+            self._next_mend = time.monotonic() + JOURNAL_RETRY_DELAY
+            if not was_broken or time.monotonic() > self._said_broken + QUIET_SECONDS:
+                logger.error("sending waits: the journal cannot be written: %s", error)
+                self._said_broken = time.monotonic()
+            return False
+        if was_broken:
+            logger.warning("the journal can be written again; sending goes on")
+        return True
+
+    def clear_journal(self) -> None:
+        """Empties the journal: every result is in the database. Those that stay in it are written twice, which changes
+        nothing."""
+        try:
+            self.journal.clear()
+        except OSError as error:
+            logger.error("the journal cannot be emptied: %s", error)
 
     def transmit(
         self,
@@ -143,10 +176,12 @@ class SenderWorker:
 
     def _write_journal(self, attempt: AttemptResult) -> None:
         """A full disk must not keep the result from the database."""
+        was_broken = self.journal.is_broken
         try:
             self.journal.append(attempt)
         except OSError:
-            logger.exception("cannot write the journal", extra={"recipient_id": attempt.recipient_id})
+            if not was_broken:
+                logger.exception("cannot write the journal", extra={"recipient_id": attempt.recipient_id})
 
     def listen(self, handler: IncomingHandler) -> None:
         """Makes the handler process what the SMS gateways deliver over the connections that send, if they do."""
@@ -222,7 +257,8 @@ def renew_sender_worker(services: Services) -> None:
     """Replaces the sender worker after its drain has crashed.
 
     The journal of the old one then counts as a dead worker's. Its bind to an SMS gateway is handed on to the new one:
-    the bind has no part in a crash, and receipts and replies must not wait for the next text message.
+    the bind has no part in a crash, and receipts and replies must not wait for the next text message. Without a journal
+    there is none until a drain can create one.
     """
     with _lock:
         old = _sender_workers.pop(services, None)
@@ -233,11 +269,13 @@ def renew_sender_worker(services: Services) -> None:
             new = SenderWorker(services.settings, old.sms, old.capture)
             new.router.take_over(old.router)
             _sender_workers[services] = new
-        except BaseException:
+        except BaseException as error:
             old.router.end()
             if isinstance(old.sms, ReceivingTransport):
                 old.sms.end()
-            raise
+            if not isinstance(error, OSError):
+                raise
+            logger.error("there is no sender: its journal cannot be created: %s", error)
 
 
 def close_sender_worker(services: Services) -> None:

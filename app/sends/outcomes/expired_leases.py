@@ -19,14 +19,25 @@ from app.db.models import QueueEntry
 from app.recipients.conditions import IS_SENDING
 from app.sends.queue_begin import BEGINNING
 
+QUIET_SECONDS = 60.0
+
 
 class ExpiredLeases:
     """One per process that looks for them; one thread at a time uses it."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
         self._full_looks = FullLooks(full_share)
+        self._complained = -QUIET_SECONDS
         self.begin = BEGINNING
         """No lease that still stands ends before it."""
+
+    def may_complain(self) -> bool:
+        """Whether trouble with journals is to be logged: not at each look, of which there are two in a second."""
+        moment = time.monotonic()
+        if moment < self._complained + QUIET_SECONDS:
+            return False
+        self._complained = moment
+        return True
 
     def workers(self, session: Session) -> set[str]:
         """The workers whose leases have expired."""

@@ -45,25 +45,56 @@ class Journal:
     """The journal that this process writes, from several threads."""
 
     def __init__(self, folder: Path, worker: str) -> None:
-        self._descriptor = create_locked(folder / f"{worker}{SUFFIX}")
+        self._path = folder / f"{worker}{SUFFIX}"
+        self._descriptor = create_locked(self._path)
         self._lock = threading.Lock()
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
+        self.is_broken = False
+        """It could not be written, and has not been mended since."""
 
     def append(self, attempt_result: AttemptResult) -> None:
         """Appends one result on a separate line. Raises `OSError`."""
         line = attempt_result.line()
-        with self._lock:
+        with self._writing():
             line, self._cut = b"\n" + line if self._cut else line, True
             write_all(self._descriptor, line)
             self._cut = False
 
     def clear(self) -> None:
-        """Empties it: every result is in the database."""
-        with self._lock:
+        """Empties it: every result is in the database. Raises `OSError`."""
+        with self._writing():
             if os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, 0)
             self._cut = False
+
+    def mend(self) -> None:
+        """Makes sure that results can be written where whoever recovers them finds them: in a new file, with what this
+        one has, if it was deleted or its folder replaced. Raises `OSError` as long as they cannot."""
+        with self._writing():
+            if not self._is_in_place():
+                content = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+                replaced, self._descriptor = self._descriptor, create_locked(self._path, content)
+                os.close(replaced)
+            if self.is_broken:
+                write_all(self._descriptor, b"\n")  # ends a line that was cut, and shows whether there is room
+                self._cut = self.is_broken = False
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except OSError:
+                self.is_broken = True
+                raise
+
+    def _is_in_place(self) -> bool:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(self._descriptor))
 
     def close(self) -> None:
         """Unlocks it: for the next drain on this machine its worker is dead, and its rows are recovered."""
@@ -72,10 +103,12 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class FoundJournal:
-    """A journal in the folder; `dead` if its worker does not run any more."""
+    """A journal in the folder; `dead` if its worker does not run any more. Whether it does is not known of one that
+    cannot be opened, which is `unreadable`."""
 
     path: Path
     dead: bool
+    unreadable: bool = False
 
     @property
     def worker(self) -> str:
@@ -83,7 +116,8 @@ class FoundJournal:
         return self.path.name.removesuffix(SUFFIX)
 
     def results(self) -> list[AttemptResult]:
-        """Its content, without a line that a kill or a full disk cut short: that message was in flight."""
+        """Its content, without a line that a kill or a full disk cut short: that message was in flight. Raises
+        `OSError` for one that cannot be read."""
         found = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.path.read_bytes().splitlines():
@@ -94,12 +128,29 @@ class FoundJournal:
 
 @contextlib.contextmanager
 def scan_journals(folder: Path) -> Iterator[list[FoundJournal]]:
-    """The journals of this machine. Those of dead workers are locked inside the block and deleted after it, unless the
-    block raises: no other process recovers them meanwhile."""
+    """The journals of this machine. Those of dead workers are locked inside the block, and those that are dead in the
+    list are deleted after it, unless the block raises: no other process recovers them meanwhile. Raises `OSError` if
+    the folder cannot be read."""
     with contextlib.ExitStack() as locks:
-        found = [FoundJournal(path, lock_if_dead(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        found = [_found(folder / name, locks) for name in _names(folder)]
         yield found
         for journal in found:
             if journal.dead:
                 journal.path.unlink(missing_ok=True)
         delete_stale_drafts(folder)
+
+
+def _names(folder: Path) -> list[str]:
+    """Of the journals in the folder. One that does not exist has none, but not one on a disk that is not there."""
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
+    except FileNotFoundError:
+        os.stat(folder.parent)
+        return []
+
+
+def _found(path: Path, locks: contextlib.ExitStack) -> FoundJournal:
+    try:
+        return FoundJournal(path, lock_if_dead(path, locks))
+    except OSError:
+        return FoundJournal(path, dead=False, unreadable=True)

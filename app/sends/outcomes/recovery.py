@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 
-from sqlalchemy import or_, select
+from sqlalchemy import and_, or_, select
 
 from app.clock import now
 from app.db.models import QueueEntry
@@ -35,17 +36,36 @@ BATCH_SIZE = 500
 
 def recover_expired_leases(services: Services, leases: ExpiredLeases | None = None) -> None:
     """Takes over the rows of dead workers. Journals come first: messages that they record as sent are not sent again.
-    `leases` is the process's memory between its looks."""
+    So the rows of a worker whose journal cannot be read wait until it can, or is removed; if the folder of the journals
+    cannot be read, all wait. `leases` is the process's memory between its looks."""
     leases = leases or ExpiredLeases()
-    with scan_journals(journal_folder(services.settings)) as journals:
-        with services.database.read() as session:
-            expired = leases.workers(session)
-        for journal in journals:
-            if journal.dead or journal.worker in expired:
+    try:
+        with scan_journals(journal_folder(services.settings)) as journals:
+            _recover(services, leases, journals)
+    except OSError as error:
+        _complain(leases, "the journals of this machine cannot be read or removed", error)
+
+
+def _recover(services: Services, leases: ExpiredLeases, journals: list[FoundJournal]) -> None:
+    """Marks those journals as unreadable in the list that turn out to be."""
+    with services.database.read() as session:
+        expired = leases.workers(session)
+    for place, journal in enumerate(journals):
+        if journal.dead or journal.worker in expired:
+            try:
                 _replay(services, journal)
-        dead = {journal.worker for journal in journals if journal.dead}
-        if dead or expired:
-            _requeue_all(services, dead)
+            except OSError as error:
+                journals[place] = replace(journal, dead=False, unreadable=True)
+                _complain(leases, "a journal cannot be read, and messages of its worker wait for it", error)
+    dead = {journal.worker for journal in journals if journal.dead}
+    unreadable = {journal.worker for journal in journals if journal.unreadable}
+    if dead or expired - unreadable:
+        _requeue_all(services, dead, unreadable)
+
+
+def _complain(leases: ExpiredLeases, what: str, error: OSError) -> None:
+    if leases.may_complain():
+        logger.error("%s: %s", what, error)
 
 
 def _replay(services: Services, journal: FoundJournal) -> None:
@@ -58,18 +78,21 @@ def _replay(services: Services, journal: FoundJournal) -> None:
             logger.warning("recovered from the journal of a dead worker", extra={"recipients": written})
 
 
-def _requeue_all(services: Services, dead: Collection[str]) -> None:
-    while requeued := _requeue_batch(services, dead):
+def _requeue_all(services: Services, dead: Collection[str], unreadable: Collection[str]) -> None:
+    while requeued := _requeue_batch(services, dead, unreadable):
         LEASES_RECOVERED.labels("recipients").inc(requeued)
         logger.warning("requeued rows of a dead worker", extra={"recipients": requeued})
 
 
-def _requeue_batch(services: Services, dead: Collection[str]) -> int:
-    """Requeues entries of dead workers, and those whose lease has run out, due now; returns their number.
+def _requeue_batch(services: Services, dead: Collection[str], unreadable: Collection[str]) -> int:
+    """Requeues entries of dead workers, and those whose lease has run out, due now; returns their number. Not those of
+    workers whose journals cannot be read.
 
     The count of attempts is kept: it distinguishes a late result of the dead worker from one of the next attempt.
     """
     is_abandoned = or_(QueueEntry.worker.in_(dead), QueueEntry.lease_time < now())
+    if unreadable:
+        is_abandoned = and_(is_abandoned, QueueEntry.worker.not_in(unreadable))
     abandoned = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_SENDING, is_abandoned)
     oldest = abandoned.order_by(QueueEntry.recipient_id)
     with services.database.write() as transaction:
