@@ -16,7 +16,7 @@ from pathlib import Path
 UMASK = 0o077
 """No permissions for the group and for others."""
 OURS = re.compile(
-    r"tms\.sqlite3(-wal|-shm|-journal)?|redis|redis\.sock|mail|sms|journals|dispatchers|processes|metrics|launcher\.lock"
+    r"tms\.sqlite3(-wal|-shm|-journal)?|redis|redis\.sock|mail|sms|journals(\.\d+)?|dispatchers|processes|metrics|launcher\.lock"
     r"|\.?secret_key(_fallbacks)?(\.\d+)?|receiver_port|demo_keys\.json|demo_keys\.new"
 )
 """The names of the files and folders that this service creates in its data folder."""

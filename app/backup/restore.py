@@ -4,26 +4,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, delete, select, update
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from app.audit.record import Act, record
 from app.backup.archive import ArchiveReader, open_archive
 from app.backup.journals import results_of_archive, results_of_machine
 from app.backup.manifest import TABLES, Manifest, NotABackup
-from app.backup.secret_key import installed_keys, keys_to_install
+from app.backup.secret_key import delete_journals_aside, install_keys, keys_to_install
 from app.clock import now
 from app.db.copies.load import Loading, loading
 from app.db.copies.set_aside import indexes_set_aside
 from app.db.copies.snapshot import CopyError
-from app.db.database import Transaction
-from app.db.field_indexes import create_indexes
-from app.db.models import BulkAction, ConsoleLink, ConsoleSession, table_of
+from app.db.database import Database
+from app.db.field_indexes import restore_indexes
+from app.db.models import AuditEntry, BulkAction, ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
@@ -36,6 +37,7 @@ from app.sends.holds.release import settle_as_journalled
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services
 
+RESTORED = "backup.restored"
 DAYS_OF_A_MONTH = 28
 MANY = 10_000
 """Rows of a table whose indexes are made after them; for fewer, dropping them costs more."""
@@ -48,12 +50,11 @@ class NotRestorable(Exception):
     """The backup cannot be restored here; the text is one line for the operator."""
 
 
-class NotFinished(Exception):
-    """All rows were restored and are held, but not all that follows was done; the text is one line for the operator."""
+class NotKnown(Exception):
+    """The connection was lost at the very end: all was restored, or nothing; the text is one line for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """What was restored, and how much of it is held. `settled` messages were held, but a journal in the backup or on
     this machine knew what had become of them."""
 
@@ -67,9 +68,10 @@ class Restored:
 
 
 def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begin: Begin) -> Restored:
-    """Restores the backup into the empty database of the settings.
+    """Restores the backup into the empty database of the settings, in one transaction: until it is committed nobody
+    sees anything of it, and after a kill it begins anew.
 
-    Raises `NotRestorable`, `NotABackup`, `NotEmpty`, `CopyError`, `NotFinished`, `OSError`.
+    Raises `NotRestorable`, `NotABackup`, `NotEmpty`, `CopyError`, `NotKnown`, `OSError`.
     """
     settings = services.settings
     if databases(settings):
@@ -80,34 +82,60 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
             needs = f"it needs revision {manifest.revision}, and this version knows {newest_revision()}"
             raise NotRestorable(f"the backup was made by a newer version of the service: {needs}")
         archive.check(begin("checking", sum(one.bytes for one in manifest.files.values())))
-        journalled = results_of_archive(archive)
-        if manifest.secret_key in map(fingerprint, settings.secret_keys):
-            # The same installation: what its senders handed over last may be known here, and nowhere else.
-            journalled += results_of_machine(settings)
         keys = keys_to_install(settings, archive, any_key=any_secret_key)
-        with ExitStack() as undo:
-            if keys is not None:
-                undo.enter_context(installed_keys(settings, keys))
-            messages, runs = _load(services, archive, begin)
-    with _finishing():
-        settled, webhooks = _finish(services, manifest, journalled)
-    return Restored(manifest, messages, runs, webhooks, settled, keys is not None)
+        journalled = results_of_archive(archive)
+        is_same = manifest.secret_key in map(fingerprint, settings.secret_keys)
+        if is_same:
+            # What the senders of this installation handed over last may be known here, and nowhere else.
+            journalled += results_of_machine(settings)
+        undo = install_keys(settings, keys, keeps_journals=is_same) if keys is not None else _do_nothing
+        try:
+            restored = _restore(services, archive, path.name, journalled, begin)
+        except NotKnown:
+            raise
+        except BaseException:
+            undo()
+            raise
+    delete_journals_aside(settings)
+    return restored._replace(secret_key=keys is not None)
 
 
-def _load(services: Services, archive: ArchiveReader, begin: Begin) -> tuple[int, int]:
-    """Everything that is in one transaction. Returns how many messages and runs are held."""
-    manifest = archive.manifest
+def _do_nothing() -> None:
+    """There are no keys to put back."""
+
+
+def _restore(
+    services: Services, archive: ArchiveReader, name: str, journalled: Sequence[AttemptResult], begin: Begin
+) -> Restored:
+    """Everything that is in the transaction."""
+    manifest, is_commit_sent = archive.manifest, False
     try:
         with loading(services.settings.database_url) as database:
             _load_rows(database, archive, begin("restoring", manifest.rows))
-            moment, connection = now(), database.connection
-            hold_webhooks(connection, moment)
-            drop_simulations(connection)
-            _end_sessions(connection)
-            _cancel_bulk_actions(connection, moment)
-            return hold_messages(connection, manifest.taken, moment), hold_runs(connection)
+            restored = _hold(services, database.connection, manifest, journalled)
+            database.refresh_statistics()
+            with services.database.part_of(database.connection) as transaction:
+                record(transaction, Act(RESTORED, name=name, counts={"rows": manifest.rows}))
+            is_commit_sent = database.is_postgresql
     except SQLAlchemyError as error:
+        if is_commit_sent and isinstance(error, DBAPIError) and error.connection_invalidated:
+            raise NotKnown(reason(error)) from error
         raise CopyError(reason(error)) from error
+    return restored
+
+
+def _hold(
+    services: Services, connection: Connection, manifest: Manifest, journalled: Sequence[AttemptResult]
+) -> Restored:
+    """Holds what would be sent, and settles what is known of it. The events of that are held, too."""
+    moment, part = now(), partial(services.database.part_of, connection)
+    drop_simulations(connection)
+    _end_sessions(connection)
+    _cancel_bulk_actions(connection, moment)
+    messages, runs = hold_messages(connection, manifest.taken, moment), hold_runs(connection)
+    settled = settle_as_journalled(services, journalled, part)
+    record_incomplete_replies(part)
+    return Restored(manifest, messages, runs, hold_webhooks(connection, moment), settled, secret_key=False)
 
 
 def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> None:
@@ -123,6 +151,7 @@ def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> N
             with archive.open(f"{TABLES}{name}") as file:
                 database.load(tables[name], file, advance)
     database.upgrade()
+    restore_indexes(database.connection, manifest.field_indexes)
     age = now() - manifest.taken
     database.move_ids(manifest.last_ids, months=math.ceil(max(0, age.days) / DAYS_OF_A_MONTH))
 
@@ -139,26 +168,13 @@ def _cancel_bulk_actions(connection: Connection, moment: datetime) -> None:
     connection.execute(update(table_of(BulkAction)).where(is_open).values(state="cancelled", end_time=moment))
 
 
-def _finish(services: Services, manifest: Manifest, journalled: list[AttemptResult]) -> tuple[int, int]:
-    """What needs transactions of its own; each holds the webhooks of the events that it writes. Returns how many
-    messages were settled, and how many webhooks are held in the end."""
-    create_indexes(services.settings.database_url, manifest.field_indexes)
-    settled = settle_as_journalled(services, journalled, _hold)
-    record_incomplete_replies(services, _hold)
-    with services.database.write() as transaction:
-        webhooks = _hold(transaction)
-    services.database.refresh_statistics()
-    return settled, webhooks
-
-
-def _hold(transaction: Transaction) -> int:
-    transaction.write_last()
-    return hold_webhooks(transaction.connection(), now())
-
-
-@contextmanager
-def _finishing() -> Iterator[None]:
+def restored_before(database: Database) -> tuple[str, datetime] | None:
+    """The file that was last restored into the database, and when; None if it says of none."""
+    entry = AuditEntry
+    restored = select(entry.object_name, entry.time).where(entry.action == RESTORED).order_by(entry.id.desc()).limit(1)
     try:
-        yield
-    except SQLAlchemyError as error:
-        raise NotFinished(reason(error)) from error
+        with database.read() as session:
+            row = session.execute(restored).first()
+    except SQLAlchemyError:  # tables of another application, or of an older version
+        return None
+    return (row.object_name or "a backup", row.time) if row else None

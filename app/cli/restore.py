@@ -8,20 +8,16 @@ from pathlib import Path
 
 import click
 from flask.cli import with_appcontext
-from sqlalchemy.exc import SQLAlchemyError
 
-from app.audit.record import Act
 from app.backup.manifest import NotABackup
-from app.backup.restore import NotFinished, NotRestorable, Restored, restore_backup
+from app.backup.restore import NotKnown, NotRestorable, Restored, restore_backup, restored_before
 from app.backup.secret_key import OtherSecretKey
-from app.cli.acts import record_act
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
 from app.cli.parts import parts_of
 from app.clock import timestamp
 from app.db.copies.load import NotEmpty
 from app.db.copies.snapshot import CopyError
 from app.db.migrate import MigrationError
-from app.db.outage import reason
 from app.db.url import without_credentials
 from app.distribution import COMMAND_LINE
 from app.http.context import services
@@ -48,7 +44,6 @@ def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
     """Restore the backup FILE into the empty database of the settings. What it would send is held: see `holds`."""
     with _errors(file), parts_of() as begin:
         restored = restore_backup(services(), file, any_secret_key=other_secret_key, begin=begin)
-        record_act(Act("backup.restored", name=file.name, counts={"rows": restored.manifest.rows}))
     if as_json:
         print_json(_facts(restored))
     else:
@@ -86,23 +81,22 @@ def _errors(file: Path) -> Iterator[None]:
     except NotABackup as error:
         raise WrongValue(f"{file} cannot be restored: {error}") from None
     except NotEmpty as error:
-        database = without_credentials(services().settings.database_url)
-        raise WrongValue(f"the database {database} is not empty: {error}; restore into an empty one") from None
+        raise WrongValue(_not_empty(error)) from None
     except (NotRestorable, OtherSecretKey) as error:
         raise WrongValue(str(error)) from None
     except (CopyError, MigrationError) as error:
         raise Unavailable(f"nothing was restored: {error}") from None
-    except NotFinished as error:
-        raise Unavailable(_not_finished(str(error))) from None
-    except SQLAlchemyError as error:
-        raise Unavailable(_not_finished(reason(error))) from None
+    except NotKnown as error:
+        unknown = "all of it was restored, or nothing: repeat the command, which goes on or says that it is done"
+        raise Unavailable(f"the connection was lost at the very end: {error}; {unknown}") from None
     except OSError as error:
         raise WrongValue(f"{error.filename or file}: {error.strerror or error}") from None
 
 
-def _not_finished(why: str) -> str:
-    left = "indexes on list fields, outcomes that journals know and the entry in the audit log may be missing"
-    return (
-        f"all was restored and is held, but then failed: {why}; {left}: "
-        "go on with it as it is, or empty the database and restore once more"
-    )
+def _not_empty(error: NotEmpty) -> str:
+    database = without_credentials(services().settings.database_url)
+    if before := restored_before(services().database):
+        name, moment = before
+        done = f"{name} was restored into it at {timestamp(moment)}, all of it, and what it would send is held"
+        return f"the database {database} is not empty: {done} (`{COMMAND_LINE} holds list`)"
+    return f"the database {database} is not empty: {error}; restore into an empty one"

@@ -133,6 +133,21 @@ class Transaction(ReadSession):
         """Registers an action to run after the commit (docs/decisions/002-wake-ups-without-content.md)."""
         self._after_commit.append(action)
 
+    def join(self, connection: Connection) -> None:
+        """Makes the session write in the transaction that the connection is in, which somebody else ends."""
+        self._connection = connection
+
+    def leave(self, *, keep: bool) -> None:
+        """Ends the session within such a transaction; its changes are written to it, or forgotten."""
+        try:
+            if keep and self.in_transaction():
+                super().commit()
+            if keep:
+                self.write_last()
+        finally:
+            self._connection = None
+            self.close()
+
     def release(self) -> None:
         """Runs the registered actions."""
         actions, self._after_commit = self._after_commit, []
@@ -170,6 +185,20 @@ class Database:
             yield transaction
             transaction.commit()
         transaction.release()
+
+    @contextmanager
+    def part_of(self, connection: Connection) -> Iterator[Transaction]:
+        """The same within a longer transaction, which somebody else commits: if the block raises, nothing but its own
+        changes is undone. What was registered with `after_commit` does not run."""
+        with connection.begin_nested():
+            part = Transaction(self._writing, self._circuit_breaker, self._digests)
+            part.join(connection)
+            keep = False
+            try:
+                yield part
+                keep = True
+            finally:
+                part.leave(keep=keep)
 
     def transact(self, work: Callable[[Transaction], Result]) -> Result:
         """Runs the work in a writing transaction, and again if PostgreSQL ended it in favour of another one.

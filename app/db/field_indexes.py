@@ -33,6 +33,8 @@ NAMES = {
     "WHERE indrelid = CAST('contacts' AS regclass) AND indisvalid",
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'contacts'",
 }
+STATISTICS = "ANALYZE contacts"
+"""Without statistics of the expression a planner knows nothing of the values."""
 
 
 class FieldIndex(NamedTuple):
@@ -70,22 +72,21 @@ def create_index(database_url: str, index: FieldIndex) -> bool:
             raise TooManyIndexes(f"there are {len(present)} field indexes, and at most {MOST_INDEXES} are possible")
         # One that was not finished is invalid: it is in the way of its name.
         connection.execute(text(f"DROP INDEX {_concurrently(connection)}IF EXISTS {index.name}"))
-        connection.execute(text(_definition(connection, index)))
-        # Without statistics of the expression a planner knows nothing of the values.
-        connection.execute(text("ANALYZE contacts"))
+        connection.execute(text(_definition(connection, index, _concurrently(connection))))
+        connection.execute(text(STATISTICS))
     return True
 
 
-def create_indexes(database_url: str, names: Collection[str]) -> None:
-    """Creates the indexes with these names, for keys that fields of lists have."""
-    if not names:
-        return
-    with _connected(database_url) as connection:
-        keys = connection.execute(select(ListField.key).distinct()).scalars().all()
-    for key in keys:
-        for kind in get_args(FieldKind):
-            if (index := FieldIndex(key, kind)).name in names:
-                create_index(database_url, index)
+def restore_indexes(connection: Connection, names: Collection[str]) -> None:
+    """Creates the indexes with these names, for keys that fields of lists have, in the transaction of the
+    connection."""
+    keys = connection.execute(select(ListField.key).distinct()).scalars().all() if names else []
+    indexes = [FieldIndex(key, kind) for key in keys for kind in get_args(FieldKind)]
+    for index in indexes:
+        if index.name in names:
+            connection.execute(text(_definition(connection, index, concurrently="")))
+    if indexes:
+        connection.execute(text(STATISTICS))
 
 
 def drop_index(database_url: str, name: str) -> bool:
@@ -121,11 +122,8 @@ def _concurrently(connection: Connection) -> str:
     return "CONCURRENTLY " if connection.dialect.name == "postgresql" else ""
 
 
-def _definition(connection: Connection, index: FieldIndex) -> str:
+def _definition(connection: Connection, index: FieldIndex, concurrently: str) -> str:
     stored: TypeEngine[Any] = table_of(Contact).c["values"].type
     member = json_number if index.kind == "number" else json_date
     compiled = member(column(VALUES, stored), index.key).compile(dialect=connection.dialect)
-    return (
-        f"CREATE INDEX {_concurrently(connection)}{index.name} ON contacts "
-        f"(list_id, ({compiled})) WHERE ({compiled}) IS NOT NULL"
-    )
+    return f"CREATE INDEX {concurrently}{index.name} ON contacts (list_id, ({compiled})) WHERE ({compiled}) IS NOT NULL"

@@ -4,19 +4,19 @@ missing, and what was to happen to captured messages (docs/operations.md#what-a-
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection, exists, update
 
 from app.db.database import Transaction
 from app.db.models import CapturedMessage, QueueEntry, table_of
 from app.inbound.reassembly import flush
-from app.services import Services
 
 
-def record_incomplete_replies(services: Services, hold: Callable[[Transaction], object]) -> None:
-    """Records the replies that wait for parts now, each in a transaction that `hold` ends: the parts have arrived since
-    the backup was made, or never will, and later the event would go out unasked."""
-    flush(services, None, hold)
+def record_incomplete_replies(part: Callable[[], AbstractContextManager[Transaction]]) -> None:
+    """Records the replies that wait for parts now, each in a part of the transaction that restores them: the other
+    parts have arrived since the backup was made, or never will, and later the event would go out unasked."""
+    flush(part, part, None)
 
 
 def drop_simulations(connection: Connection) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -86,36 +87,40 @@ def has_overdue_parts(session: Session) -> bool:
 
 def flush_overdue(services: Services) -> None:
     """Records the replies of which a part has not arrived in time, and deletes parts that were recorded long ago."""
-    flush(services, now() - TIMEOUT)
+    database = services.database
+    flush(database.read, database.write, now() - TIMEOUT)
     with services.database.write() as transaction:
         old = and_(ReplyPart.recorded, ReplyPart.time <= now() - TIMEOUT)
         transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
 
 
-def flush(services: Services, until: datetime | None, then: Callable[[Transaction], object] = lambda _: None) -> None:
+def flush(
+    read: Callable[[], AbstractContextManager[Session]],
+    write: Callable[[], AbstractContextManager[Transaction]],
+    until: datetime | None,
+) -> None:
     """Records the replies of which a part has waited since that time or for longer, of None all that wait, each in a
-    transaction in which `then` is called last."""
-    while key := _first_waiting(services, until):
+    transaction."""
+    while key := _first_waiting(read, until):
         try:
-            with services.database.write() as transaction:
+            with write() as transaction:
                 lock_subscriptions(transaction, key.account_id)
                 if any(not row.recorded for row in _rows(transaction, key)):
                     _record_reply(transaction, key)
-                then(transaction)
         except ServiceError as error:
             # The number was removed meanwhile. If it were kept, the reply would fail in every sweep, and delay all
             # others.
             logger.warning("a reply that belongs to no account: %s", error.errors[0].developer_message)
-            with services.database.write() as transaction:
+            with write() as transaction:
                 _delete(transaction, key)
 
 
-def _first_waiting(services: Services, until: datetime | None) -> ReassemblyKey | None:
+def _first_waiting(read: Callable[[], AbstractContextManager[Session]], until: datetime | None) -> ReassemblyKey | None:
     columns = (ReplyPart.account_id, ReplyPart.number, ReplyPart.mobile, ReplyPart.reference, ReplyPart.total)
     waiting = select(*columns).where(ReplyPart.recorded.is_(False)).limit(1)
     if until is not None:
         waiting = waiting.where(ReplyPart.time <= until)
-    with services.database.read() as session:
+    with read() as session:
         row = session.execute(waiting).first()
     return ReassemblyKey(*row) if row else None
 

@@ -78,7 +78,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("contacts", "db", "infrastructure", "lists", "recipients", "retention", "routing", "sends", "services"),
         "transports",
     ),
-    "backup": ("db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
+    "backup": ("audit", "db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
         *("groups", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),

@@ -97,6 +97,13 @@ class Loading:
             self.make_ranges(begin, begin + 1 + AHEAD)
             self._set_last_id("recipients", begin * SPAN)
 
+    def refresh_statistics(self) -> None:
+        """Without statistics SQLite may read a list's page index to find one address. PostgreSQL makes them by
+        itself."""
+        if not self.is_postgresql:
+            self.connection.exec_driver_sql("PRAGMA analysis_limit=400")
+            self.connection.exec_driver_sql("ANALYZE")
+
     def _set_last_id(self, name: str, last: int) -> None:
         if self.is_postgresql:
             statement = "SELECT setval(CAST(pg_get_serial_sequence(:name, 'id') AS regclass), :last)"

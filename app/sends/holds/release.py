@@ -6,7 +6,9 @@ send it again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact, QueueEntry, Recipient
+from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
 from app.recipients.reasons import FailReason
 from app.recipients.row import step_row
@@ -32,6 +35,10 @@ from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome
 
+logger = logging.getLogger(__name__)
+
+CHUNK = 500
+"""Results of journals that are written together."""
 SETTLER = "settling held messages"
 """The worker of an entry while its outcome is written."""
 FINAL = (Outcome.ACCEPTED, Outcome.REFUSED)
@@ -102,27 +109,36 @@ def drop_some(
 
 
 def settle_as_journalled(
-    services: Services, results: Sequence[AttemptResult], hold: Callable[[Transaction], object]
+    services: Services, results: Sequence[AttemptResult], part: Callable[[], AbstractContextManager[Transaction]]
 ) -> int:
     """Writes the outcomes that journals have of held messages: they were not in the database when the backup was made.
-    What was deferred stays held. Each transaction ends with `hold`, which keeps the events from being sent. Returns how
-    many were written."""
+    What was deferred stays held. `part` begins a part of the transaction that restores them. Returns how many were
+    written."""
     in_order = sorted(results, key=lambda result: result.attempt)
     known = {one.recipient_id: one for one in in_order if one.result and one.result.outcome in FINAL}
-    total = 0
-    turns, ids = WriteTurns(services.database), sorted(known)
-    while ids:
-        chunk, ids = ids[: turns.size], ids[turns.size :]
 
-        def write(transaction: Transaction, chunk: Sequence[int] = chunk) -> int:
-            rows = _lock(transaction, HeldMessages(), after=0, size=len(chunk), ids=chunk)
-            of_attempt = [row for row in rows if row.attempts <= known[row.id].attempt]
-            _settle(transaction, services, of_attempt, {row.id: known[row.id].result for row in of_attempt})
-            hold(transaction)
-            return len(of_attempt)
+    def settle(ids: Sequence[int]) -> int:
+        """What cannot be written is found by halving, and stays held: no line of a journal prevents a restore."""
+        try:
+            with part() as transaction:
+                rows = _lock(transaction, HeldMessages(), after=0, size=len(ids), ids=ids)
+                of_attempt = [row for row in rows if row.attempts <= known[row.id].attempt]
+                _settle(transaction, services, of_attempt, {row.id: known[row.id].result for row in of_attempt})
+                return len(of_attempt)
+        except Exception as error:
+            if is_unavailable(error):
+                raise
+            if len(ids) == 1:
+                extra = {"recipient_id": ids[0]}
+                logger.error(
+                    "a result in a journal cannot be written: its message stays held", exc_info=error, extra=extra
+                )
+                return 0
+        half = len(ids) // 2
+        return settle(ids[:half]) + settle(ids[half:])
 
-        total += turns.take(len(chunk), write)
-    return total
+    ordered = sorted(known)
+    return sum(settle(ordered[first : first + CHUNK]) for first in range(0, len(ordered), CHUNK))
 
 
 def _in_turns(
