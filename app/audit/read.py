@@ -91,3 +91,9 @@ def acts_on_address(session: Session, account_id: int, digests: Sequence[str], l
 
 def _actor(entry: AuditEntry) -> Actor:
     return Actor(cast("ActorKind", entry.actor_kind), entry.actor, entry.source, entry.via, entry.request_id)
+
+
+def last_entry(session: Session, action: str) -> AuditEntry | None:
+    """The latest entry of an action."""
+    entries = select(AuditEntry).where(AuditEntry.action == action)
+    return session.scalars(entries.order_by(AuditEntry.id.desc()).limit(1)).first()

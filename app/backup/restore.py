@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy import Connection, delete, update
+from sqlalchemy.exc import SQLAlchemyError
 
+from app.audit.read import last_entry
 from app.audit.record import Act, record
 from app.backup.archive import ArchiveReader, open_archive
 from app.backup.journals import results_of_archive, results_of_machine
@@ -24,7 +25,7 @@ from app.db.copies.set_aside import indexes_set_aside
 from app.db.copies.snapshot import CopyError
 from app.db.database import Database
 from app.db.field_indexes import restore_indexes
-from app.db.models import AuditEntry, BulkAction, ConsoleLink, ConsoleSession, table_of
+from app.db.models import BulkAction, ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
@@ -116,9 +117,9 @@ def _restore(
             database.refresh_statistics()
             with services.database.part_of(database.connection) as transaction:
                 record(transaction, Act(RESTORED, name=name, counts={"rows": manifest.rows}))
-            is_commit_sent = database.is_postgresql
+            is_commit_sent = True
     except SQLAlchemyError as error:
-        if is_commit_sent and isinstance(error, DBAPIError) and error.connection_invalidated:
+        if is_commit_sent and database.may_be_committed(error):
             raise NotKnown(reason(error)) from error
         raise CopyError(reason(error)) from error
     return restored
@@ -170,11 +171,9 @@ def _cancel_bulk_actions(connection: Connection, moment: datetime) -> None:
 
 def restored_before(database: Database) -> tuple[str, datetime] | None:
     """The file that was last restored into the database, and when; None if it says of none."""
-    entry = AuditEntry
-    restored = select(entry.object_name, entry.time).where(entry.action == RESTORED).order_by(entry.id.desc()).limit(1)
     try:
         with database.read() as session:
-            row = session.execute(restored).first()
+            entry = last_entry(session, RESTORED)
     except SQLAlchemyError:  # tables of another application, or of an older version
         return None
-    return (row.object_name or "a backup", row.time) if row else None
+    return (entry.object_name or "a backup", entry.time) if entry else None

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import psycopg
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from app.db import migrate
 from app.db.copies.copy_text import decode_rows
@@ -96,6 +97,10 @@ class Loading:
             begin = max(end, current + months + 1)
             self.make_ranges(begin, begin + 1 + AHEAD)
             self._set_last_id("recipients", begin * SPAN)
+
+    def may_be_committed(self, error: SQLAlchemyError) -> bool:
+        """Whether a commit that has failed with this error may have happened: the server had not answered."""
+        return self.is_postgresql and isinstance(error, DBAPIError) and error.connection_invalidated
 
     def refresh_statistics(self) -> None:
         """Without statistics SQLite may read a list's page index to find one address. PostgreSQL makes them by

@@ -141,11 +141,10 @@ def scan_journals(folder: Path) -> Iterator[list[FoundJournal]]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of the journals in the folder. One that does not exist has none, but not one on a disk that is not there."""
+    """Of the journals in the folder; one that does not exist has none."""
     try:
         return sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
     except FileNotFoundError:
-        os.stat(folder.parent)
         return []
 
 

@@ -82,7 +82,7 @@ class Restores:
         process = Forked(self.folder / "log", restoring, environ, self.file, str(log), last)
         wait_until(process.has_ended, "it has ended")
         status = process.wait()
-        assert status in (0, -signal.SIGKILL), (self.folder / "log").read_text()
+        assert status in (0, -signal.SIGKILL), (status, sorted(self.folder.iterdir()))
         return int(log.read_text()) if status == 0 else None
 
 
