@@ -75,20 +75,34 @@ def search(
 def all_parts(
     database: Database, secret_keys: SecretKeys, account: Account, pairs: Pairs, viewer: Viewer
 ) -> Iterator[Sequence[dict[str, Any]]]:
-    """All of the account's messages that match, the newest first, up to a maximum: each part is read by a session of
-    its own, which begins where the one before ended. Raises the errors of the query before the first part."""
+    """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
+    before the first part."""
     query = _query(CursorScope(secret_keys, account.id, PATH), account, pairs, viewer, IN_A_FILE)
-    return _parts(database, account.id, query, viewer)
+    return Parts(database, account.id, query, viewer)
 
 
-def _parts(database: Database, account_id: int, query: Query, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
-    for _ in range(MOST_IN_ALL // IN_A_FILE):
-        with database.read() as session:
-            page = page_recipients(session, account_id, query, viewer)
-        yield page.items
-        if not page.ends.has_next:
-            return
-        query = replace(query, position=page.ends.next)
+class Parts:
+    """The messages of a query, part by part: each is read by a session of its own, which begins where the one before
+    ended. No part is kept until the next one is asked for: a reader may take its time."""
+
+    def __init__(self, database: Database, account_id: int, query: Query, viewer: Viewer) -> None:
+        self._database = database
+        self._account_id = account_id
+        self._viewer = viewer
+        self._query: Query | None = query
+        self._left = MOST_IN_ALL // IN_A_FILE
+
+    def __iter__(self) -> Iterator[Sequence[dict[str, Any]]]:
+        return self
+
+    def __next__(self) -> Sequence[dict[str, Any]]:
+        if self._query is None or not self._left:
+            raise StopIteration
+        with self._database.read() as session:
+            page = page_recipients(session, self._account_id, self._query, self._viewer)
+        self._left -= 1
+        self._query = replace(self._query, position=page.ends.next) if page.ends.has_next else None
+        return page.items
 
 
 def _query(cursors: CursorScope, account: Account, pairs: Pairs, viewer: Viewer, limit: int) -> Query:

@@ -26,9 +26,17 @@ def document(kind: str, address: str, found: Iterable[Found]) -> Iterator[str]:
 def _places(found: Iterable[Found]) -> Iterator[str]:
     for number, (place, pages) in enumerate(groupby(found, itemgetter(1))):
         yield f"{',' if number else ''}\n{_json(place)}: ["
-        for row, shown in enumerate(shown for *_, rows in pages for shown in rows):
-            yield f"{',' if row else ''}\n{_json(shown)}"
+        for row, shown in enumerate(_removed(pages)):
+            yield f"{',' if row else ''}\n{shown}"
         yield "]"
+
+
+def _removed(pages: Iterable[Found]) -> Iterator[str]:
+    """The rows, none of which is kept once it was handed out: a reader may take its time."""
+    for *_, rows in pages:
+        rows.reverse()
+        while rows:
+            yield _json(rows.pop())
 
 
 def _json(value: object) -> str:

@@ -18,11 +18,13 @@ Found = tuple[str, str, list[Shown]]
 
 
 def export_person(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
-    """Everything, account by account and in the order of the places; none without rows."""
+    """Everything, account by account and in the order of the places; none without rows. Nobody knows when whoever reads
+    it comes for the next page, so no connection is kept for that time."""
     for account_id in account_ids:
         with services.database.read() as session:
             name = session.scalars(select(Account.name).where(Account.id == account_id)).one()
             person = find_person(session, account_id, kind, address)
             for place in PLACES:
                 for page in place.read(services, session, person):
+                    session.close()  # its next statement takes another connection
                     yield name, place.name, page

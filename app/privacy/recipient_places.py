@@ -24,7 +24,7 @@ from app.sends.outcomes.transitions import RetryRules
 from app.sends.secret_values import MASK
 from app.services import Services
 
-READ = 100
+READ = 20
 """Messages that are read at once, with their attachments."""
 _OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flask import Response
@@ -71,8 +71,7 @@ class MessagesFile(MethodView):
             items = _search(session, account, SEARCH.query(), IN_A_FILE).page.items
         with services().database.write() as transaction:
             record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
-        rows = ([item[name] for name in FILE_COLUMNS] for item in items)
-        return csv_file("messages.csv", FILE_COLUMNS, rows)
+        return csv_file("messages.csv", FILE_COLUMNS, _rows(items))
 
 
 @blp.route("/messages/all.csv")
@@ -88,8 +87,11 @@ class AllMessagesFile(MethodView):
         found = all_parts(parts.database, parts.settings.secret_keys, account, SEARCH.query(), _viewer())
         with parts.database.write() as transaction:
             record(transaction, Act("recipient.exported", account.id))
-        rows = ([[item[name] for name in FILE_COLUMNS] for item in items] for items in found)
-        return csv_stream("messages.csv", FILE_COLUMNS, rows)
+        return csv_stream("messages.csv", FILE_COLUMNS, map(_rows, found))
+
+
+def _rows(items: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
+    return ([item[name] for name in FILE_COLUMNS] for item in items)
 
 
 @blp.route("/messages/<uuid>")

@@ -9,12 +9,13 @@ import re
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import QueuePool, select, update
 from werkzeug.test import TestResponse
 
 from app.bulk_actions.kinds import Kind
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second
+from app.db.database import Database
 from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction
 from tests.support.browser import Browser, operator, signed_in, words
 from tests.support.cases import each
@@ -241,6 +242,28 @@ def all_of(answer: TestResponse) -> list[dict[str, Any]]:
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")
     head, *found = csv.reader(io.StringIO(answer.text))
     return [dict(zip(head, row, strict=True)) for row in found]
+
+
+def test_a_file_of_all_keeps_nothing_while_its_reader_takes_its_time(
+    tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.console.messages.IN_A_FILE", 10)
+    failed(rows, *(f"p{number:02}@example.com" for number in range(25)))
+    browser = signed_in(tenant)
+    answer = browser.get(f"{MESSAGES}/all.csv?state=failed")
+    assert "Content-Length" not in answer.headers
+    parts = iter(answer.response)
+    for number in range(4):
+        with StatementCounter(tenant.services.database.engine) as counted:
+            assert next(parts)
+        assert bool(counted.count) == (number > 0)
+        assert is_free(tenant.services.database)
+    assert list(parts) == []
+
+
+def is_free(database: Database) -> bool:
+    """Whether this process uses no connection of the database."""
+    return isinstance(database.engine.pool, QueuePool) and database.engine.pool.checkedout() == 0
 
 
 def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from app.contacts.suppress import block
 from app.db.models import AuditEntry, Contact, QueueEntry, Recipient
 from app.infrastructure.address_digest import address_digest
 from app.privacy.forget import Forgotten
+from tests.api.test_console_bulk_actions import is_free
 from tests.api.test_console_lists import linked
 from tests.support.browser import operator, signed_in, words
 from tests.support.cases import each
@@ -33,6 +34,22 @@ def acts(tenant: Tenant) -> list[tuple[str, str | None]]:
 
 def digest(tenant: Tenant, address: str) -> str:
     return address_digest(tenant.services.settings.secret_key, normalize_address("email", address))
+
+
+def test_handing_out_keeps_no_connection_while_its_reader_takes_its_time(tenant: Tenant, sends: SendsApi) -> None:
+    address = new_email("Bea")
+    tenant.new_contact(sends.list_id, email=address)
+    for _ in range(3):
+        sent = tenant.api.post("/v1/transactional-sends", sends.email(recipients=[{"email": address}]))
+        assert sent.status_code == 202
+    answer = linked(tenant).post(f"{PATH}/export", address=address)
+    assert "Content-Length" not in answer.headers
+    parts = []
+    for part in answer.response:
+        assert is_free(tenant.services.database)
+        parts.append(part if isinstance(part, bytes) else part.encode())
+    assert len(parts) > 10
+    assert json.loads(b"".join(parts))["accounts"][tenant.name]["contacts"]
 
 
 def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: SendsApi) -> None:

@@ -1,0 +1,64 @@
+"""No view makes an answer whose size grows with the account, unless it is produced as its client reads it
+(docs/operations.md#slow-clients)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.cases import each
+from tests.support.sources import ROOT
+
+BOUND = "IN_A_FILE"
+BOUNDED = {
+    ("groups.py", "Day"),  # the hours of a day
+    ("overview.py", "Day"),
+    ("domains.py", "RecordsFile"),  # the records of one domain
+    ("domains.py", "DomainsFile"),  # app.console.domains.MOST
+    ("senders.py", "SendersFile"),
+    ("keys.py", "KeysFile"),  # app.console.keys.MOST
+    ("webhooks.py", "WebhooksFile"),  # app.console.webhooks.MOST
+}
+"""Files whose rows something else bounds."""
+STREAMED = {("messages.py", "AllMessagesFile"), ("people.py", "_export")}
+"""Views whose answer has no bound: their tests show that they keep nothing while their reader takes its time."""
+VIEWS = sorted((ROOT / "blueprints").rglob("*.py"))
+
+
+def calls(name: str, inside: ast.AST) -> bool:
+    """Whether the code calls a function of that name."""
+    called = (node.func for node in ast.walk(inside) if isinstance(node, ast.Call))
+    return any(isinstance(one, ast.Name) and one.id == name for one in called)
+
+
+def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    """The classes and functions of a module."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node
+
+
+def names(inside: ast.AST) -> set[str]:
+    """The names that the code uses."""
+    return {node.id for node in ast.walk(inside) if isinstance(node, ast.Name)}
+
+
+@each("path", VIEWS)
+def test_a_file_that_is_made_at_once_has_a_bound(path: Path) -> None:
+    unbounded = [
+        one.name
+        for one in definitions(path)
+        if calls("csv_file", one) and BOUND not in names(one) and (path.name, one.name) not in BOUNDED
+    ]
+    assert unbounded == [], f"read no more rows than {BOUND}, or use csv_stream"
+
+
+def test_what_is_streamed_has_its_tests() -> None:
+    found = {
+        (path.name, one.name)
+        for path in VIEWS
+        for one in definitions(path)
+        if calls("csv_stream", one) or calls("person_document", one)
+    }
+    assert found == STREAMED
