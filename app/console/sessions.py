@@ -41,7 +41,7 @@ JOINED = (
     select(
         *(ConsoleSession.id, ConsoleSession.account_id, ConsoleSession.key_id, ConsoleSession.name),
         *(ConsoleSession.creation_time, ConsoleSession.end_time),
-        *(ApiKey.access_level, ApiKey.valid_until, Account.allowed_networks, Account.test_of),
+        *(ApiKey.access_level, ApiKey.valid_until, Account.allowed_networks, Account.rate_limit, Account.test_of),
         Account.name.label("account_name"),
     )
     .outerjoin(ApiKey, ApiKey.id == ConsoleSession.key_id)
@@ -62,6 +62,7 @@ class SignedIn:
     name: str
     scopes: tuple[str, ...]
     allowed_networks: tuple[str, ...]
+    rate_limit: str | None
     is_test: bool
     end_time: datetime
 
@@ -144,6 +145,7 @@ def find_session(session: Session, token: str) -> SignedIn | None:
         name=row.name,
         scopes=_scopes(row),
         allowed_networks=tuple(row.allowed_networks or ()),
+        rate_limit=row.rate_limit,
         is_test=row.test_of is not None,
         end_time=row.end_time,
     )

@@ -131,7 +131,7 @@ def _authenticate() -> None:
     g.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    g.allowance = count_request(services(), principal)
+    g.allowance = count_request(services(), principal.key_id, principal.rate_limit)
     if g.allowance is not None and g.allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
 

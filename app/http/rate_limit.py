@@ -1,4 +1,5 @@
-"""The rate limit: a counter per key and window in Redis, shared by all processes (docs/requests.md#rate-limit)."""
+"""The rate limit: a counter per key and window in Redis, shared by all processes (docs/requests.md#rate-limit). A
+session of the console counts as the key that has signed in; one without a key has a counter of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.accounts.auth import Principal
 from app.services import Services
 from app.settings import Rate, parse_rate
 
@@ -26,19 +26,20 @@ class Allowance:
     exceeded: bool
 
 
-def rate_of(services: Services, principal: Principal) -> Rate | None:
+def rate_of(services: Services, own: str | None) -> Rate | None:
     """The account's own rate, or the setting's."""
-    return parse_rate(principal.rate_limit) if principal.rate_limit else services.settings.rate_limit
+    return parse_rate(own) if own else services.settings.rate_limit
 
 
-def count_request(services: Services, principal: Principal) -> Allowance | None:
-    """Counts one request. None without a limit, or if Redis is unavailable: the API works without it."""
-    rate = rate_of(services, principal)
+def count_request(services: Services, whose: int | str, own: str | None) -> Allowance | None:
+    """Counts one request of a key, by its id, or of another counter; `own` is the rate of the account, if it has one.
+    None without a limit, or if Redis is unavailable: the service works without it."""
+    rate = rate_of(services, own)
     if rate is None or services.redis_breaker.is_open:
         return None
     now = time.time()
     window = int(now // rate.seconds)
-    key = f"tms:rate:{principal.key_id}:{rate.seconds}:{window}"
+    key = f"tms:rate:{whose}:{rate.seconds}:{window}"
     try:
         used = increment(services.redis, key, rate.seconds)
     except RedisError as error:

@@ -1,4 +1,4 @@
-"""The rate limit of a key: headers, error, and exceptions (docs/requests.md#rate-limit)."""
+"""The rate limit of a key and of the console: headers, error, and exceptions (docs/requests.md#rate-limit)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from flask import Flask
 
 from app.clock import now
 from app.db.counters import hour_of
+from app.http.console.assets import asset_url
 from app.http.context import EXTENSION
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
+from tests.support.browser import HOME, Browser, new_link, signed_in, words
+from tests.support.cases import each
 from tests.support.client import Client, check_error
 from tests.support.servers import wait_until
 from tests.support.tenants import Tenant, add_key, new_tenant
@@ -120,6 +123,45 @@ def test_an_account_may_have_a_rate_limit_of_its_own(limited_app: Flask) -> None
     answers = [free.get("/v1/") for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6
     assert "RateLimit-Limit" not in answers[0].headers
+
+
+def test_pages_of_the_console_count_for_the_key_that_has_signed_in(limited_app: Flask) -> None:
+    tenant = new_tenant(limited_app)
+    browser, other = signed_in(tenant), signed_in(tenant)
+    answers = [browser.get(HOME), tenant.api.get("/v1/"), other.get("/console/lists.csv")]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["2", "1", "0"]
+    for refused in (browser.get(HOME), other.get(HOME), browser.post("/console/sign-out")):
+        assert refused.status_code == 429
+        assert refused.headers["Retry-After"] == refused.headers["RateLimit-Reset"]
+        assert "The rate limit of this key or session is used up. Reload this page in" in words(refused)
+    assert tenant.api.get("/v1/").status_code == 429
+    assert signed_in(tenant, "limited").get(HOME).status_code == 200
+
+
+@each("whose", ["account", "operator"])
+def test_a_session_without_a_key_has_a_limit_of_its_own(limited_app: Flask, whose: str) -> None:
+    account_id = new_tenant(limited_app).id if whose == "account" else None
+    first, second = Browser(limited_app), Browser(limited_app)
+    for browser in (first, second):
+        assert browser.follow_link(new_link(limited_app, account_id)).status_code == 303
+    assert [first.get(HOME).status_code for _ in range(4)] == [200, 200, 200, 429]
+    assert second.get(HOME).status_code == 200
+
+
+def test_the_rate_limit_of_an_account_holds_for_its_console(limited_app: Flask) -> None:
+    tenant = new_tenant(limited_app, rate_limit="off")
+    browser = signed_in(tenant)
+    answers = [browser.get(HOME) for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert "RateLimit-Limit" not in answers[0].headers
+
+
+def test_signing_in_and_the_files_of_pages_do_not_count(limited_app: Flask) -> None:
+    browser = signed_in(new_tenant(limited_app))
+    for path in ("/console/sign-in", asset_url("style.css")):
+        for _ in range(4):
+            assert "RateLimit-Limit" not in browser.get(path).headers
+    assert browser.get(HOME).headers["RateLimit-Remaining"] == "2"
 
 
 def test_without_a_limit_there_are_no_headers(api: Client) -> None:

@@ -1,4 +1,4 @@
-"""Checks before a page of the console, in this order: https, path, origin, session, network, scope
+"""Checks before a page of the console, in this order: https, path, origin, session, network, rate limit, scope
 (docs/console.md#security)."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app.http.console.origin import check_origin
 from app.http.context import services
 from app.http.networks import check_network
 from app.http.paths import path_id
+from app.http.rate_limit import count_request
 
 
 def guard_console() -> None:
@@ -37,8 +38,18 @@ def guard_console() -> None:
         raise ServiceError("api_key_missing")
     check_network(found.allowed_networks)
     g.signed_in = found
+    _count_request(found)
     if not set(needed) & set(found.scopes):
         raise ServiceError("permission_denied", detail=f"This page needs the scope {' or '.join(needed)}.")
+
+
+def _count_request(found: SignedIn) -> None:
+    """Counts against the rate limit. Raises `too_many_requests`."""
+    whose = f"session:{found.session_id}" if found.key_id is None else found.key_id
+    g.allowance = count_request(services(), whose, found.rate_limit)
+    if g.allowance is not None and g.allowance.exceeded:
+        detail = f"The rate limit of this key or session is used up. Reload this page in {g.allowance.reset} seconds."
+        raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
 
 
 def _find_session() -> SignedIn | None:
