@@ -10,7 +10,7 @@ from app.errors import CATALOGUE, ServiceError
 from app.http.api import PUBLIC, Blueprint
 from app.http.openapi import description
 from app.http.reference import asset, page
-from app.http.responses import json_response
+from app.http.responses import JSON, static_response
 from schemas.events import EVENT_SCHEMAS
 
 blp = Blueprint("docs", __name__, url_prefix="/docs", description="Documentation")
@@ -58,7 +58,7 @@ class OpenApi(MethodView):
     @blp.scope(PUBLIC)
     def get(self) -> Response:
         """An OpenAPI 3.1 document."""
-        return json_response(description(current_app, EVENT_SCHEMAS))
+        return static_response(description(current_app, EVENT_SCHEMAS), JSON)
 
 
 @blp.route("/errors")

@@ -17,6 +17,9 @@ EXTENSION = "tms"
 FAULT = "tms.fault"
 """The WSGI variable in which the server passes the error of an invalid request, a `ServiceError`."""
 
+SHARED = "tms.shared"
+"""The WSGI variable in which a view tells the server that the body is kept in memory for all clients."""
+
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
 
 HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::[0-9]*)?")

@@ -7,10 +7,12 @@ here instead of at each route: the common errors and headers, the scope that the
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+import orjson
 from flask import Flask
 from flask_smorest import Api
 from flask_smorest.spec.plugins import FlaskPlugin
@@ -36,6 +38,8 @@ INTRODUCTION = (
     "message. Responses may get further properties, and texts such as `reason` further values: ignore what you do not "
     "know."
 )
+_building = threading.Lock()
+"""The collector of the routes is one for all threads."""
 LICENCE = {"name": "MIT", "identifier": "MIT"}
 
 
@@ -52,12 +56,13 @@ def make_api(app: Flask) -> Collector:
     return Collector(app, spec_kwargs=deepcopy({"info": info, "components": COMPONENTS}))
 
 
-def description(app: Flask, events: Sequence[type[Schema]]) -> dict[str, Any]:
-    """The OpenAPI document of the application, with the schemas of the events that webhooks receive. Built once: the
-    routes of a running application do not change."""
-    if DOCUMENT not in app.extensions:
-        app.extensions[DOCUMENT] = _make_document(app, events)
-    document: dict[str, Any] = app.extensions[DOCUMENT]
+def description(app: Flask, events: Sequence[type[Schema]]) -> bytes:
+    """The OpenAPI document of the application, with the schemas of the events that webhooks receive, as JSON. Built
+    once: the routes of a running application do not change."""
+    with _building:
+        if DOCUMENT not in app.extensions:
+            app.extensions[DOCUMENT] = orjson.dumps(_make_document(app, events))
+    document: bytes = app.extensions[DOCUMENT]
     return document
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from flask import Response, render_template, request
 
 from app.errors import ServiceError
+from app.http.responses import static_response
 
 OWN = Path(__file__).parent.parent / "static"
 PACKAGE = "flask_swagger_ui"
@@ -45,7 +46,7 @@ def asset(name: str) -> Response:
     """One file that the page loads. Raises `not_found`."""
     if name not in MEDIA_TYPES:
         raise ServiceError("not_found")
-    response = Response(_content(name), content_type=MEDIA_TYPES[name])
+    response = static_response(_content(name), MEDIA_TYPES[name])
     response.cache_control.public = True
     response.cache_control.max_age = SECONDS_IN_CACHE
     response.add_etag()

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from flask import Response
+from flask import Response, request
+
+from app.http.context import SHARED
 
 JSON = "application/json; charset=UTF-8"
 TIMESTAMP_FORMAT = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
@@ -16,6 +18,12 @@ TIMESTAMP_FORMAT = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
 def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON object."""
     return Response(orjson.dumps(body, option=TIMESTAMP_FORMAT), status, headers, content_type=JSON)
+
+
+def static_response(content: bytes, content_type: str) -> Response:
+    """A response with bytes that the process keeps, whoever reads them: the server does not copy them."""
+    request.environ[SHARED] = True
+    return Response(content, content_type=content_type)
 
 
 def not_cached(response: Response) -> Response:

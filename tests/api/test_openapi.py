@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -259,6 +261,18 @@ READS = [
     ("/v1/automations/{automation_id}/runs", ""),
     ("/v1/automations/{automation_id}/runs/{run_id}", "_tz=Asia/Tokyo"),
 ]
+
+
+def test_the_first_requests_for_the_description_may_come_together(settings: Settings) -> None:
+    with app_with(settings) as fresh, ThreadPoolExecutor(8) as clients:
+        together = threading.Barrier(8)
+
+        def status(_: int) -> int:
+            client = Client(fresh)
+            together.wait()
+            return client.get("/docs/openapi.json").status_code
+
+        assert list(clients.map(status, range(8))) == [200] * 8
 
 
 @each(("path", "query"), READS)

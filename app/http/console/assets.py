@@ -13,6 +13,7 @@ from pathlib import Path
 from flask import Response
 
 from app.errors import ServiceError
+from app.http.responses import static_response
 
 STATIC = Path(__file__).parents[2] / "static"
 FOLDERS = (STATIC / "console", STATIC / "vendor")
@@ -57,7 +58,7 @@ def asset(hash_: str, name: str) -> Response:
     found = assets().get(name)
     if found is None or found.hash != hash_:
         raise ServiceError("not_found")
-    response = Response(found.content, content_type=found.media_type)
+    response = static_response(found.content, found.media_type)
     response.cache_control.public = True
     response.cache_control.max_age = 31_536_000
     response.cache_control.immutable = True
