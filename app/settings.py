@@ -327,15 +327,15 @@ class Settings:
     web_connections: int = _setting(
         "WEB_CONNECTIONS",
         4000,
-        "connections that one API process keeps open at once; beyond it the one that has waited longest for its client "
-        "is closed",
+        "connections that one API process keeps open at once; beyond it, of the address with the most, the one that "
+        "has waited longest for its client is closed",
         parse_whole(10),
     )
     web_buffer_bytes: int = _setting(
         "WEB_BUFFER_BYTES",
         256 * 1024 * 1024,
-        "bytes of unanswered requests that one API process keeps, in memory and in temporary files; beyond it the "
-        "largest request is refused",
+        "bytes that one API process holds for its clients: requests, and responses that were not taken, in temporary "
+        "files and at most a quarter of it in memory; beyond it those of the address that holds the most go first",
         parse_whole(1024 * 1024),
     )
     header_seconds: float = _setting(
@@ -348,7 +348,8 @@ class Settings:
     body_seconds: float = _setting(
         "BODY_SECONDS",
         30.0,
-        "seconds for receiving a body and for sending a response, plus the time that `LEAST_RATE` allows",
+        "seconds for receiving a body and for sending a response, plus the time that `LEAST_RATE` allows; also the "
+        "longest time without a byte",
         parse_some_seconds,
     )
     least_rate: int = _setting(
@@ -527,7 +528,8 @@ class Settings:
     rate_limit: Rate | None = _setting(
         "RATE_LIMIT",
         Rate(6000, 60),
-        "requests per key: `N/second`, `N/minute`, `N/hour` or `off`; an account may have its own",
+        "requests per key, to the API and to the console: `N/second`, `N/minute`, `N/hour` or `off`; an account may "
+        "have its own",
         parse_rate,
         "`6000/minute`",
     )

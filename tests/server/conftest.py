@@ -45,6 +45,7 @@ STRICT = {
     "MAX_REQUEST_BYTES": "1048576",
     "REQUIRE_HTTPS": "on",
 }
+THRIFTY = {"WEB_BUFFER_BYTES": str(16 * 1024 * 1024), "BODY_SECONDS": "600", "HEADER_SECONDS": "600"}
 HASTY = {
     "HEADER_SECONDS": "2",
     "BODY_SECONDS": "2",
@@ -60,6 +61,21 @@ HASTY = {
 def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A server with small size limits and long time limits, which requires https and trusts no proxy."""
     with forked_web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def thrifty(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server that holds little for its clients."""
+    with forked_web_server(settings, tmp_path_factory.mktemp("thrifty"), PYTHONPATH=doors_path, **THRIFTY) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def proxied(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """The same behind a proxy."""
+    environ = {**THRIFTY, "TRUSTED_PROXIES": "1"}
+    with forked_web_server(settings, tmp_path_factory.mktemp("proxied"), PYTHONPATH=doors_path, **environ) as server:
         yield server
 
 

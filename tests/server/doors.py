@@ -1,9 +1,11 @@
-"""A plugin for tests of the server: pages that hang, are large, fail, or return what they received."""
+"""A plugin for tests of the server: pages that hang, are large, are made part by part, fail, or return what they
+received."""
 
 from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from flask import Response, request
@@ -35,6 +37,35 @@ class Large(MethodView):
     def get(self) -> Response:
         """Returns that many bytes."""
         return Response(b"x" * int(request.args["bytes"]))
+
+
+@blp.route("/parts")
+class Parts(MethodView):
+    """A response that is made part by part."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """That many parts of that many bytes, each of which leaves a byte in a file of the test, as does the end
+        whatever it is; with `fails`, the last one is an error."""
+        count, size, file = int(request.args["parts"]), int(request.args["bytes"]), Path(request.args["file"])
+        return Response(parts(count, size, file, fails="fails" in request.args))
+
+
+def parts(count: int, size: int, file: Path, *, fails: bool) -> Iterator[bytes]:
+    """The parts."""
+
+    def leave(byte: bytes) -> None:
+        with file.open("ab") as kept:
+            kept.write(byte)
+
+    try:
+        for number in range(count):
+            if fails and number == count - 1:
+                raise ValueError
+            leave(b"p")
+            yield b"x" * size
+    finally:
+        leave(b"E")
 
 
 @blp.route("/broken")

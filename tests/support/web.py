@@ -45,9 +45,9 @@ class Web:
         records = [orjson.loads(line) for line in self.output().splitlines() if line.startswith("{")]
         return [line for line in records if line["logger"] == logger]
 
-    def connect(self) -> Line:
-        """A new connection."""
-        return Line(self.port)
+    def connect(self, source: str = "127.0.0.1") -> Line:
+        """A new connection, from that address."""
+        return Line(self.port, source=source)
 
     def workers(self) -> list[int]:
         """The process ids of its workers."""
@@ -153,8 +153,8 @@ class Answer:
 class Line:
     """One raw connection."""
 
-    def __init__(self, port: int, patience: float = PATIENCE) -> None:
-        self.link = socket.create_connection(("127.0.0.1", port), timeout=patience)
+    def __init__(self, port: int, patience: float = PATIENCE, source: str = "127.0.0.1") -> None:
+        self.link = socket.create_connection(("127.0.0.1", port), timeout=patience, source_address=(source, 0))
         self._received = bytearray()
 
     def __enter__(self) -> Line:

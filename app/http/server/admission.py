@@ -14,10 +14,11 @@ from app.http.server.request import Request
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A complete request and the connection to which its response goes."""
+    """A complete request and the connection to which its response goes; without a request, a streamed response that is
+    to be continued."""
 
     connection: Connection
-    request: Request
+    request: Request | None
     since: float = field(default_factory=time.monotonic)
 
 

@@ -17,6 +17,7 @@ from app.http.server.admission import Admission, PendingRequest
 from app.http.server.connection import Connection, ConnectionState
 from app.http.server.connections import Connections
 from app.http.server.limits import Limits
+from app.http.server.outgoing import BrokenStream
 from app.http.server.poller import Poller
 from app.http.server.receiving import READ_BYTES, Receiver
 from app.http.server.request import Request
@@ -65,6 +66,11 @@ class AnsweringThreads:
         for waiting in self._admission.take_overdue(before):
             self._pass_on(self._receiver.refuse(waiting.connection, ServiceError("service_unavailable")))
 
+    def _relieve(self) -> None:
+        """Refuses, or cuts off, those for which the most is held."""
+        for largest in self._connections.take_largest():
+            self._pass_on(self._receiver.refuse(largest, ServiceError("service_unavailable")))
+
     def _pass_on(self, refused: PendingRequest | None) -> None:
         if refused is not None:
             self._refused.append(refused)
@@ -105,6 +111,8 @@ class AnsweringThreads:
         connection = self._connections.take(descriptor)
         if connection is not None:
             self._proceed(connection, buffer)
+            if self._connections.is_too_much:
+                self._relieve()
 
     def _answer_refused(self) -> None:
         while self._refused:
@@ -117,8 +125,7 @@ class AnsweringThreads:
     def _proceed(self, connection: Connection, buffer: memoryview) -> None:
         try:
             if connection.state is ConnectionState.RESPONSE:
-                connection.flush()
-                pending = self._after_response(connection)
+                pending = self._after_flush(connection)
             else:
                 pending = self._receiver.read(connection, buffer)
         except Exception:
@@ -127,6 +134,15 @@ class AnsweringThreads:
             return
         if pending is not None:
             self._dispatch(pending)
+
+    def _after_flush(self, connection: Connection) -> PendingRequest | None:
+        """Sends more of a response, of which the rest may have to be produced first: that needs a thread as a request
+        does."""
+        connection.flush()
+        if connection.stream is None or connection.unsent or connection.broken:
+            return self._after_response(connection)
+        connection.pause()
+        return PendingRequest(connection, None)
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -153,9 +169,15 @@ class AnsweringThreads:
         """Answers a request; returns the next one of the same client if it has arrived."""
         connection = pending.connection
         try:
-            connection.keep_alive = self._respond(connection, pending.request)
-            self._connections.end_request(connection)
+            if pending.request is None:
+                connection.continue_stream()
+            else:
+                connection.keep_alive = self._respond(connection, pending.request)
+                connection.end_request()
             return self._after_response(connection)
+        except BrokenStream:
+            self._connections.close(connection)
+            return None
         except BaseException:
             logger.exception("a connection is closed after an error")
             self._connections.close(connection)
@@ -165,9 +187,12 @@ class AnsweringThreads:
         """After the response, or a part of it; returns the next request if it has arrived."""
         if connection.broken:
             self._connections.close(connection)
-        elif connection.unsent:
+        elif connection.unsent or connection.stream is not None:
             connection.await_client()
+            connection.store_output(at_once=self._connections.is_tight(connection))
             self._connections.wait(connection, writing=True)
+            if self._connections.is_too_much:
+                self._relieve()
         elif connection.keep_alive:
             connection.await_request(STOPPING_KEEPALIVE_SECONDS if self._stopping else self._limits.keepalive_seconds)
             request = connection.next_request()
@@ -181,7 +206,7 @@ class AnsweringThreads:
         return None
 
 
-def _is_exempt(request: Request) -> bool:
+def _is_exempt(request: Request | None) -> bool:
     """Whether it must be answered even if all threads hang: /healthz, and invalid requests, of which hundreds may come
     at once. Neither waits for the database or Redis."""
-    return request.fault is not None or str(request.path).rstrip("/") == HEALTH_PATH
+    return request is not None and (request.fault is not None or str(request.path).rstrip("/") == HEALTH_PATH)

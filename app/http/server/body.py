@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from typing import IO
+from typing import IO, cast
 
 from app.http.server.chunked import ChunkedDecoder
 
 MAX_IN_MEMORY = 256 * 1024
 """Bytes; a larger body is kept in a file."""
+LEAST_IN_FILE = 4 * 1024
+"""Bytes from which a body is worth a file when memory is short."""
 
 
 class Body:
-    """`length` is None for a chunked body, which may have `max_bytes`."""
+    """`length` is None for a chunked body, which may have `max_bytes`. `size` is what has been received so far."""
 
     def __init__(self, length: int | None, max_bytes: int) -> None:
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed with the body
-        self._chunks = ChunkedDecoder(self._file.write) if length is None else None
+        self._file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed with the body
+        self._chunks = ChunkedDecoder(self._write) if length is None else None
+        self.size = 0
+        self.is_in_file = False
         self._left = length or 0
         self._max_bytes = max_bytes
 
@@ -29,14 +33,20 @@ class Body:
             return self._chunks.feed(buffer) or self.is_too_long
         part = buffer[: self._left]
         del buffer[: len(part)]
-        self._file.write(part)
+        self._write(part)
         self._left -= len(part)
         return not self._left
 
-    @property
-    def size(self) -> int:
-        """Bytes received so far."""
-        return self._file.tell()
+    def _write(self, data: bytes | bytearray) -> None:
+        self._file.write(data)
+        self.size += len(data)
+        self.is_in_file = self.is_in_file or self.size > MAX_IN_MEMORY
+
+    def spill(self) -> None:
+        """Moves what has been received into the file, unless it is not worth one. Raises OSError."""
+        if not self.is_in_file and self.size >= LEAST_IN_FILE:
+            self._file.rollover()
+            self.is_in_file = True
 
     @property
     def is_too_long(self) -> bool:
@@ -46,7 +56,7 @@ class Body:
     def rewound(self) -> IO[bytes]:
         """The file, at its start."""
         self._file.seek(0)
-        return self._file
+        return cast("IO[bytes]", self._file)
 
     def close(self) -> None:
         self._file.close()

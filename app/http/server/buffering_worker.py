@@ -16,6 +16,7 @@ import logging
 import os
 import selectors
 import signal
+import socket
 import time
 from typing import Any
 
@@ -40,6 +41,8 @@ BEAT_SECONDS = 1.0
 DRAIN_SECONDS = 300.0
 """Seconds after which a process that retires ends although clients still have connections to it. Each connection has a
 deadline of its own, which is nearly always earlier."""
+UNSENT_BYTES = 128 * 1024
+"""Bytes of an answer that the system keeps for a client besides those that are on their way."""
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -69,7 +72,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         self.max_connections = max_connections(self.cfg.worker_connections)
         self._selector = selectors.DefaultSelector()
         poller = make_poller()
-        self.connections = Connections(poller, self.limits.buffered_bytes, self.on_count)
+        self.connections = Connections(poller, self.limits.held_bytes, self.on_count)
         self._threads = AnsweringThreads(poller, self.connections, self.limits, self.cfg.threads, self.respond)
         super().init_process()
 
@@ -101,11 +104,20 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         """Accepts connections until the process is asked to stop, then waits for the requests in progress."""
         # A signal writes to this pipe (gunicorn has set it up), as does `wake`.
         self._selector.register(self.PIPE[0], selectors.EVENT_READ, self._on_wake)
+        self._bound_sending()
         self._threads.start()
         while self.alive and self.is_parent_alive():
             self.set_accepting(self.connections.count < self.max_connections)
             self.turn(BEAT_SECONDS)
         self._end()
+
+    def _bound_sending(self) -> None:
+        """The system takes no more of an answer than it can soon send: what its client does not read is counted, or is
+        not produced at all. Accepted connections inherit this."""
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            for listener in self.sockets:
+                with contextlib.suppress(OSError):  # a socket in the file system
+                    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
     def turn(self, timeout: float) -> None:
         """Waits for events, at most for that many seconds."""

@@ -1,40 +1,65 @@
-"""The client connections of a process. Several threads use them, and each connection belongs to one thread at a time.
+"""The client connections of a process, and the account of what is held for them. Several threads use them, and each
+connection belongs to one thread at a time.
 
 A connection that waits for its client belongs to no thread. The thread that takes it owns it until it waits again or is
 closed: the one to which the poller reports it, or the one that expires it.
+
+When there are too many connections, or too much is held for them, those go of the address that has the most.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from app.http.server.connection import Connection, ConnectionState
 from app.http.server.poller import Poller
 
-INCOMING = (ConnectionState.HEAD, ConnectionState.BODY)
+RELIEF = 64
+"""With too much held, one part in so many is freed at once, so that the next bytes do not begin another search."""
 DISPENSABLE = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
 """States of connections that are closed at the end of the process; a body that is being sent may still arrive."""
 
 
-class Connections:
-    """`on_count` is called with the number of connections at each change of it, under the lock."""
+@dataclass(slots=True, eq=False)
+class Holding:
+    """What the clients of one address have: their number, what is held for them, and those that wait for the client,
+    the longest waiting first, including those from which a thread reads a further part."""
 
-    def __init__(self, poller: Poller, max_buffered: int, on_count: Callable[[int], object]) -> None:
+    address: str
+    connections: int = 0
+    held: int = 0
+    awaiting: dict[Connection, None] = field(default_factory=dict)
+
+
+class Connections:
+    """`on_count` is called with the number of connections at each change of it, under the lock. `most_held` bounds what
+    is held (`Connection.weight`)."""
+
+    def __init__(self, poller: Poller, most_held: int, on_count: Callable[[int], object]) -> None:
         self._poller = poller
-        self._max_buffered = max_buffered
+        self._most_held = most_held
         self._on_count = on_count
         self._lock = threading.Lock()
         self._by_descriptor: dict[int, Connection] = {}
-        # Those that wait for their client, the longest waiting first, including those from which a thread reads a
-        # further part.
-        self._awaiting_client: dict[Connection, None] = {}
-        self._buffered = 0
+        self._by_address: dict[str, Holding] = {}
+        self._held = 0
 
     @property
     def count(self) -> int:
         """Open connections."""
         return len(self._by_descriptor)
+
+    def is_tight(self, connection: Connection) -> bool:
+        """Whether so much is held, with what the connection holds now, that what can be in a file is better there."""
+        return 2 * (self._held + connection.weight - connection.counted) > self._most_held
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether more is held than may be."""
+        return self._held > self._most_held
 
     # ------------------------------------------------------------------------------------------ owners
 
@@ -42,7 +67,7 @@ class Connections:
         """Adds an accepted connection, which waits for its first request."""
         with self._lock:
             self._by_descriptor[connection.descriptor] = connection
-            self._awaiting_client[connection] = None
+            self._enter(connection).awaiting[connection] = None
             self._poller.add(connection.descriptor)
             connection.is_waiting = True
             self._on_count(len(self._by_descriptor))
@@ -50,7 +75,7 @@ class Connections:
     def wait(self, connection: Connection, *, writing: bool = False) -> None:
         """Ends the caller's ownership: the connection waits until its client sends, or reads, something."""
         with self._lock:
-            self._awaiting_client[connection] = None
+            self._count(connection).awaiting[connection] = None
             self._poller.arm(connection.descriptor, writing=writing)
             connection.is_waiting = True
 
@@ -60,20 +85,34 @@ class Connections:
             return self._take(self._by_descriptor.get(descriptor))
 
     def take_oldest(self) -> Connection | None:
-        """The one that has waited longest for its client."""
+        """Of the address with the most connections, the one that has waited longest for its client. Those that have
+        got an answer and are idle come last: their next request would be lost."""
         with self._lock:
-            return self._take(next(self._waiting(), None))
+            for holding in sorted(self._by_address.values(), key=lambda one: -one.connections):
+                waiting = [one for one in holding.awaiting if one.is_waiting]
+                oldest = next((one for one in waiting if not one.is_kept), None)
+                if oldest is not None or waiting:
+                    return self._take(oldest or waiting[0])
+            return None
 
-    def take_largest(self) -> Connection | None:
-        """While too much is buffered, the connection with the most bytes of an incomplete request; they no longer
-        count. None also if another thread reads from it: that thread checks, too."""
+    def take_largest(self) -> list[Connection]:
+        """While too much is held, those of the address for which the most is held that have held the most for the
+        longest; they count no longer. A thread that reads from one of them looks itself whether it is still too
+        much."""
         with self._lock:
-            if self._buffered <= self._max_buffered:
-                return None
-            incoming = (one for one in self._awaiting_client if one.state in INCOMING)
-            largest = self._take(max(incoming, key=lambda one: one.size, default=None))
-            if largest is not None:
-                self._drop_bytes(largest)
+            largest: list[Connection] = []
+            if not self.is_too_much:
+                return largest
+            now, enough = time.monotonic(), self._most_held - self._most_held // RELIEF
+            for holding in sorted(self._by_address.values(), key=lambda one: -one.held):
+                counted = [one for one in holding.awaiting if one.counted]
+                for one in sorted(counted, key=lambda one: one.counted * (one.began - now)):
+                    if self._held <= enough or not self._take(one):
+                        break
+                    self._uncount(one)
+                    largest.append(one)
+                if counted:
+                    break
             return largest
 
     def take_expired(self, now: float) -> list[Connection]:
@@ -83,7 +122,7 @@ class Connections:
             return [one for one in expired if self._take(one)]
 
     def _waiting(self) -> Iterator[Connection]:
-        return (one for one in self._awaiting_client if one.is_waiting)
+        return (one for holding in self._by_address.values() for one in holding.awaiting if one.is_waiting)
 
     @staticmethod
     def _take(connection: Connection | None) -> Connection | None:
@@ -101,33 +140,10 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ by the owner
 
-    def received(self, connection: Connection, count: int) -> bool:
-        """Counts received bytes; True if too many are buffered."""
-        with self._lock:
-            self._buffered += count
-            connection.size += count
-            return self._buffered > self._max_buffered
-
     def complete(self, connection: Connection) -> None:
         """The connection no longer waits for its client."""
         with self._lock:
-            self._awaiting_client.pop(connection, None)
-
-    def end_request(self, connection: Connection) -> None:
-        """Called after the response; what arrived after the request stays buffered."""
-        connection.end_request()
-        with self._lock:
-            self._buffered += connection.buffered - connection.size
-            connection.size = connection.buffered
-
-    def drop_bytes(self, connection: Connection) -> None:
-        """Subtracts the buffered part of a refused request, which was dropped."""
-        with self._lock:
-            self._drop_bytes(connection)
-
-    def _drop_bytes(self, connection: Connection) -> None:
-        self._buffered -= connection.size
-        connection.size = 0
+            self._count(connection).awaiting.pop(connection, None)
 
     def close(self, connection: Connection) -> None:
         """Closes it, unless it is closed."""
@@ -135,8 +151,42 @@ class Connections:
             if self._by_descriptor.get(connection.descriptor) is not connection:
                 return
             del self._by_descriptor[connection.descriptor]
-            self._awaiting_client.pop(connection, None)
-            self._buffered -= connection.size
+            self._uncount(connection)
+            self._leave(connection)
             self._poller.remove(connection.descriptor)
-            connection.close()
             self._on_count(len(self._by_descriptor))
+        connection.close()  # which may wait: a streamed answer ends
+
+    # ------------------------------------------------------------------------------------------ the account
+
+    def _count(self, connection: Connection) -> Holding:
+        """Counts what is held now for the connection, and for whom."""
+        if connection.address != connection.holding.address:
+            self._uncount(connection)
+            self._leave(connection)
+            self._enter(connection)
+        holding: Holding = connection.holding
+        weight = connection.weight
+        if weight != connection.counted:
+            self._held += weight - connection.counted
+            holding.held += weight - connection.counted
+            connection.counted = weight
+        return holding
+
+    def _uncount(self, connection: Connection) -> None:
+        self._held -= connection.counted
+        connection.holding.held -= connection.counted
+        connection.counted = 0
+
+    def _enter(self, connection: Connection) -> Holding:
+        address = connection.address
+        connection.holding = holding = self._by_address.setdefault(address, Holding(address))
+        holding.connections += 1
+        return holding
+
+    def _leave(self, connection: Connection) -> None:
+        holding = connection.holding
+        holding.connections -= 1
+        holding.awaiting.pop(connection, None)
+        if not holding.connections:
+            del self._by_address[holding.address]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
+import time
 from dataclasses import dataclass
 
 from app.settings import Settings
@@ -13,6 +14,9 @@ logger = logging.getLogger(__name__)
 MAX_REQUEST_LINE = 256 * 1024
 """Maximum of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
 maximum."""
+
+MEMORY_WEIGHT = 4
+"""A byte in memory counts as much as that many in a file."""
 
 OTHER_FILES = 200
 """File descriptors that a process needs besides those of its clients."""
@@ -28,7 +32,8 @@ class Limits:
     keepalive_seconds: float
     queue_seconds: float
     body_bytes: int
-    buffered_bytes: int
+    held_bytes: int
+    trusted_proxies: int
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -39,12 +44,14 @@ class Limits:
             keepalive_seconds=settings.keepalive_seconds,
             queue_seconds=settings.queue_seconds,
             body_bytes=settings.max_request_bytes,
-            buffered_bytes=settings.web_buffer_bytes,
+            held_bytes=settings.web_buffer_bytes,
+            trusted_proxies=settings.trusted_proxies,
         )
 
-    def transfer_seconds(self, size: int) -> float:
-        """Seconds that the transfer of this many bytes may take."""
-        return self.body_seconds + size / self.least_rate
+    def transfer_deadline(self, began: float, size: int) -> float:
+        """When the client must have sent or taken more than these bytes, of which it has just sent or taken the
+        last."""
+        return min(began + size / self.least_rate, time.monotonic()) + self.body_seconds
 
 
 def max_connections(wanted: int) -> int:

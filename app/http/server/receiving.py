@@ -26,8 +26,8 @@ class Receiver:
         self._connections = connections
 
     def read(self, connection: Connection, buffer: memoryview) -> PendingRequest | None:
-        """Reads what has arrived. Returns a request that is to be answered now: that of the connection, or one to be
-        refused because too much is buffered. Otherwise the connection waits for its client, or is closed."""
+        """Reads what has arrived. Returns the connection's request if it is to be answered now. Otherwise the
+        connection waits for its client, or is closed."""
         for _ in range(MAX_READS):
             try:
                 count = connection.sock.recv_into(buffer)
@@ -43,15 +43,13 @@ class Receiver:
             elif not count:
                 return self._on_eof(connection)
             else:
-                too_much = self._connections.received(connection, count)
                 request = connection.feed(buffer[:count])
                 if request is not None:
                     return PendingRequest(connection, request)
-                if too_much:
-                    self._connections.wait(connection)
-                    return self._refuse_largest()
             if count < len(buffer):
                 break
+        if self._connections.is_tight(connection) and not connection.spill():
+            return self.refuse(connection, ServiceError("service_unavailable"))
         self._connections.wait(connection)
         return None
 
@@ -62,19 +60,16 @@ class Receiver:
         self._connections.close(connection)
         return None
 
-    def _refuse_largest(self) -> PendingRequest | None:
-        connection = self._connections.take_largest()
-        return None if connection is None else self.refuse(connection, ServiceError("service_unavailable"))
-
     def refuse(self, connection: Connection, fault: ServiceError) -> PendingRequest | None:
-        """The connection's request, complete or not, as one to be answered with this error."""
-        self._connections.drop_bytes(connection)
-        try:
-            return PendingRequest(connection, connection.refuse(fault))
-        except Exception:
-            logger.exception("a connection is closed after an error")
-            self._connections.close(connection)
-            return None
+        """The connection's request, complete or not, as one to be answered with this error. An answer that is not taken
+        ends instead."""
+        if connection.state in MISSING or connection.state is ConnectionState.PROCESSING:
+            try:
+                return PendingRequest(connection, connection.refuse(fault))
+            except Exception:
+                logger.exception("a connection is closed after an error")
+        self._connections.close(connection)
+        return None
 
     def expire(self, connection: Connection) -> PendingRequest | None:
         """The client has been too slow: an incomplete request is refused, any other connection is closed."""

@@ -13,14 +13,18 @@ from gunicorn.config import Config
 from gunicorn.http import wsgi
 
 from app.errors import ServiceError
-from app.http.context import FAULT
+from app.http.context import FAULT, SHARED
 from app.http.errors import RETRY_AFTER, error_body
 from app.http.responses import JSON
 from app.http.server.connection import Connection
+from app.http.server.outgoing import Stream
 from app.http.server.request import Request
 from app.infrastructure import logs
 
 logger = logging.getLogger(__name__)
+
+BODILESS = (204, 304)
+"""Statuses without a body."""
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -37,6 +41,8 @@ def respond(connection: Connection, request: Request, application: Application, 
     finally:
         logs.request_id.set(None)  # the thread's next log line belongs to another request
     connection.flush()
+    if connection.unsent or connection.stream is not None:
+        connection.identify(request)
     return keep_alive
 
 
@@ -48,6 +54,9 @@ def _run(connection: Connection, request: Request, application: Application, cfg
     if last:
         response.force_close()
     parts = application(environ, response.start_response)
+    if _is_streamed(request, response):
+        _begin_stream(connection, response, parts)
+        return not response.should_close()
     try:
         for part in parts:
             response.write(part)
@@ -55,7 +64,30 @@ def _run(connection: Connection, request: Request, application: Application, cfg
     finally:
         if hasattr(parts, "close"):
             parts.close()
+    if SHARED in environ:
+        connection.share_output()
     return not response.should_close()
+
+
+def _is_streamed(request: Request, response: Any) -> bool:
+    """Whether nobody knows yet how long the body is."""
+    return response.response_length is None and request.method != "HEAD" and response.status_code not in BODILESS
+
+
+def _begin_stream(connection: Connection, response: Any, parts: Iterable[bytes]) -> None:
+    """Queues the beginning. Until there is one, a failure is answered like any other."""
+    stream = Stream(parts, framed=response.chunked)
+    try:
+        beginning = stream.produce()
+        response.send_headers()
+    except BaseException:
+        stream.close()
+        raise
+    connection.sendall(beginning)
+    if stream.has_ended:
+        stream.close()
+    else:
+        connection.stream = stream
 
 
 def _fallback_response(request: Request) -> bytes:

@@ -17,14 +17,14 @@ from app.http.server import poller
 from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
-from app.http.server.limits import Limits
+from app.http.server.limits import MEMORY_WEIGHT, Limits
 from app.http.server.request import Request
 from app.settings import Settings
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.server.test_poller import KINDS
 
 THREADS = 2
-MAX_BUFFERED = 100_000
+MOST_HELD = 400_000
 SENT = "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -42,7 +42,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         made = getattr(poller, self.kind)()
-        self.connections = Connections(made, MAX_BUFFERED, self.counts.append)
+        self.connections = Connections(made, MOST_HELD, self.counts.append)
         self.threads = AnsweringThreads(made, self.connections, self.limits, THREADS, self.respond)
         before = set(threading.enumerate())
         self.threads.start()
@@ -175,13 +175,12 @@ def test_an_expired_request_is_refused_although_all_threads_hang(stage: Stage) -
 
 
 def buffered(stage: Stage) -> int:
-    """Bytes of the incomplete request that has waited longest for its client."""
+    """What is counted for the incomplete request that has waited longest for its client, in bytes of memory."""
     connection = stage.connections.take_oldest()
     if connection is None:
         return 0
-    size = connection.size
     stage.connections.wait(connection)
-    return size
+    return connection.counted // MEMORY_WEIGHT
 
 
 def is_readable(link: socket.socket) -> bool:
@@ -256,16 +255,16 @@ def test_every_change_of_the_number_of_connections_is_told(stage: Stage) -> None
 
 def test_of_too_much_one_request_is_refused_and_not_a_second_one(stage: Stage) -> None:
     large, small = stage.connect(), stage.connect()
-    large.link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"x" * 60_000)
-    wait_until(lambda: buffered(stage) > 60_000, "it is read")
+    large.link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"x" * 270_000)
+    wait_until(lambda: 60_000 < buffered(stage) < 80_000, "it is read, and in a file")
     waiting = stage.connections.take_oldest()
     assert waiting is not None
-    small.link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + b"x" * 40_000)
-    wait_until(lambda: buffered(stage) > 40_000, "it is read, while another thread has the large one")
-    assert stage.connections.take_largest() is None
+    small.link.sendall(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + b"x" * 140_000)
+    wait_until(lambda: buffered(stage) > 35_000, "it is read, while another thread has the large one")
+    assert stage.connections.take_largest() == []
     stage.connections.wait(waiting)
-    assert stage.connections.take_largest() is waiting
-    assert stage.connections.take_largest() is None
+    assert stage.connections.take_largest() == [waiting]
+    assert stage.connections.take_largest() == []
     stage.connections.close(waiting)
-    small.link.sendall(b"x" * 10_000)
+    small.link.sendall(b"x" * 60_000)
     assert small.answer() == "/"
