@@ -84,6 +84,7 @@ class Stage:
             "WEBHOOK_SPACING": "1",
             "RETRY_DELAY": "1",
             "RATE_LIMIT": "off",
+            "WEB_BUFFER_BYTES": "67108864",
             "ATTACK_NAMES": str(self.names),
             "PYTHONPATH": f"{inside}{os.pathsep}{ROOT}",
             **(with_proxy if self.strict else {"WEBHOOK_ALLOW_PRIVATE": "on"}),

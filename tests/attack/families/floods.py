@@ -26,6 +26,7 @@ def attack(on: Stage) -> Iterator[Case]:
     """Flood after flood, and the processes at the end."""
     pids, size = on.service.pids(API), memory(on)
     yield from limited(on)
+    yield from pages(on)
     for name, flood in FLOODS.items():
         with during(on, flood) as answers:
             yield from victim(on, name)
@@ -82,6 +83,19 @@ def limited(on: Stage) -> Iterator[Case]:
     for answer in answers:
         held = answer.status_code == 200 or int(answer.headers.get("Retry-After", 0)) > 0
         yield case("rate limit", held, answer.text)
+
+
+def pages(on: Stage) -> Iterator[Case]:
+    """The same of who is signed in to the console."""
+    with requests.Session() as browser:
+        form, headers = {"key": token_of(FLOODING, "report")}, {"Sec-Fetch-Site": "same-origin"}
+        browser.post(f"{on.base}/console/sign-in", form, headers=headers, allow_redirects=False, timeout=60)
+        answers = [browser.get(f"{on.base}/console", timeout=60) for _ in range(3 * RATE)]
+    passed = [answer for answer in answers if answer.status_code == 200]
+    yield case("rate limit", 0 < len(passed) <= 2 * RATE, f"{len(passed)} pages passed a limit of {RATE}")
+    for answer in answers:
+        held = answer in passed or (answer.status_code == 429 and int(answer.headers.get("Retry-After", 0)) > 0)
+        yield case("rate limit", held, f"{answer.status_code} {answer.headers}")
 
 
 def wrong_keys(on: Stage, answers: list[int]) -> None:

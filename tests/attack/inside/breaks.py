@@ -128,7 +128,7 @@ def unsigned_links(tokens: Any) -> None:
 @breaks("no-rate-limit", "app.http.guards", family="floods", shows="rate limit")
 def no_rate_limit(guards: Any) -> None:
     """Requests of a key are not counted."""
-    guards.count_request = lambda _services, _principal: None
+    guards.count_request = lambda *_: None
 
 
 @breaks("patient-server", "app.http.server.limits", family="slow", shows="connections that are ended")
@@ -213,3 +213,30 @@ def addresses_in_reports(messages: Any) -> None:
     """Keys of every level see addresses and replies of other servers."""
     services = messages.services
     messages._viewer = lambda: messages.Viewer(True, messages.Redaction.of(services().settings))
+
+
+@breaks("uncounted-answers", "app.http.server.outgoing", family="holding", shows="unread answers")
+def uncounted_answers(outgoing: Any) -> None:
+    """Each client has a copy of its answer in memory, which nobody counts."""
+    add = outgoing.Outgoing.add
+    outgoing.Outgoing.add = lambda self, data: add(self, bytes(bytearray(data)))
+    outgoing.Outgoing.store = lambda _self: None
+    outgoing.Outgoing.in_memory = 0
+
+
+@breaks("endless-empty-lines", "app.http.server.connection", family="holding", shows="empty lines")
+def endless_empty_lines(connection: Any) -> None:
+    """Empty lines before a request are taken as long as they come."""
+    connection.MAX_EMPTY_LINES = 1 << 60
+
+
+@breaks("all-one-client", "app.http.server.connection", family="holding", shows="bodies that do not end")
+def all_one_client(connection: Any) -> None:
+    """Nobody looks whose bytes are held."""
+    connection.client_key = lambda _client: "anybody"
+
+
+@breaks("unlimited-pages", "app.http.console.guard", family="floods", shows="rate limit")
+def unlimited_pages(guard: Any) -> None:
+    """Requests of who is signed in are not counted."""
+    guard.count_request = lambda *_: None
