@@ -3,16 +3,23 @@
 It accepts mail for addresses that this service signed, and for postmaster and abuse, to which complaint reports are
 sent; any other is refused before its content is sent, so it relays nothing and answers nothing. If the process ends
 during a connection, the client keeps the message; a repeated report is recorded once.
+
+Whoever can reach the port is bounded in everything: sessions, commands, bytes and time (docs/inbound.md#limits).
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import re
+import resource
 import socket
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import AnyStr, Protocol
 
 from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,7 +27,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.outage import log_failure
 from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.effect import Effect
-from app.inbound.email.receive import receive_email
+from app.inbound.email.incoming import Incoming, Store
+from app.inbound.email.receive import bytes_read, receive_email
 from app.services import Services
 from app.tracking.return_path import recipient_of_address
 
@@ -31,8 +39,30 @@ OPERATORS = frozenset({"postmaster", "abuse"})
 PATIENCE = 5.0
 """Seconds that a report waits for the outcome of its message to be written."""
 IDLE_SECONDS = 60.0
+DATA_SECONDS = 180.0
+"""Seconds that a mail may take to arrive."""
+MOST_SESSIONS = 300
+MOST_OF_NETWORK = 100
+"""Sessions of one address, or of one IPv6 network."""
+NETWORK_BITS = 64
+"""Of an IPv6 address: whoever has one has all of that network."""
+OTHER_FILES = 100
+"""Files and connections of the process besides its sessions, each of which may have two."""
+MOST_REFUSALS = 50
+"""Commands of one session that are answered with an error."""
+COMMANDS = {"MAIL": 10_000, "RCPT": 10_000, "DATA": 10_000, "RSET": 10_000, "NOOP": 1_000, "*": 20}
+"""How often one session may give each command: mail servers send many mails in one."""
+MOST_WAITING_REPORTS = 10
+"""Reports about domains that wait to be read; anybody can write them."""
+RECEIVED_AT_ONCE = 32 * 1024
+"""Bytes of one session that the system keeps until they are read (it doubles the number), and so those that one reading
+returns."""
+READ = 1024 * 1024
+"""More than a session has in memory, so that a reading takes all of it."""
 TRY_LATER = "451 4.3.0 not now, try again later"
 GOING_DOWN = b"421 4.3.2 restarting, come again at once\r\n"
+TOO_MANY_SESSIONS = b"421 4.3.2 too many sessions, try again later\r\n"
+TOO_MANY_REFUSALS = b"421 4.7.0 too many errors\r\n"
 HAND_OVER_SECONDS = 30.0
 """Seconds for messages that are on their way when newer code takes over; clients wait minutes for a greeting."""
 HAND_OVER_PAUSE = 0.1
@@ -42,23 +72,84 @@ NULL_SENDER = "<>"
 _ADDRESS = re.compile(r"\s*(?:<(?:@[^<>:]*:)?(?P<angle>[^<>]*)>|(?P<bare>[^<>\s]+))(?P<rest>.*)", re.DOTALL)
 
 
+class Sessions(Protocol):
+    """What a session asks of the listener."""
+
+    def begun(self, session: InboundSMTP) -> None:
+        """A session has begun, and another one may have to end."""
+
+    def ended(self, session: InboundSMTP) -> None:
+        """A session has ended."""
+
+    def incoming(self, to: Sequence[str]) -> Incoming:
+        """Where a mail to these recipients is kept while it arrives."""
+
+    def take(self, raw: bytes, to: Sequence[str]) -> Awaitable[str]:
+        """The answer to a mail that has arrived."""
+
+
 class InboundSMTP(SMTP):
     """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
 
-    line_length_limit = 65536  # a malformed message is no reason to cause a bounce of a report
-    ended: Callable[[InboundSMTP], object]
+    line_length_limit = 8 * 1024
+    """Bytes that the library keeps of a line that has not ended; the longest command has 512."""
+    sessions: Sessions
+    network = ""
+    """Whose session it is: the address, or the network of an IPv6 address."""
+    waits_since = 0.0
+    """Since when it waits for the client, on the clock of the loop."""
+    is_taking = False
+    """Whether it is the client that waits: its mail has arrived."""
+    mail: Incoming | None = None
+    refusals = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The library's hook."""
+        self.command_size_limits = defaultdict(lambda: self.command_size_limit)  # the library's is that of all sessions
+        super().connection_made(transport)
+        self.network = _network(transport.get_extra_info("peername"))
+        self.sessions.begun(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The library's hook."""
         super().connection_lost(error)
-        self.ended(self)
+        if self.mail is not None:
+            self.mail.close()
+        self.sessions.ended(self)
+
+    def end(self, reason: bytes) -> None:
+        """Ends the session with an answer; a client that reads none does not hold it."""
+        if self.mail is not None:
+            self.mail.close()
+        if isinstance(self.transport, asyncio.WriteTransport) and not self.transport.is_closing():
+            self.transport.write(reason)
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()
+            self.transport.close()
 
     def end_if_idle(self) -> None:
         """Asks the client to come again, unless it has begun a message."""
-        is_idle = self.envelope is None or self.envelope.mail_from is None
-        if is_idle and isinstance(self.transport, asyncio.WriteTransport) and not self.transport.is_closing():
-            self.transport.write(GOING_DOWN)
-            self.transport.close()
+        if self.envelope is None or self.envelope.mail_from is None:
+            self.end(GOING_DOWN)
+
+    async def push(self, status: AnyStr) -> None:
+        """Every answer. The others have their turn after it, however many commands have arrived at once."""
+        await super().push(status)
+        await asyncio.sleep(0)
+        if status[:1] in ("5", b"5"):
+            self.refusals += 1
+            if self.refusals > MOST_REFUSALS:
+                self.end(TOO_MANY_REFUSALS)
+
+    def _reset_timeout(self, duration: float | None = None) -> None:
+        """The library's hook at the beginning, and at every command that it knows."""
+        super()._reset_timeout(duration)
+        self.waits_since = self.loop.time()
+
+    def _timeout_cb(self) -> None:
+        """The library closes the connection only once the client has read all answers."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
         """The address of a command, and the rest of the line. The library also parses nested comments, up to the
@@ -70,6 +161,37 @@ class InboundSMTP(SMTP):
     async def smtp_LHLO(self, hostname: str) -> None:
         """The greeting of LMTP (RFC 2033)."""
         await self.smtp_EHLO(hostname)
+
+    @syntax("DATA")
+    async def smtp_DATA(self, arg: str | None) -> None:
+        """The content of a mail. The library keeps every line, and of one without an end every piece."""
+        to = list(self.envelope.rcpt_tos) if self.envelope else []
+        if not to or arg:
+            await self.push("501 Syntax: DATA" if arg else "503 Error: need RCPT command")
+            return
+        await self.push("354 End data with <CR><LF>.<CR><LF>")
+        self._reset_timeout(DATA_SECONDS)
+        self.mail = mail = self.sessions.incoming(to)
+        try:
+            await self._read_mail(mail)
+            raw = b"" if mail.fault else mail.raw()
+        finally:
+            mail.close()
+        self._reset_timeout()
+        self.is_taking = True
+        try:
+            status = mail.fault or await self.sessions.take(raw, to)
+        finally:
+            self.is_taking, self.mail = False, None
+        self.envelope = self._create_envelope()
+        await self.push(status)
+
+    async def _read_mail(self, mail: Incoming) -> None:
+        while (further := mail.feed(await self._reader.read(READ))) is None:
+            if mail.is_endless:
+                self.end(f"{mail.fault}\r\n".encode())
+            await asyncio.sleep(0)  # the turn of others, and where this task is cancelled at the end of the connection
+        self._reader.feed_data(further)
 
 
 class Handler:
@@ -96,19 +218,6 @@ class Handler:
             return True
         return address.partition("@")[0].lower() in OPERATORS
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
-        """Answers once the message is committed."""
-        content = envelope.content if isinstance(envelope.content, bytes) else b""
-        return await asyncio.to_thread(self._take, content, list(envelope.rcpt_tos))
-
-    def _take(self, raw: bytes, envelope: list[str]) -> str:
-        try:
-            received = receive_email(self._services, raw, envelope, patience=PATIENCE)
-        except SQLAlchemyError as error:
-            log_failure(logger, "the client keeps the message", error)
-            return TRY_LATER
-        return TRY_LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
-
     async def handle_exception(self, error: Exception) -> str:
         """An internal error must not make the client give up the message."""
         logger.error("a message cannot be processed", exc_info=error)
@@ -123,6 +232,10 @@ class Listener:
         self._handler = Handler(services)
         self._hostname = socket.gethostname()
         self._sessions: set[InboundSMTP] = set()
+        self._store = Store()
+        self._reports = ThreadPoolExecutor(1, "domain-reports")
+        self._waiting_reports = 0
+        self._most = _most_sessions()
         self.servers: list[asyncio.Server] = []
 
     async def listen(self, host: str, port: int, sockets: Sequence[socket.socket] = ()) -> None:
@@ -133,6 +246,8 @@ class Listener:
             self.servers = [await loop.create_server(self._new_session, sock=each) for each in sockets]
         else:
             self.servers = [await loop.create_server(self._new_session, host, port)]
+        for each in (each for server in self.servers for each in server.sockets):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AT_ONCE)
 
     def _new_session(self) -> InboundSMTP:
         session = InboundSMTP(
@@ -141,11 +256,62 @@ class Listener:
             enable_SMTPUTF8=True,
             hostname=self._hostname,
             timeout=IDLE_SECONDS,
+            command_call_limit=COMMANDS,
             loop=asyncio.get_running_loop(),
         )
-        session.ended = self._sessions.discard
-        self._sessions.add(session)
+        session.sessions = self
         return session
+
+    def begun(self, session: InboundSMTP) -> None:
+        """Counts a session. Where there are too many, of its network or at all, the one that has waited for its client
+        the longest ends, of the network that has the most; the new one ends if none of them waits."""
+        self._sessions.add(session)
+        of_network = [each for each in self._sessions if each.network == session.network]
+        if len(of_network) > MOST_OF_NETWORK:
+            self._end_of(of_network, session)
+        elif len(self._sessions) > self._most:
+            self._end_of(list(self._sessions), session)
+
+    def _end_of(self, sessions: Sequence[InboundSMTP], new: InboundSMTP) -> None:
+        counts = Counter(each.network for each in self._sessions)
+        waiting = [each for each in sessions if each is not new and not each.is_taking]
+        chosen = max(waiting, key=lambda each: (counts[each.network], -each.waits_since), default=new)
+        logger.info("too many sessions: one of %s was ended", chosen.network)
+        self._sessions.discard(chosen)
+        chosen.end(TOO_MANY_SESSIONS)
+
+    def ended(self, session: InboundSMTP) -> None:
+        """Counts it no more."""
+        self._sessions.discard(session)
+
+    def incoming(self, to: Sequence[str]) -> Incoming:
+        """Where a mail to these recipients is kept while it arrives."""
+        settings = self._services.settings
+        return Incoming(self._store, most=settings.inbound_max_bytes, kept=bytes_read(settings.secret_keys, to))
+
+    async def take(self, raw: bytes, to: Sequence[str]) -> str:
+        """Answers once the message is committed. Reports about domains are read one at a time, in a thread of their own
+        that delays no other mail; only some may wait for it."""
+        loop = asyncio.get_running_loop()
+        if domain_of_addresses(self._services.settings.secret_keys, to) is None:
+            return await loop.run_in_executor(None, self._take, raw, to)
+        if self._waiting_reports >= MOST_WAITING_REPORTS:
+            return TRY_LATER
+        self._waiting_reports += 1
+        reading = loop.run_in_executor(self._reports, self._take, raw, to)
+        reading.add_done_callback(self._report_is_read)
+        return await reading
+
+    def _report_is_read(self, _reading: object) -> None:
+        self._waiting_reports -= 1
+
+    def _take(self, raw: bytes, envelope: Sequence[str]) -> str:
+        try:
+            received = receive_email(self._services, raw, envelope, patience=PATIENCE)
+        except SQLAlchemyError as error:
+            log_failure(logger, "the client keeps the message", error)
+            return TRY_LATER
+        return TRY_LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
 
     async def hand_over(self) -> list[int]:
         """Stops accepting, ends the sessions once no message is on its way, and returns descriptors of the sockets, at
@@ -163,3 +329,15 @@ class Listener:
         """Stops listening."""
         for server in self.servers:
             server.close()
+
+
+def _network(peer: object) -> str:
+    """The address of a client, and of one with IPv6 its network; empty for a socket without addresses."""
+    address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False)) if ":" in address else address
+
+
+def _most_sessions() -> int:
+    """As many as the limit of open files allows."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_SESSIONS if files == resource.RLIM_INFINITY else max(1, min(MOST_SESSIONS, (files - OTHER_FILES) // 2))

@@ -13,7 +13,7 @@ from app.db.database import Transaction
 from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.domain_reports.take import take_domain_report
 from app.inbound.effect import Effect, apply_with_patience
-from app.inbound.email.fields import field, parse, parse_head
+from app.inbound.email.fields import MAX_BYTES_READ, MAX_LARGE_BYTES, field, parse, parse_head
 from app.inbound.email.identify import (
     SignedRecipient,
     envelope_of,
@@ -41,6 +41,11 @@ class Received:
 
     kind: str
     effect: Effect
+
+
+def bytes_read(secret_keys: SecretKeys, envelope: Sequence[str]) -> int:
+    """How many bytes are read of a message to these recipients, from its beginning."""
+    return MAX_BYTES_READ if domain_of_addresses(secret_keys, envelope) is None else MAX_LARGE_BYTES
 
 
 def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), *, patience: float) -> Received:
@@ -95,6 +100,6 @@ def _record_one(recipient_id: int, report: Report, fingerprint: str, transaction
 
 
 def _fingerprint(message: Message, raw: bytes) -> str:
-    """The same for each copy of a message, however it arrived."""
-    own = field(message, "Message-ID").encode() or raw
+    """The same for each copy of a message, however it arrived, and however much of it was kept."""
+    own = field(message, "Message-ID").encode() or raw[:MAX_BYTES_READ]
     return hashlib.sha256(own).hexdigest()

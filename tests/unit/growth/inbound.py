@@ -12,6 +12,7 @@ from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
 from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient, is_addressed_to_us
+from app.inbound.email.incoming import Incoming, Store
 from app.inbound.email.listener import InboundSMTP
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.hooks.credentials import _password
@@ -98,6 +99,16 @@ def _read_events(text: str) -> None:
     read_ses({"eventType": "Bounce", "bounce": {"bounceType": "Permanent", "bouncedRecipients": [bounced]}})
 
 
+def _arrives(text: str) -> None:
+    """As it does, a piece at a time."""
+    mail, raw = Incoming(Store(), most=MAIL, kept=MAIL), text.encode()
+    for at in range(0, len(raw), KIB):
+        mail.feed(raw[at : at + KIB])
+    if mail.fault is None:
+        mail.raw()
+    mail.close()
+
+
 def _heads(text: str) -> None:
     head = parse_head(text.encode())
     addresses = addresses_in(head, RECIPIENT_FIELDS)
@@ -144,6 +155,7 @@ INBOUND = (
         ("<", ">", "(", "@", ":", "a", " ", '"'),
         512,
     ),
+    Reader("a mail while it arrives", _arrives, ("a", ".", "\r\n", "\n", "\r", "\r\n."), MAIL),
     Reader("a message", _read, FIELDS, MAIL, HEAD),
     Reader(
         "a text that comes back",
