@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 
+import orjson
 import pytest
 from flask import Flask
+from sqlalchemy import select, update
 
 from app.accounts.domains import add_domain, find_domain
+from app.clock import now
+from app.db.models import DomainReport
 from app.http.context import EXTENSION
 from app.inbound.domain_reports import take
 from app.inbound.domain_reports.address import report_address
@@ -113,7 +117,59 @@ def test_an_address_is_good_for_its_domain_alone(parts: Services, address: str) 
     assert (received.kind, received.effect) == ("ordinary", Effect.IGNORED)
 
 
-def test_a_limited_number_is_kept(parts: Services, domain: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(take, "MAX_REPORTS", 1)
-    assert receive(parts, address, dmarc_report(domain, report_id="one")) is Effect.RECORDED
-    assert receive(parts, address, dmarc_report(domain, report_id="two")) is Effect.IGNORED
+def of(reporter: str, domain: str, report_id: str, sources: int = 1) -> bytes:
+    """A report by somebody."""
+    report = dmarc_report(domain, *SOURCES[:1] * sources, report_id=report_id)
+    return report.replace(b"mailbox.example", reporter.encode())
+
+
+def flood(parts: Services, address: str, domain: str, reporter: str) -> int:
+    """How many of a reporter's largest reports are stored, until there is no room for another one."""
+    for number in range(200):
+        if receive(parts, address, gzip.compress(of(reporter, domain, str(number), 400))) is not Effect.RECORDED:
+            return number
+    return 200
+
+
+def stored_bytes(parts: Services, tenant: Tenant) -> int:
+    """What the reports about the account's domains take."""
+    with parts.database.read() as session:
+        contents = session.scalars(select(DomainReport.content).where(DomainReport.account_id == tenant.id))
+        return sum(len(orjson.dumps(content)) for content in contents)
+
+
+def test_a_reporter_keeps_out_no_other_one(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
+    assert 0 < flood(parts, address, domain, "loud.example") < 20
+    assert receive(parts, address, of("quiet.example", domain, "1")) is Effect.RECORDED
+    assert stored_bytes(parts, tenant) <= take.MAX_REPORTER_BYTES + 1000
+
+
+def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
+    """Whose names anybody can make up, as many as they like."""
+    assert receive(parts, address, of("old.example", domain, "1")) is Effect.RECORDED
+    with parts.database.write() as transaction:
+        of_account = DomainReport.account_id == tenant.id
+        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+    stored = [flood(parts, address, domain, f"new{number}.example") for number in range(8)]
+    assert stored[0]
+    assert not stored[-1]
+    assert receive(parts, address, of("new.example", domain, "1", 400)) is Effect.IGNORED
+    assert take.MAX_NEW_BYTES * 0.9 < stored_bytes(parts, tenant) <= take.MAX_NEW_BYTES + 1000
+    assert receive(parts, address, of("old.example", domain, "2", 400)) is Effect.RECORDED
+
+
+def test_a_domain_gets_so_many_bytes_in_a_day(parts: Services, tenant: Tenant, domain: str, address: str) -> None:
+    """Also of reporters that are known; on the next day there is room again."""
+    names = [f"old{number}.example" for number in range(12)]
+    for name in names:
+        assert receive(parts, address, of(name, domain, "first")) is Effect.RECORDED
+    of_account = DomainReport.account_id == tenant.id
+    with parts.database.write() as transaction:
+        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+    for name in names:
+        flood(parts, address, domain, name)
+    assert stored_bytes(parts, tenant) <= take.MAX_DAY_BYTES + 10_000
+    assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.IGNORED
+    with parts.database.write() as transaction:
+        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+    assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.RECORDED

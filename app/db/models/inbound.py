@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
@@ -80,6 +80,7 @@ class DomainReport(Base):
     __table_args__ = (
         UniqueConstraint("domain_id", "kind", "reporter", "report_id"),
         Index("ix_domain_reports_time", "time"),
+        Index("ix_domain_reports_domain_id_time", "domain_id", "time"),
         {"sqlite_autoincrement": True},
     )
 
@@ -99,6 +100,8 @@ class DomainReport(Base):
     """Messages (DMARC) or sessions (TLS)."""
     content: Mapped[dict[str, Any]] = mapped_column(Json)
     """The sources of mail, or the failures."""
+    size: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    """Bytes that count against what the domain may get in a day."""
 
 
 class DomainBackoff(Base):

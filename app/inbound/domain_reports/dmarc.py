@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from app.inbound.domain_reports.parsed import MAX_ROWS, ParsedReport, UnreadableReport, count_of, short
+from app.inbound.domain_reports.parsed import ParsedReport, Rows, UnreadableReport, count_of, short
 
 MAX_DEPTH = 12
 MAX_TEXT = 1000
@@ -52,8 +52,8 @@ def read_dmarc(document: bytes) -> ParsedReport:
         reader.failed,
         {
             "policy": {name: short(text) for name in POLICY if (text := _first(head, f"policy_published/{name}"))},
-            "sources": reader.rows,
-            "further_sources": reader.further,
+            "sources": reader.rows.kept,
+            "further_sources": reader.rows.further,
         },
     )
 
@@ -63,8 +63,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.head: Values = {}
-        self.rows: list[dict[str, Any]] = []
-        self.further = self.passed = self.failed = 0
+        self.rows = Rows()
+        self.passed = self.failed = 0
         self._record: Values = {}
         self._path: list[str] = []
         self._text: list[str] = []
@@ -116,10 +116,7 @@ class _Reader:
             self.passed += row["count"]
         else:
             self.failed += row["count"]
-        if len(self.rows) < MAX_ROWS:
-            self.rows.append(row)
-        else:
-            self.further += 1
+        self.rows.add(row)
 
 
 def _row(record: Values) -> dict[str, Any]:

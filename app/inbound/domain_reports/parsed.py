@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+
+import orjson
 
 from app.inbound.email.fields import one_line
 
 Kind = Literal["dmarc", "tls"]
 
 MAX_ROWS = 500
+MAX_ROW_BYTES = 128 * 1024
 """Sources or failures of one report that are kept one by one; further ones are only counted."""
 MAX_COUNT = 2**53
 LONGEST_TEXT = 255
@@ -34,6 +37,26 @@ class ParsedReport:
     passed: int
     failed: int
     content: Mapping[str, Any]
+
+
+class Rows:
+    """The rows of a report that are kept, up to a number and to so many bytes as JSON; further ones are counted."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]] = ()) -> None:
+        self.kept: list[dict[str, Any]] = []
+        self.further = 0
+        self._room = MAX_ROW_BYTES
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keeps the row, or counts it; once there is one too many, no further one is kept."""
+        size = 0 if self.further else len(orjson.dumps(row)) + 1
+        if self.further or len(self.kept) >= MAX_ROWS or size > self._room:
+            self.further += 1
+        else:
+            self._room -= size
+            self.kept.append(row)
 
 
 def short(text: str) -> str:

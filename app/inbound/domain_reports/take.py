@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import func, select
+import orjson
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import aliased
 
 from app.clock import now
 from app.db.bulk import insert_new_rows
@@ -21,8 +26,17 @@ from app.services import Services
 
 logger = logging.getLogger(__name__)
 
-MAX_REPORTS = 5_000
-"""Reports about one domain that are kept at a time: its address is public, so anybody can send any number."""
+DAY = timedelta(days=1)
+MAX_DAY_BYTES = 4 * 1024 * 1024
+"""Of the reports about one domain that are stored within a day: its address is public, so anybody can send any number.
+A usual report has one to fifty kilobytes."""
+MAX_REPORTER_BYTES = MAX_DAY_BYTES // 8
+"""Of those, what one reporter may use."""
+MAX_NEW_BYTES = MAX_DAY_BYTES // 2
+"""Of those, what reporters may use together that had sent none before this day: anybody can make up their names, and
+they keep out none that is known."""
+ROW_BYTES = 512
+"""What a report counts besides its content."""
 
 
 def take_domain_report(services: Services, domain_id: int, raw: bytes) -> Effect:
@@ -37,9 +51,16 @@ def take_domain_report(services: Services, domain_id: int, raw: bytes) -> Effect
 
 
 def read_reports_about_domain(raw: bytes) -> list[ParsedReport]:
-    """The reports of a message. Raises `UnreadableReport`."""
-    documents = documents_of(parse_large(raw))
-    return [read_dmarc(one) if one.startswith(b"<") else read_tls(one) for one in documents]
+    """The reports of a message. Raises `UnreadableReport` if there are documents, and none of them is a report."""
+    reports, refused = list[ParsedReport](), None
+    for document in documents_of(parse_large(raw)):
+        try:
+            reports.append(read_dmarc(document) if document.startswith(b"<") else read_tls(document))
+        except UnreadableReport as error:  # the text for people may be HTML
+            refused = error
+    if refused and not reports:
+        raise refused
+    return reports
 
 
 def _storing(domain_id: int, report: ParsedReport) -> Callable[[Transaction], Effect]:
@@ -50,18 +71,15 @@ def _store(transaction: Transaction, domain_id: int, report: ParsedReport) -> Ef
     domain = transaction.get(Domain, domain_id)
     if domain is None or not _is_about(report.domain, domain.name):
         return Effect.IGNORED
-    of_domain = (DomainReport.account_id == domain.account_id, DomainReport.domain_id == domain_id)
     same = select(func.count()).where(
-        *of_domain,
+        DomainReport.account_id == domain.account_id,
+        DomainReport.domain_id == domain_id,
         DomainReport.kind == report.kind,
         DomainReport.reporter == report.reporter,
         DomainReport.report_id == report.report_id,
     )
     if transaction.scalar(same):
         return Effect.KNOWN
-    if (transaction.scalar(select(func.count()).where(*of_domain)) or 0) >= MAX_REPORTS:
-        logger.warning("a report about %s was ignored: there are %s already", domain.name, MAX_REPORTS)
-        return Effect.IGNORED
     row = {
         "account_id": domain.account_id,
         "domain_id": domain_id,
@@ -74,9 +92,44 @@ def _store(transaction: Transaction, domain_id: int, report: ParsedReport) -> Ef
         "passed": report.passed,
         "failed": report.failed,
         "content": report.content,
+        "size": ROW_BYTES + len(orjson.dumps(report.content)),
     }
+    if not _has_room(transaction, row):
+        logger.warning("a report about %s by %s was ignored: there are too many", domain.name, report.reporter)
+        return Effect.IGNORED
     insert_new_rows(transaction, DomainReport, [row])
     return Effect.RECORDED
+
+
+def _has_room(transaction: Transaction, row: Mapping[str, Any]) -> bool:
+    """Whether the domain may get the report today, which other reporters cannot prevent."""
+    of_domain = (DomainReport.account_id == row["account_id"], DomainReport.domain_id == row["domain_id"])
+    since = row["time"] - DAY
+    before = aliased(DomainReport)
+    is_known = exists().where(
+        before.account_id == row["account_id"],
+        before.domain_id == row["domain_id"],
+        before.kind == DomainReport.kind,
+        before.reporter == DomainReport.reporter,
+        before.time < since,
+    )
+    sizes = (
+        select(DomainReport.reporter, is_known.label("is_known"), func.sum(DomainReport.size).label("size"))
+        .where(*of_domain, DomainReport.time >= since)
+        .group_by(DomainReport.kind, DomainReport.reporter)
+    )
+    of_reporter, of_new = Counter[str](), 0
+    for reporter, known, size in transaction.execute(sizes):
+        of_reporter[reporter] += size
+        of_new += 0 if known else size
+    if of_reporter.total() + row["size"] > MAX_DAY_BYTES:
+        return False
+    if of_reporter[row["reporter"]] + row["size"] > MAX_REPORTER_BYTES:
+        return False
+    earlier = (DomainReport.kind == row["kind"], DomainReport.reporter == row["reporter"], DomainReport.time < since)
+    return of_new + row["size"] <= MAX_NEW_BYTES or bool(
+        transaction.scalar(select(func.count()).where(*of_domain, *earlier))
+    )
 
 
 def _is_about(reported: str, name: str) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
-from app.inbound.domain_reports.parsed import MAX_ROWS, ParsedReport, UnreadableReport, count_of, short
+from app.inbound.domain_reports.parsed import ParsedReport, Rows, UnreadableReport, count_of, short
 
 MAX_BYTES = 2 * 1024 * 1024
 """Of the JSON, all of which is parsed at once."""
+MAX_POLICIES = 50
 SUCCEEDED, FAILED = "total-successful-session-count", "total-failure-session-count"
 
 
@@ -29,7 +30,8 @@ def read_tls(document: bytes) -> ParsedReport:
         raise UnreadableReport("it is no TLS report: it names no domain, or has no id")
     period = _object(report.get("date-range"))
     summaries = [_object(one.get("summary")) for one in policies]
-    failures = [_failure(_object(one)) for policy in policies for one in _list(policy.get("failure-details"))]
+    details = (_object(one) for policy in policies for one in _list(policy.get("failure-details")))
+    failures = Rows(map(_failure, details))
     return ParsedReport(
         "tls",
         names[0],
@@ -40,9 +42,9 @@ def read_tls(document: bytes) -> ParsedReport:
         sum(count_of(one.get(SUCCEEDED)) for one in summaries),
         sum(count_of(one.get(FAILED)) for one in summaries),
         {
-            "policies": [_policy(one) for one in policies[:MAX_ROWS]],
-            "failures": failures[:MAX_ROWS],
-            "further_failures": max(0, len(failures) - MAX_ROWS),
+            "policies": [_policy(one) for one in policies[:MAX_POLICIES]],
+            "failures": failures.kept,
+            "further_failures": failures.further,
         },
     )
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import smtplib
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from sqlalchemy import text
 
+from app.accounts.domains import add_domain_without_keys
+from app.inbound.domain_reports.address import report_address
 from app.inbound.email import listener
-from app.inbound.email.listener import Listener
+from app.inbound.email.listener import MOST_WAITING_REPORTS, Listener
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
 from tests.support.asyncio_servers import in_thread
-from tests.support.mail_reports import delivery_failure, plain
+from tests.support.mail_reports import delivery_failure, dmarc_report, plain, with_attachment
 from tests.support.rows import FROM, Rows
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, wait_until
+from tests.support.tenants import unique
 
 
 def listening(services: Services) -> AbstractContextManager[int]:
@@ -125,3 +132,45 @@ def test_a_report_that_cannot_be_recorded_now_is_deferred(
         rows.change([recipient_id], state="delivered")
         assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
     assert rows.recipient(recipient_id).state == "bounced"
+
+
+@contextmanager
+def held_reports(worker: Services) -> Iterator[None]:
+    """Lets reports about domains take as long as the block."""
+    with worker.database.write() as transaction:
+        transaction.execute(text("LOCK TABLE domain_reports IN ACCESS EXCLUSIVE MODE"))
+        yield
+
+
+def test_a_report_about_a_domain_delays_no_other_mail(
+    make_worker: Changed, rows: Rows, recipient_id: int, account_id: int
+) -> None:
+    """Some of them wait their turn, and further ones are deferred; all arrive in the end."""
+    worker = make_worker(bounce_domain="bounces.acme.example")
+    if not worker.database.is_postgresql:
+        pytest.skip("SQLite has one writer")
+    name = f"{unique('domain').lower()}.example"
+    with worker.database.write() as transaction:
+        domain, _ = add_domain_without_keys(transaction, account_id, name, trusted=True)
+        about = report_address(worker.settings, domain.id)
+    to = return_path(worker.settings, recipient_id, FROM)
+    assert about
+
+    def deliver(port: int, number: int) -> int:
+        with smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
+            client.ehlo()
+            client.mail("<>")
+            client.rcpt(about)
+            return client.data(with_attachment(about, dmarc_report(name, report_id=str(number))))[0]
+
+    count = MOST_WAITING_REPORTS + 3
+    with listening(worker) as port, ThreadPoolExecutor(count) as clients:
+        with held_reports(worker):
+            answers = [clients.submit(deliver, port, number) for number in range(count)]
+            wait_until(lambda: sum(answer.done() for answer in answers) == 3, "three are deferred")
+            with smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
+                assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
+            assert rows.recipient(recipient_id).state == "bounced"
+        codes = Counter(answer.result() for answer in answers)
+        assert codes == {250: MOST_WAITING_REPORTS, 451: 3}
+        assert deliver(port, count) == 250
