@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,7 +14,7 @@ from app.recipients.states import RecipientState
 from app.sends.recompose import Ingredients, NotComposable, load_again, recompose
 from app.settings import Settings
 from app.transports.base import OutboundSms
-from app.transports.email.read_mail import Mail, read_mail, with_images
+from app.transports.email.read_mail import Mail, read_mail
 from app.transports.sms.segments import is_gsm, split
 
 MOST_SHOWN = 100_000
@@ -43,7 +43,7 @@ class TextMessage:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message says, or why that is not known any more. `html` can be shown without loading anything."""
+    """What a message says, or why that is not known any more."""
 
     uuid: str
     was_sent: bool
@@ -51,7 +51,6 @@ class Content:
     test_account_id: int | None = None
     """The account that it was captured for, in place of being sent."""
     mail: Mail | None = None
-    html: str | None = field(default=None, repr=False)
     sms: TextMessage | None = None
     remarks: tuple[str, ...] = ()
     missing: str | None = None
@@ -97,5 +96,4 @@ def compose_content(settings: Settings, kept: Kept) -> Content:
         sms = TextMessage(message.sender, message.to, message.text)
         return replace(kept.content, sms=sms, remarks=remarks)
     mail = replace(read_mail(message.content), html=rendered.html, text=rendered.text)
-    html = None if mail.html is None else with_images(mail.html, mail.files)
-    return replace(kept.content, mail=mail, html=html, remarks=remarks)
+    return replace(kept.content, mail=mail, remarks=remarks)

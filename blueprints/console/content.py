@@ -39,6 +39,4 @@ def _content(uuid: str) -> Content:
     return compose_content(settings, kept)
 
 
-add_mail_parts(
-    "/messages/<uuid>/content", "content", lambda uuid: _content(uuid).mail, lambda uuid: _content(uuid).html
-)
+add_mail_parts("/messages/<uuid>/content", "content", lambda uuid: _content(uuid).mail)

@@ -1,4 +1,4 @@
-"""The HTML, the source and the attachments of mails: the same three pages below each page that shows one
+"""The HTML with its images, the source and the attachments of mails: the same four pages below each page that shows one
 (docs/console.md#what-was-sent)."""
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from flask import Response
 from flask.views import MethodView
 
 from app.errors import ServiceError
-from app.http.console.parts import download, framed_html, numbered, source
-from app.transports.email.read_mail import Mail
+from app.http.console.parts import download, framed_html, framed_image, numbered, source
+from app.http.paths import request_path
+from app.transports.email.read_mail import Mail, with_images
 from blueprints.console.blueprint import blp
 
 
-def add_mail_parts(
-    path: str, name: str, mail_of: Callable[..., Mail | None], html_of: Callable[..., str | None]
-) -> None:
-    """Adds the pages below the path of a message, whose variable both functions are called with. Their endpoints begin
+def add_mail_parts(path: str, name: str, mail_of: Callable[..., Mail | None]) -> None:
+    """Adds the pages below the path of a message, whose variable the function is called with. Their endpoints begin
     with the name."""
 
     def mail(**of: str) -> Mail:
@@ -32,11 +31,26 @@ def add_mail_parts(
 
         @blp.scope("contact.view")
         def get(self, **of: str) -> Response:
-            """The HTML, in which nothing runs and nothing is loaded."""
-            html = html_of(**of)
-            if html is None:
+            """The HTML, in which nothing runs, and nothing is loaded but its own images."""
+            found = mail(**of)
+            if found.html is None:
                 raise ServiceError("not_found", detail="The message has no HTML, or it is not kept any more.")
-            return framed_html(html)
+            images = f"{request_path().removesuffix('/html')}/image"
+            html = with_images(found.html, found.images, f"{images}?number=")
+            return framed_html(html, images if found.images else None)
+
+    @blp.route(f"{path}/image", endpoint=f"{name}_image")
+    class Image(MethodView):
+        """An attached image that the HTML shows, however often, and which is loaded once."""
+
+        @blp.scope("contact.view")
+        def get(self, **of: str) -> Response:
+            """The one with the number that the query names, which is that of the attachment."""
+            found = mail(**of)
+            file = numbered(found.files)
+            if file.content_id not in found.images:
+                raise ServiceError("not_found", detail="The attachment is no image in the HTML.")
+            return framed_image(file.media_type, file.content)
 
     @blp.route(f"{path}/source", endpoint=f"{name}_source")
     class Source(MethodView):

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response
 
 from app.console.content import MOST_SHOWN, TextMessage
-from app.console.inbox.opened import html_of, open_mail
+from app.console.inbox.opened import open_mail, to_look_at
 from app.db.database import ReadSession
 from app.http.console.pages import page
 from app.http.console.parts import framing
@@ -28,14 +28,10 @@ def opened_page(session: ReadSession, account_id: int, message: Mail | TextMessa
 
 
 def add_opened_parts(path: str, name: str, find: Callable[..., Mail | TextMessage]) -> None:
-    """Adds the pages of the HTML, the source and the attachments, of mails alone."""
+    """Adds the pages of the HTML, its images, the source and the attachments, of mails alone."""
 
     def mail(**of: str) -> Mail | None:
         found = find(**of)
-        return None if isinstance(found, TextMessage) else found
+        return None if isinstance(found, TextMessage) else to_look_at(found)
 
-    def html(**of: str) -> str | None:
-        found = mail(**of)
-        return None if found is None else html_of(found)
-
-    add_mail_parts(path, name, mail, html)
+    add_mail_parts(path, name, mail)

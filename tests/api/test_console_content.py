@@ -25,7 +25,7 @@ from tests.support.cases import each
 from tests.support.sends import SendsApi, file
 from tests.support.tenants import Tenant, new_email, new_mobile
 
-PARTS = ("", "/html", "/source", "/attachment")
+PARTS = ("", "/html", "/image", "/source", "/attachment")
 SCRIPT = "<script>alert(1)</script>"
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
 HTML = (
@@ -65,7 +65,7 @@ def test_a_mail_is_shown_with_all_of_its_parts(tenant: Tenant, sends: SendsApi) 
     uuid = mail(sends)
     page = signed_in(tenant).get(path_of(uuid))
     text = words(page)
-    assert f'<iframe class="mail" src="{path_of(uuid, "/html")}" sandbox title=' in page.text
+    assert f'<iframe class="mail" src="{path_of(uuid, "/html")}" sandbox="allow-same-origin" title=' in page.text
     assert "Grüße, Ann as it would be sent now" in text
     assert "Plain text Hello Ann Attachments dot.png image/png, 12 bytes, shown in the HTML" in text
     assert f"a.html text/html, {len(SCRIPT)} bytes" in text
@@ -83,19 +83,54 @@ def test_only_pages_with_a_frame_may_have_frames(tenant: Tenant, sends: SendsApi
 
 
 def test_the_html_is_sandboxed_and_needs_nothing_from_elsewhere(tenant: Tenant, sends: SendsApi) -> None:
-    answer = signed_in(tenant).get(path_of(mail(sends), "/html"))
-    assert rules(answer) == {
+    uuid = mail(sends)
+    browser = signed_in(tenant)
+    answer = browser.get(path_of(uuid, "/html"))
+    policy = {
         "sandbox": "",
         **dict.fromkeys(("default-src", "form-action", "base-uri"), "'none'"),
         "img-src": "data:",
         "style-src": "'unsafe-inline'",
         "frame-ancestors": "'self'",
     }
+    images = path_of(uuid, "/image")
+    origins = dict.fromkeys(("http://localhost", tenant.services.settings.public_url))
+    sources = " ".join(f"{origin}{images}" for origin in origins)
+    assert rules(answer) == {**policy, "sandbox": "allow-same-origin", "img-src": f"data: {sources}"}
     assert answer.mimetype == "text/html"
     assert answer.headers["Cache-Control"] == "no-store"
     assert '<p>Hello Ann, <a href="https://acme.example/offer?p=4711">' in answer.text
-    assert '<img src="data:image/png;base64,iVBORw0KGgowMDAw">' in answer.text
+    assert f'<img src="{images}?number=1">' in answer.text
     assert "/o/" not in answer.text, "there is no pixel"
+    without = browser.get(path_of(mail(sends, body_html="<p>Hello</p>"), "/html"))
+    assert rules(without) == policy, "without images its origin is nobody's"
+
+
+def test_an_image_of_the_html_has_an_address_of_its_own(tenant: Tenant, sends: SendsApi) -> None:
+    """For who may see the mail, and as an image alone, whatever it is."""
+    uuid = mail(sends)
+    browser = signed_in(tenant)
+    answer = browser.get(f"{path_of(uuid, '/image')}?number=1")
+    assert (answer.data, answer.content_type) == (PIXEL, "image/png")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert rules(answer) == {
+        "sandbox": "",
+        **dict.fromkeys(("default-src", "form-action", "base-uri", "frame-ancestors"), "'none'"),
+    }
+    assert browser.get(f"{path_of(uuid, '/image')}?number=2").status_code == 404, "it is HTML"
+    assert browser.get(f"{path_of(uuid, '/image')}?number=3").status_code == 404
+
+
+def test_what_is_shown_of_a_mail_does_not_grow_with_references_to_an_image(tenant: Tenant, sends: SendsApi) -> None:
+    """Two megabytes in a mail whose HTML shows them 300 times: each was another copy of them."""
+    image = PIXEL + b"x" * 2_000_000
+    html = "<p>" + '<img src="%%attachment:dot.png%%">' * 300 + "</p>"
+    uuid = mail(sends, body_html=html, attachments=[file("dot.png", "image/png", image)])
+    browser = signed_in(tenant)
+    answer = browser.get(path_of(uuid, "/html"))
+    assert answer.text.count("/image?number=1") == 300
+    assert len(answer.data) < 5 * len(html)
+    assert browser.get(f"{path_of(uuid, '/image')}?number=1").data == image
 
 
 def test_the_source_is_a_mail_of_which_nothing_works(tenant: Tenant, sends: SendsApi) -> None:
@@ -181,7 +216,7 @@ def test_a_sentence_says_that_nothing_is_kept(tenant: Tenant, sends: SendsApi, r
     said = "it was purged at" if reason == "purged" else "its recipient was forgotten"
     assert f"What was sent is not kept any more: {said}" in words(page)
     assert "Ann" not in page.text
-    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS[1:]] == [404] * 3
+    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS[1:]] == [404] * 4
 
 
 def test_it_says_when_the_contact_has_changed_or_is_gone(tenant: Tenant, sends: SendsApi) -> None:
@@ -215,19 +250,19 @@ def test_a_text_message_has_its_encoding_characters_and_segments(tenant: Tenant,
     page = words(browser.get(path_of(short)))
     assert "Encoding GSM 7-bit Characters 10 Segments 1" in page
     assert "HTML" not in page
-    assert [browser.get(path_of(short, part)).status_code for part in PARTS[1:]] == [404] * 3
+    assert [browser.get(path_of(short, part)).status_code for part in PARTS[1:]] == [404] * 4
 
 
 def test_a_mail_without_html_and_attachments_has_neither(tenant: Tenant, sends: SendsApi) -> None:
     uuid, browser = sends.send(sends.email()).uuids[0], signed_in(tenant)
     assert "iframe" not in browser.get(path_of(uuid)).text
-    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS] == [200, 404, 200, 404]
+    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS] == [200, 404, 404, 200, 404]
 
 
 @each("level", ["report", "limited"])
 def test_keys_that_see_no_contacts_see_no_content(tenant: Tenant, sends: SendsApi, level: str) -> None:
     uuid, browser = mail(sends), signed_in(tenant, level)
-    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS] == [403] * 4
+    assert [browser.get(path_of(uuid, part)).status_code for part in PARTS] == [403] * 5
     assert "/content" not in browser.get(f"/console/messages/{uuid}").text
     assert "/content" in signed_in(tenant).get(f"/console/messages/{uuid}").text
 

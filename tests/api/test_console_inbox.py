@@ -91,7 +91,7 @@ def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testin
     found = capture(testing, new_email())
     browser = signed_in(tenant)
     assert browser.get(PATH).headers["Location"] == FOLDERS
-    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS] == [404] * 4
+    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS] == [404] * 5
     assert len(list(csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text)))) == 1
     assert "what test keys have sent" not in words(browser.get(FOLDERS))
     for level in ("report", "limited"):
@@ -185,7 +185,7 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
     browser = signed_in(testing)
     page = browser.get(f"{PATH}/{found}")
     text = words(page)
-    assert f'<iframe class="mail" src="{PATH}/{found}/html" sandbox title=' in page.text
+    assert f'<iframe class="mail" src="{PATH}/{found}/html" sandbox="allow-same-origin" title=' in page.text
     assert page.headers["Content-Security-Policy"].endswith("; frame-src 'self'")
     assert f'<a href="/console/messages/{uuid}">' in page.text
     assert browser.get(f"/console/messages/{uuid}").status_code == 200
@@ -200,10 +200,12 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
         assert good in text
     assert "5 words and 1 image" in text, "the pixel counts as none"
     html = browser.get(f"{PATH}/{found}/html")
-    assert html.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none';")
+    assert html.headers["Content-Security-Policy"].startswith("sandbox allow-same-origin; default-src 'none';")
     assert ".gif" not in html.text, "looking at it is no opening"
     assert "/c/" in html.text
     assert ".gif" in browser.get(f"{PATH}/{found}/source").text.replace("=\r\n", "")
+    assert f'<img src="{PATH}/{found}/image?number=1">' in html.text
+    assert browser.get(f"{PATH}/{found}/image?number=1").data == PIXEL
     attachment = browser.get(f"{PATH}/{found}/attachment?number=1")
     assert (attachment.data, attachment.content_type) == (PIXEL, "application/octet-stream")
     assert browser.get(f"{PATH}/{found}/attachment?number=9").status_code == 404
@@ -235,7 +237,7 @@ def test_a_text_message_has_segments_and_no_parts_of_a_mail(testing: Tenant) -> 
     browser = signed_in(testing)
     page = words(browser.get(f"{PATH}/{found}"))
     assert "Encoding UCS-2 Characters 7 Segments 1" in page
-    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS[1:]] == [404] * 3
+    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS[1:]] == [404] * 4
 
 
 def test_what_senders_wrote_never_becomes_markup(testing: Tenant) -> None:
@@ -250,7 +252,7 @@ def test_what_senders_wrote_never_becomes_markup(testing: Tenant) -> None:
 @each("wrong", ["0", "x", "9" * 18, "9" * 40, "-1"])
 def test_what_is_not_in_the_inbox_does_not_exist(testing: Tenant, wrong: str) -> None:
     browser = signed_in(testing)
-    assert [browser.get(f"{PATH}/{wrong}{part}").status_code for part in PARTS] == [404] * 4
+    assert [browser.get(f"{PATH}/{wrong}{part}").status_code for part in PARTS] == [404] * 5
 
 
 # ---------------------------------------------------------------------------------------------- folders
@@ -283,10 +285,10 @@ def test_messages_in_folders_are_found_and_shown(tenant: Tenant, sends: SendsApi
     page = words(browser.get(f"{FOLDERS}/{uuid}"))
     assert "Grüße, Ann written into a folder" in page
     assert "offer https://acme.example/offer?p=4711 tracked" in page
-    assert [browser.get(f"{FOLDERS}/{uuid}{part}").status_code for part in PARTS] == [200] * 4
+    assert [browser.get(f"{FOLDERS}/{uuid}{part}").status_code for part in PARTS] == [200] * 5
     assert "Text Hi there From ACME" in words(browser.get(f"{FOLDERS}/{text}"))
-    assert [browser.get(f"{FOLDERS}/{text}{part}").status_code for part in PARTS] == [200, 404, 404, 404]
-    assert [browser.get(f"{FOLDERS}/{elsewhere}{part}").status_code for part in PARTS] == [404] * 4
+    assert [browser.get(f"{FOLDERS}/{text}{part}").status_code for part in PARTS] == [200, *[404] * 4]
+    assert [browser.get(f"{FOLDERS}/{elsewhere}{part}").status_code for part in PARTS] == [404] * 5
 
 
 @each("content", [b"", b"no json", b"[]", b"{}", b"\xff"])

@@ -94,7 +94,7 @@ CONSOLE = {
     **{
         ("GET", f"/console/inbox/{one}{part}"): ("contact.view",)
         for one in ("<>", "folders/<>")
-        for part in ("", "/attachment", "/html", "/source")
+        for part in ("", "/attachment", "/html", "/image", "/source")
     },
     ("GET", "/console/inbox/folders"): ("contact.view",),
     ("GET", "/console/inbox/folders.csv"): ("contact.view",),
@@ -129,6 +129,7 @@ CONSOLE = {
     ("GET", "/console/messages/<>"): ("report.view",),
     ("GET", "/console/messages/<>/content"): ("contact.view",),
     ("GET", "/console/messages/<>/content/attachment"): ("contact.view",),
+    ("GET", "/console/messages/<>/content/image"): ("contact.view",),
     ("GET", "/console/messages/<>/content/html"): ("contact.view",),
     ("GET", "/console/messages/<>/content/source"): ("contact.view",),
     ("POST", "/console/messages/<>/resubscribe"): ("contact.update",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
@@ -14,15 +14,14 @@ from app.console.inbox.links import MailLink, links_of
 from app.db.models import CapturedMessage
 from app.secret_keys import SecretKeys
 from app.tracking.instrument import Instrumenter
-from app.transports.email.read_mail import Mail, read_mail, with_images
+from app.transports.email.read_mail import Mail, read_mail
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedMail:
-    """A mail, as it left. `html` can be shown without loading anything."""
+    """A mail, as it left."""
 
     mail: Mail
-    html: str | None = field(repr=False)
     links: Sequence[MailLink]
     checks: Sequence[Check]
 
@@ -38,9 +37,9 @@ def open_mail(session: Session, secret_keys: SecretKeys, account_id: int, mail: 
     """The account's mail with what there is to say about it; one statement."""
     facts = HtmlFacts() if mail.html is None else html_facts(Instrumenter.without_pixel(mail.html))
     links = links_of(session, secret_keys, account_id, mail, facts)
-    return OpenedMail(mail, html_of(mail), links, checks_of(mail, facts, links))
+    return OpenedMail(mail, links, checks_of(mail, facts, links))
 
 
-def html_of(mail: Mail) -> str | None:
-    """Its HTML without the pixel, so that looking at it is no opening, and with the attached images in it."""
-    return None if mail.html is None else with_images(Instrumenter.without_pixel(mail.html), mail.files)
+def to_look_at(mail: Mail) -> Mail:
+    """The mail without the pixel in its HTML, so that looking at it is no opening."""
+    return mail if mail.html is None else replace(mail, html=Instrumenter.without_pixel(mail.html))

@@ -21,7 +21,7 @@ def check_origin() -> None:
     if request.method in READING:
         return
     site = request.headers.get("Sec-Fetch-Site")
-    is_own = site == "same-origin" if site is not None else request.headers.get("Origin") in _origins()
+    is_own = site == "same-origin" if site is not None else request.headers.get("Origin") in own_origins()
     if not is_own:
         raise ServiceError("permission_denied", detail="This request does not come from a page of the console.")
 
@@ -31,7 +31,7 @@ def comes_from_elsewhere() -> bool:
     return request.method == "GET" and request.headers.get("Sec-Fetch-Site") == "cross-site"
 
 
-def _origins() -> tuple[str, str]:
-    """That of the request, and that which browsers see where a proxy does not tell."""
+def own_origins() -> tuple[str, str]:
+    """The origin of the request, and that which browsers see where a proxy does not tell."""
     public = urlsplit(services().settings.public_url)
     return request.host_url.rstrip("/"), f"{public.scheme}://{public.netloc}"

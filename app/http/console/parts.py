@@ -9,6 +9,7 @@ from typing import TypeVar
 from flask import Response, request
 
 from app.errors import ServiceError
+from app.http.console.origin import own_origins
 from app.http.console.pages import POLICY
 from app.http.paths import path_id
 
@@ -21,6 +22,8 @@ FRAMED_POLICY = (
     "frame-ancestors 'self'"
 )
 """Of the HTML in the frame: nothing runs, nothing is loaded, and its origin is nobody's."""
+IMAGE_POLICY = "sandbox; default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+"""Of an image by itself."""
 LINKS_DO_NOTHING = '\n<base target="_blank">'
 """Behind the HTML: its links would open windows, which the sandbox does not let them, and the frame stays."""
 
@@ -31,10 +34,21 @@ def framing(response: Response) -> Response:
     return response
 
 
-def framed_html(html: str) -> Response:
-    """The HTML of a mail, for such a frame alone."""
-    headers = {"Content-Security-Policy": FRAMED_POLICY}
+def framed_html(html: str, images: str | None = None) -> Response:
+    """The HTML of a mail, for such a frame alone. `images` is the path of those attached to it, if there are some: a
+    browser sends the cookie of the session with requests of its own origin alone, so it has that origin then. Nothing
+    runs in it that could use that, and no other address of the origin is loaded."""
+    policy = FRAMED_POLICY
+    if images is not None:
+        sources = " ".join(dict.fromkeys(f"{origin}{images}" for origin in own_origins()))
+        policy = policy.replace("sandbox", "sandbox allow-same-origin").replace("data:", f"data: {sources}")
+    headers = {"Content-Security-Policy": policy}
     return Response(html + LINKS_DO_NOTHING, content_type="text/html; charset=utf-8", headers=headers)
+
+
+def framed_image(media_type: str, content: bytes) -> Response:
+    """An image that the HTML of a mail shows."""
+    return Response(content, content_type=media_type, headers={"Content-Security-Policy": IMAGE_POLICY})
 
 
 def framed_text(text: str) -> Response:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -14,6 +14,7 @@ from app.transports.email.headers import one_line
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that are shown within the HTML."""
+_REFERENCE = re.compile(r"cid:(\w+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class Mail:
         """The value of the first header of that name; empty without one."""
         return next((value for written, value in self.headers if written.lower() == name.lower()), "")
 
+    @property
+    def images(self) -> dict[str, int]:
+        """The numbers of the attached images that the HTML can show, by their content ids; the first file is 1."""
+        return {
+            file.content_id: number
+            for number, file in enumerate(self.files, 1)
+            if file.content_id and file.media_type in IMAGES
+        }
+
 
 def read_mail(source: bytes) -> Mail:
     """The mail with its parts."""
@@ -53,13 +63,14 @@ def read_mail(source: bytes) -> Mail:
     )
 
 
-def with_images(html: str, files: Sequence[AttachedFile]) -> str:
-    """The HTML with the attached images that it refers to in it, so that nothing has to be loaded to show them."""
-    for one in files:
-        if one.content_id and one.media_type in IMAGES:
-            data = base64.b64encode(one.content).decode("ascii")
-            html = html.replace(f"cid:{one.content_id}", f"data:{one.media_type};base64,{data}")
-    return html
+def with_images(html: str, images: Mapping[str, int], address: str) -> str:
+    """The HTML in which each reference to one of the images is its address: this one, followed by its number."""
+
+    def replaced(reference: re.Match[str]) -> str:
+        number = images.get(reference[1])
+        return reference[0] if number is None else f"{address}{number}"
+
+    return _REFERENCE.sub(replaced, html)
 
 
 def _parts(message: Message) -> Iterator[Message]:

@@ -60,7 +60,7 @@ FOR_OPERATORS = "recipient_steps.note"
 LABEL = re.compile(r"\w+\.\w+\.\d+")
 MOST = 100
 """Rows of a table that are changed."""
-NOT_ALL_HAVE = re.compile(r"/content/(?:html|attachment|source)(?:\?|\Z)|/inbox(?:/|\Z)")
+NOT_ALL_HAVE = re.compile(r"/content/(?:html|image|attachment|source)(?:\?|\Z)|/inbox(?:/|\Z)")
 """Pages of what not every message has, or not everybody of an account may see."""
 MUST_SHOW = {"accounts.name", "console_sessions.name", "recipients.email", "recipient_steps.detail", FOR_OPERATORS}
 """What some page is known to show: otherwise the attack would prove nothing."""
