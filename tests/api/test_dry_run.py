@@ -166,6 +166,21 @@ def test_wildcards_and_attachments_count_where_they_are_shown(sends: SendsApi) -
     assert [one["name"] for one in found["wildcards_without_value"]] == ["shown", "attachment:no.txt", "empty"]
 
 
+def test_at_most_a_hundred_wildcards_of_a_recipient_are_named(sends: SendsApi) -> None:
+    """Each of a hundred recipients had a hundred thousand."""
+    found = only(sends, body_text="".join(f"%%w{number}%%" for number in range(5000)) + "x")
+    assert [one["name"] for one in found["wildcards_without_value"]] == [f"w{number}" for number in range(100)]
+
+
+def test_what_is_read_for_a_recipient_counts_though_nothing_comes_of_it(
+    sends: SendsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast, "MAX_BUILT_BYTES", 30_000)
+    text = "x" + "".join(f"%%w{number}%%" for number in range(5000))
+    found = recipients(sends, sends.email(body_text=text, recipients=[{"email": new_email()} for _ in range(3)]))
+    assert [one["outcome"] for one in found] == ["send", "not_rendered", "not_rendered"]
+
+
 def test_recipients_are_skipped_for_the_reasons_of_a_send(sends: SendsApi, services: Services) -> None:
     tenant, path = sends.tenant, f"/v1/lists/{sends.list_id}/contacts"
     blocked, left, gone, unknown = (new_email() for _ in range(4))

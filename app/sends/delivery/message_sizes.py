@@ -46,9 +46,14 @@ class MessageSizes(NamedTuple):
         text = body_limit if self.text_from_html else self.text.max_bytes(body_limit)
         return self.subject.max_bytes(MAX_SUBJECT_BYTES) + self.html.max_bytes(body_limit) + text
 
+    @property
+    def source(self) -> int:
+        """Characters of the subject and the bodies before rendering, all of which is read for each recipient."""
+        return self.subject.length + self.html.length + self.text.length
+
     def is_large(self, values: Iterable[object]) -> bool:
         """Whether building the message of a recipient with these values may take long."""
-        length = self.subject.length + self.html.length + self.text.length
+        length = self.source
         wildcards = self.subject.wildcards + self.html.wildcards + self.text.wildcards
         if length + wildcards * MAX_VALUE_LENGTH <= LARGE:
             return False

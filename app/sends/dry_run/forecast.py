@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from app.content.placeholder_lines import placeholder_of
@@ -23,7 +24,10 @@ from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.sms.segments import count_segments, is_gsm
 
 MAX_BUILT_BYTES = 32 * 1024 * 1024
-"""Bytes of messages after which a dry run builds no more: the answer is made in one piece, while a client waits."""
+"""Bytes of messages, and of the templates that they are made of, after which a dry run builds no more: the answer is
+made in one piece, while a client waits."""
+MAX_UNFILLED = 100
+"""Wildcards without a value of one recipient that are named: a body of a megabyte has room for 150,000."""
 
 SHOWN_HEADERS = (
     *("from", "to", "reply-to", "subject", "list-unsubscribe", "list-unsubscribe-post"),
@@ -103,7 +107,7 @@ def forecasts(settings: Settings, recipients: Sequence[PlannedRecipient]) -> Ite
             planned.prepared.quota = quota
             forecast = _forecast(builder, planned)
             if forecast.composed is not None:
-                built += forecast.composed.size + (forecast.size or 0)
+                built += forecast.composed.size + (forecast.size or 0) + planned.prepared.compiled.sizes.source
             yield forecast
 
 
@@ -120,7 +124,7 @@ def _forecast(builder: MessageBuilder, planned: PlannedRecipient) -> Forecast:
         ForecastOutcome.SEND,
         composed=composed,
         shown=_shown(builder, recipient, channels, composed),
-        unfilled=tuple(_named(unfilled)),
+        unfilled=tuple(islice(_named(unfilled), MAX_UNFILLED)),
     )
 
 

@@ -20,7 +20,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from app.network.connections import connect
 from app.transports import urls
 from app.transports.base import DeliveryResult, OutboundSms, TransportUrlError, Untaken
-from app.transports.sms.segments import count_segments, is_gsm
+from app.transports.sms.segments import MAX_PARTS, count_segments, is_gsm
 
 OPTIONS = ("timeout", "smsc")
 DLR_MASK = 1 + 2 + 16
@@ -30,6 +30,8 @@ REFUSALS = (400, 406, 413, 414, 422)
 CLOSED = (401, 403, 404, 503)
 """Kannel takes no message now: it does not know us, or has nowhere to put it."""
 MAX_TIMEOUT = 600.0
+MAX_ANSWER_BYTES = 64 * 1024
+"""Of an answer, whose beginning says all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,12 @@ class KannelTransport:
 
     def send(self, message: OutboundSms) -> DeliveryResult:
         """Sends one text, without retries: a lost response is a deferral."""
+        segments = count_segments(message.text)
+        if segments > MAX_PARTS:
+            return DeliveryResult.refused(f"the text has {segments} parts; {MAX_PARTS} is the most")
         url = f"{self._settings.url}?{urlencode(self._parameters(message))}"
         try:
-            response = self._pool.request("GET", url, redirect=False)
+            status, reply = self._answer(url)
         except HTTPError as error:
             is_unsent = isinstance(error, NewConnectionError | ConnectTimeoutError)
             return DeliveryResult.deferred(
@@ -96,7 +101,17 @@ class KannelTransport:
                 note=f"{self._settings.url}: {type(error).__name__}",
                 untaken=Untaken.TRANSPORT if is_unsent else None,
             )
-        return _result(response.status, response.data.decode("utf-8", "replace"), message.text)
+        return _result(status, reply, segments)
+
+    def _answer(self, url: str) -> tuple[int, str]:
+        """Status and beginning of the answer, which is not unpacked. A connection with more to read is closed; one
+        whose answer has ended is back in the pool."""
+        response = self._pool.request("GET", url, redirect=False, preload_content=False, decode_content=False)
+        try:
+            beginning = response.read(MAX_ANSWER_BYTES)
+        finally:
+            response.close()
+        return response.status, beginning.decode("utf-8", "replace")
 
     def _parameters(self, message: OutboundSms) -> dict[str, str]:
         gsm = is_gsm(message.text)
@@ -120,10 +135,10 @@ class KannelTransport:
         """Idle connections cost nothing and stay open for the next message."""
 
 
-def _result(status: int, body: str, text: str) -> DeliveryResult:
+def _result(status: int, body: str, segments: int) -> DeliveryResult:
     reply = f"{status} {body.strip()}".strip()
     if 200 <= status < 300:
-        return DeliveryResult.accepted(reply, segments=count_segments(text))
+        return DeliveryResult.accepted(reply, segments=segments)
     if status in REFUSALS:
         return DeliveryResult.refused(reply, untaken=Untaken.MESSAGE)
     return DeliveryResult.deferred(reply, untaken=Untaken.TRANSPORT if status in CLOSED else None)

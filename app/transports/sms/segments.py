@@ -7,6 +7,8 @@ an extension character or one outside the Basic Multilingual Plane, is never spl
 
 from __future__ import annotations
 
+MAX_PARTS = 255
+"""Of one text: its number has one byte."""
 BASIC = (
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
     "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"

@@ -17,11 +17,10 @@ from smpplib import consts
 from app.transports.base import DeliveryResult, OutboundSms, Untaken
 from app.transports.sms import gsm
 from app.transports.sms.incoming import IncomingHandler
-from app.transports.sms.segments import split
+from app.transports.sms.segments import MAX_PARTS, split
 from app.transports.sms.smpp_bind import Bind, NoAnswer, NoBind
 from app.transports.sms.smpp_url import SmppSettings, parse_smpp_url
 
-MAX_PARTS = 255
 THROTTLED = (consts.SMPP_ESME_RTHROTTLED, consts.SMPP_ESME_RMSGQFUL)
 TRY_LATER = (
     *THROTTLED,

@@ -138,6 +138,18 @@ def patient_server(limits: Any) -> None:
     limits.Limits.of = lambda settings: dataclasses.replace(of(settings), header_seconds=3600.0)
 
 
+@breaks("mails-in-memory", "app.inbound.email.incoming", family="inbound", shows="memory")
+def mails_in_memory(incoming: Any) -> None:
+    """A mail is kept as a whole while it arrives, in memory."""
+    incoming.IN_MEMORY = 1 << 40
+    begin = incoming.Incoming.__init__
+
+    def begun(self: Any, store: Any, *, most: int, kept: int) -> None:
+        begin(self, store, most=most, kept=most + kept)
+
+    incoming.Incoming.__init__ = begun
+
+
 @breaks("whole-paths-in-logs", "app.http.guards", family="secrets", shows="log")
 def whole_paths_in_logs(guards: Any) -> None:
     """The log has paths as they were requested."""

@@ -101,3 +101,20 @@ def test_the_status_tells_whether_another_transport_may_send(
 
 def test_a_gateway_without_a_connection_has_taken_nothing(gateway: Gateway) -> None:
     assert send(f"kannel+http://tom:pw@127.0.0.1:{free_port()}").untaken is Untaken.TRANSPORT
+
+
+def test_a_text_of_more_parts_than_there_are_is_not_put_into_a_url(gateway: Gateway) -> None:
+    """Two megabytes of it would become a URL of eighteen."""
+    result = send(gateway.url(), "é€" * 18_000)
+    assert (result.outcome, gateway.asked) == (Outcome.REFUSED, [])
+    assert "255 is the most" in result.reply
+
+
+def test_only_the_beginning_of_an_answer_is_read(gateway: Gateway) -> None:
+    """The next message takes another connection then."""
+    kannel, message = sms_transport(gateway.url()).connect(), OutboundSms("uuid", "ACME", "61411111111", "Hello")
+    gateway.body = "0: Accepted for delivery" + " x" * 1_000_000
+    result = kannel.send(message)
+    assert (result.outcome, len(result.reply) < 100_000) == (Outcome.ACCEPTED, True)
+    gateway.body = "0: Accepted for delivery"
+    assert kannel.send(message).outcome is Outcome.ACCEPTED
