@@ -72,9 +72,11 @@ class Writer:
 def _rendered(source: str) -> str:
     """A body that may repeat a long value and a long name."""
     values, names = recipient_values({"a": VALUE, "b": VALUE}, html_encoded=False), {"a": "x" * 255}
-    with suppress(RenderingTooLong):
-        return Template(source).html(values, names).text
-    return ""
+    made = ""
+    for render in (Template(source).html, Template(source).text):
+        with suppress(RenderingTooLong):
+            made += render(values, names).text
+    return made
 
 
 def _errors_of_a_send(text: str) -> object:
@@ -124,7 +126,7 @@ def _difference(text: str) -> list[str]:
 
 
 WRITERS = (
-    Writer("a rendered body", _rendered, (*MARKUP, "%%attachment:a%%"), 6, MAX_BYTES),
+    Writer("rendered bodies", _rendered, (*MARKUP, "%%attachment:a%%"), 6, 2 * MAX_BYTES),
     Writer("text as HTML", encode, ("<", "&", '"', "'", "a", "é"), 6),
     Writer("HTML as text", decode, ("&lt;", "&#65;", "&#x41;", "&nvlt;", "&bne;", "&ThickSpace;", "&"), 1),
     Writer("the text of HTML", plain_text, (*HTML, "<ol><li>", "<ul><li>", "<q>", "<img alt=a>", "<br>"), 5),
