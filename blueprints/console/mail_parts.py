@@ -25,6 +25,11 @@ def add_mail_parts(path: str, name: str, mail_of: Callable[..., Mail | None]) ->
             raise ServiceError("not_found", detail="The message is no mail, or it is not kept any more.")
         return found
 
+    _add_html(path, name, mail)
+    _add_files(path, name, mail)
+
+
+def _add_html(path: str, name: str, mail: Callable[..., Mail]) -> None:
     @blp.route(f"{path}/html", endpoint=f"{name}_html")
     class Html(MethodView):
         """The HTML of a mail, for the frame of its page."""
@@ -52,6 +57,8 @@ def add_mail_parts(path: str, name: str, mail_of: Callable[..., Mail | None]) ->
                 raise ServiceError("not_found", detail="The attachment is no image in the HTML.")
             return framed_image(file.media_type, file.content)
 
+
+def _add_files(path: str, name: str, mail: Callable[..., Mail]) -> None:
     @blp.route(f"{path}/source", endpoint=f"{name}_source")
     class Source(MethodView):
         """The source of a mail."""
