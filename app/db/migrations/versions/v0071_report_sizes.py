@@ -11,8 +11,8 @@ from alembic import op
 
 from app.db.online_index import create_index_online, drop_index_online
 
-revision = "0070"
-down_revision = "0068"
+revision = "0071"
+down_revision = "0070"
 branch_labels = None
 depends_on = None
 
