@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tests.chaos import check_events, check_messages, check_runs
 from tests.chaos.facts import Facts, Person
 from tests.chaos.limits import Limits
+from tests.chaos.promises import CHECKS
 from tests.chaos.record import SUBJECT, Course, Request, Seen, is_text
 
 CLOSING = {"sent", "bounced", "failed"}
@@ -38,13 +39,25 @@ class Result:
     stall: float = 0.0
     recovery: float = 0.0
     broken: list[str] = field(default_factory=list)
+    """What was found, in words."""
+    violated: set[str] = field(default_factory=set)
+    """The names of the checks that found it (promises.py)."""
 
-    def complain(self, what: str, examples: Sequence[object]) -> None:
-        """Records a violated guarantee with some examples, if there are any."""
+    def complain(self, check: str, examples: Sequence[object], of: str = "") -> None:
+        """Records what a check has found, with some examples, if there are any; `of` is the account."""
+        assert check in CHECKS, check
         if examples:
             different = list(dict.fromkeys(map(str, examples)))
             some = ", ".join(different[:SHOWN])
-            self.broken.append(f"{len(examples)} {what}: {some}{', …' if len(different) > SHOWN else ''}")
+            where = f" ({of})" if of else ""
+            self.violated.add(check)
+            self.broken.append(f"{len(examples)} {check}{where}: {some}{', …' if len(different) > SHOWN else ''}")
+
+    def note(self, check: str, words: str) -> None:
+        """Records what a check has found, in its own words."""
+        assert check in CHECKS, check
+        self.violated.add(check)
+        self.broken.append(words)
 
 
 def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
@@ -61,13 +74,15 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     _check_undone(result, seen, facts)
     for what, examples in broken_groups(facts):
         result.complain(what, examples)
+    result.complain("groups that the API counts otherwise", _shown_otherwise(facts))
+    result.complain("contacts without the values of their last change", _without_values(seen, facts))
     result.complain(
         "timelines without exactly one end",
         [one.address for one in facts.people if sum(step in CLOSING for step in one.steps) != 1],
     )
     for account in sorted({delivery.account for delivery in seen.deliveries} | facts.contacts.keys()):
         for what, examples in check_events.broken(account, seen, facts):
-            result.complain(f"{what} ({account})", examples)
+            result.complain(what, examples, account)
     for what, examples in check_runs.broken(seen, facts):
         result.complain(what, examples)
     result.complain("left behind", facts.left_behind)
@@ -154,6 +169,23 @@ def broken_groups(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     yield "hours that miscount", wrong_hours
 
 
+def _shown_otherwise(facts: Facts) -> list[str]:
+    return [
+        f"group {group} shows {dict(counters)}, has {dict(facts.groups.get(group, {}))}"
+        for group, counters in facts.shown.items()
+        if dict(counters) != dict(facts.groups.get(group, {}))
+    ]
+
+
+def _without_values(seen: Seen, facts: Facts) -> list[str]:
+    """Of contacts that are still there."""
+    return [
+        f"{address} is {facts.values[account, address]}, not {name}"
+        for (account, address), name in seen.values.items()
+        if (account, address) in facts.values and facts.values[account, address] != name
+    ]
+
+
 def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> None:
     accepted = [one.ended for one in seen.requests if one.status is not None and one.status < 300]
     mails, texts = ([one.time for one in found if one.step == "taken"] for found in (seen.mails, seen.texts))
@@ -167,7 +199,7 @@ def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> 
         ("the longest stall of a webhook", stall, limits.webhook),
     ):
         if seconds > most:
-            result.broken.append(f"{what}{TIME}{seconds:.1f} s, more than {most:g} s")
+            result.note(what, f"{what}{TIME}{seconds:.1f} s, more than {most:g} s")
 
 
 def _seconds_until(times: Sequence[float], moment: float) -> float:

@@ -10,10 +10,13 @@ from typing import Any
 
 from tests.chaos import check_runs
 from tests.chaos.facts import Facts, Person
-from tests.chaos.record import Course, Delivery, Seen
+from tests.chaos.record import WEBHOOK_SPACING, Course, Delivery, Seen
 
 OUTCOMES = {"delivered": ("sent",), "sent": ("sent",), "bounced": ("bounced",), "failed": ("failed",)}
 """State of a recipient -> its events."""
+
+SPACED = 1.2 * WEBHOOK_SPACING
+"""Seconds between the beginnings of three requests to a webhook; the spacing makes twice as many."""
 
 Broken = Iterator[tuple[str, list[str]]]
 
@@ -23,11 +26,13 @@ def broken(account: str, seen: Seen, facts: Facts) -> Broken:
     deliveries = [one for one in seen.deliveries if one.account == account]
     yield "deliveries without a valid signature", [one.jti for one in deliveries if not one.signed]
     yield from _broken_batches(deliveries)
+    yield from _broken_spacing(deliveries)
     events = accepted_events(deliveries)
     yield from _broken_outcomes(account, events, facts)
-    yield from _broken_contacts(account, events, facts)
+    chain = seen.chains.get(account, [])
+    yield from _broken_contacts(account, events, chain, facts)
     yield from check_runs.broken_events(account, events, facts)
-    yield from _broken_order(events, seen.chains.get(account, []))
+    yield from _broken_order(events, chain)
 
 
 def accepted_events(deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
@@ -51,6 +56,17 @@ def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
     yield "batches not repeated next", skipped
 
 
+def _broken_spacing(deliveries: Sequence[Delivery]) -> Broken:
+    """One request at a time, each some time after the last one began. A busy machine reads a request later than it
+    came, which makes the time to the next one shorter, so three are looked at together."""
+    yield "requests to a webhook that overlap", [one.jti for one in deliveries if one.overlaps]
+    threes = zip(deliveries, deliveries[2:], strict=False)
+    yield (
+        "requests to a webhook in quick succession",
+        [f"{last.jti} {last.began - first.began:.2f} s" for first, last in threes if last.began - first.began < SPACED],
+    )
+
+
 def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
     """One event for each recipient, with its outcome, and another one for the receipt of a text."""
     reported = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
@@ -71,14 +87,24 @@ def _events_of(person: Person) -> tuple[str, ...]:
     return (*OUTCOMES.get(person.state, (person.state,)), *receipts)
 
 
-def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
-    """Each contact was created once, and exists until it is deleted."""
+def _broken_contacts(
+    account: str, events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, str]], facts: Facts
+) -> Broken:
+    """Each contact was created once, changed as often as a client did, and exists until it is deleted."""
     reported: dict[str, Counter[int]] = defaultdict(Counter)
     for event in events:
         if event["object"] == "contact":
             reported[event["event"]][event["id"]] += 1
-    for name, counted in reported.items():
-        yield f"contacts {name} twice", [str(contact) for contact, count in counted.items() if count > 1]
+    made = Counter(chain)
+    yield (
+        "changes of contacts reported twice",
+        [
+            f"{name} {contact}"
+            for name, counted in reported.items()
+            for contact, count in counted.items()
+            if count > max(1, made[contact, name])
+        ],
+    )
     there = sum(facts.contacts.get(account, {}).values())
     remaining = reported["created"].keys() - reported["deleted"].keys()
     if len(remaining) != there:
@@ -87,26 +113,28 @@ def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Fact
 
 def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, str]]) -> Broken:
     """The creation of a contact is reported before its other events, and the changes of one client keep their order."""
-    places: dict[tuple[int, str], int] = {}
+    places: dict[tuple[int, str, int], int] = {}
+    """Contact, event and the number of such events so far -> its place."""
+    counted: Counter[tuple[int, str]] = Counter()
     created: dict[int, int] = {}
     early = []
     for place, event in enumerate(events):
         if event["object"] == "contact":
-            places.setdefault((event["id"], event["event"]), place)
+            counted[event["id"], event["event"]] += 1
+            places[event["id"], event["event"], counted[event["id"], event["event"]]] = place
             if event["event"] == "created":
                 created.setdefault(event["id"], place)
         elif event.get("contact_id") not in created:
             early.append(f"{event['event']} {event.get('uuid', event.get('contact_id'))}")
     yield "recipients reported before their contact", early
+    numbered = [(*step, chain[: place + 1].count(step)) for place, step in enumerate(chain)]
     yield (
         "changes of contacts without an event",
-        [f"{name} {one}" for one, name in chain if (one, name) not in places],
+        [f"{name} {one}" for one, name, number in numbered if (one, name, number) not in places],
     )
-    changes = [step for step in chain if step in places]
+    changes = [step for step in numbered if step in places]
     turned = [
-        f"{name} {one}"
-        for (one, name), following in itertools.pairwise(changes)
-        if places[one, name] > places[following]
+        f"{step[1]} {step[0]}" for step, following in itertools.pairwise(changes) if places[step] > places[following]
     ]
     yield "changes of contacts out of order", turned
 

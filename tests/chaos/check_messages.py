@@ -12,6 +12,9 @@ from tests.chaos.record import SUBJECT, Course, Mail, Seen, is_text
 WINDOW = 2
 """Texts that await their answer on a bind at once: as many as a sender has connections (docs/sms.md#smpp)."""
 
+BUSY = 2.0
+"""Seconds by which a busy machine reads what has arrived, or notes an answer that was read, later than it could."""
+
 Broken = Iterator[tuple[str, list[str]]]
 Name = tuple[str, str]
 """Address and subject, which no other message has."""
@@ -107,29 +110,47 @@ def early(seen: Seen) -> list[Mail]:
 
 
 def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
-    """Each early copy was in flight on a connection that was killed, or whose sender was stopped."""
+    """Each early copy was in flight when its connection was cut, or its sender killed or suspended."""
     copies = early(seen)
-    mails, texts = (
-        _in_flight(found, course, limits, window) for found, window in ((seen.mails, 1), (seen.texts, WINDOW))
-    )
-    excused = mails | texts
+    excused: set[Mail] = set()
+    for messages, window in ((seen.mails, 1), (seen.texts, WINDOW)):
+        if limits.doubles_in_flight:
+            excused |= _in_flight_at_ends(messages, course, window)
+        if limits.stops_senders:
+            excused |= _in_flight_at_stops(messages, course, window)
     yield "messages doubled that were not in flight", [one.to for one in copies if one not in excused]
-    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in texts)
+    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in excused)
     yield (
         "texts doubled on a bind, more than were in flight",
         [f"{count} on {bind}" for bind, count in of_binds.items() if count > WINDOW],
     )
 
 
-def _in_flight(messages: Sequence[Mail], course: Course, limits: Limits, window: int) -> set[Mail]:
-    """The last message of each connection that was killed, or the last one before its sender was resumed. Of several
-    that may be in flight one can be overtaken by others, so they are among the last ones."""
-    last: dict[str, list[Mail]] = defaultdict(list)
+def _in_flight_at_ends(messages: Sequence[Mail], course: Course, window: int) -> set[Mail]:
+    """What was in flight on connections that were cut, when they were, or whose sender was killed, when it was."""
     found: set[Mail] = set()
-    several = window if window == 1 else 2 * window
+    taken: dict[str, list[Mail]] = defaultdict(list)
     for one in messages:
-        if one.step == "taken" and not (limits.stops_senders and one.time > course.ended):
-            last[one.connection] = [*last[one.connection], one][-several:]
-        elif one.step == "lost" and limits.doubles_in_flight:
-            found.update(last[one.connection])
-    return found.union(*last.values()) if limits.stops_senders else found
+        if one.step == "taken":
+            taken[one.connection].append(one)
+        elif one.step in ("lost", "cut"):
+            kills = [moment for moment in course.kills if moment <= one.time]
+            moments = [one.time] if one.step == "cut" else kills[-1:]
+            found.update(*(_in_flight(taken[one.connection], moment, window) for moment in moments))
+    return found
+
+
+def _in_flight_at_stops(messages: Sequence[Mail], course: Course, window: int) -> set[Mail]:
+    """What was in flight on each connection when a sender was suspended."""
+    taken: dict[str, list[Mail]] = defaultdict(list)
+    for one in messages:
+        if one.step == "taken" and one.time <= course.ended:
+            taken[one.connection].append(one)
+    return {one for of_one in taken.values() for moment in course.kills for one in _in_flight(of_one, moment, window)}
+
+
+def _in_flight(taken: Sequence[Mail], moment: float, window: int) -> Sequence[Mail]:
+    """The last messages of a connection, if they were in flight at the moment. Of several that may be, one can be
+    overtaken by others, so they are among the last ones."""
+    last = taken[-(window if window == 1 else 2 * window) :]
+    return [one for one in last if one.began <= moment + BUSY and moment <= one.time + BUSY]

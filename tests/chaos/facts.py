@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,10 @@ class Facts:
     """Account -> address -> how many contacts have it."""
     left_behind: Sequence[str]
     runs: Sequence[Run] = ()
+    values: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
+    """Account and address of a contact -> its first name."""
+    shown: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Id of a group -> its counters in the API."""
 
 
 def in_hand(services: Services) -> dict[str, float]:
@@ -114,7 +118,8 @@ def _abandoned_files(data_dir: Path) -> list[Path]:
     return found
 
 
-def facts(services: Services) -> Facts:
+def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = None) -> Facts:
+    """`shown` is what the API shows of groups."""
     with services.database.read() as session:
         names = {row.id: row.name for row in session.execute(select(Account.id, Account.name))}
         steps: dict[int, list[str]] = defaultdict(list)
@@ -144,14 +149,15 @@ def facts(services: Services) -> Facts:
             group_id: dict(zip(COUNTERS, map(int, counts), strict=True))
             for group_id, *counts in session.execute(select(HourlyCount.group_id, *sums).group_by(HourlyCount.group_id))
         }
-        contacts: dict[str, dict[str, int]] = defaultdict(dict)
-        of_address = Contact.account_id, Contact.email, Contact.mobile
-        for account_id, email, mobile, count in session.execute(
-            select(*of_address, func.count()).group_by(*of_address)
-        ):
-            contacts[names[account_id]][email or mobile or ""] = count
+        contacts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        values: dict[tuple[str, str], str | None] = {}
+        of_contact = Contact.account_id, Contact.email, Contact.mobile, Contact.values
+        for account_id, email, mobile, fields in session.execute(select(*of_contact)).tuples():
+            account, address = names[account_id], email or mobile or ""
+            contacts[account][address] += 1
+            values[account, address] = fields.get("first_name")
         runs = _runs(session, names)
-    return Facts(people, groups, hours, contacts, left_behind(services), runs)
+    return Facts(people, groups, hours, contacts, left_behind(services), runs, values, shown or {})
 
 
 def _runs(session: Session, accounts: Mapping[int, str]) -> list[Run]:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from sqlalchemy import func, select
 
 from app.db.models import QueueEntry, Send
+from tests.chaos.promises import Promise
 from tests.chaos.record import Seen, say_mode
 from tests.chaos.registry import fault
 from tests.chaos.stage import Stage
@@ -39,7 +40,7 @@ def _was_wrong(stage: Stage, _seen: Seen) -> list[str]:
     return [] if last - first > far else ["the clock of the service was never wrong"]
 
 
-@fault("clock-back", hook="stepped-clock", afterwards=_was_wrong)
+@fault("clock-back", Promise.CLOCK, hook="stepped-clock", afterwards=_was_wrong)
 def clock_back(stage: Stage, _chance: random.Random) -> None:
     """The clock goes back three hours, and forward again: then all leases have expired."""
     _wrong_by(stage, -STEP)
@@ -58,7 +59,7 @@ def _is_queued(stage: Stage) -> bool:
         return session.scalar(select(QueueEntry.recipient_id).limit(1)) is not None
 
 
-@fault("clock-forward", hook="stepped-clock", at_end=_catch_up, afterwards=_was_wrong)
+@fault("clock-forward", Promise.CLOCK, hook="stepped-clock", at_end=_catch_up, afterwards=_was_wrong)
 def clock_forward(stage: Stage, _chance: random.Random) -> None:
     """The clock goes forward three hours, and back again."""
     _wrong_by(stage, STEP)

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from app.db.models import Group, Recipient, Send
 from tests.chaos import check_backup
 from tests.chaos.limits import Limits
+from tests.chaos.promises import Promise
 from tests.chaos.record import Seen, read_mails, say_mode
 from tests.chaos.registry import PROCESSES, RESTART, fault, run_again
 from tests.chaos.stage import NAMES, Stage
@@ -41,7 +42,7 @@ def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
     return troubles
 
 
-@fault("key-rotated", afterwards=_after_key_rotations)
+@fault("key-rotated", Promise.ROTATED_KEY, afterwards=_after_key_rotations)
 def key_rotated(stage: Stage, chance: random.Random) -> None:
     """The key of each account is rotated with an overlap, that of the first one twice. Clients use the new secret a
     moment later."""
@@ -72,7 +73,8 @@ def _count(key: Mapping[str, Any]) -> int:
 
 @fault(
     "secrets-rotated",
-    Limits(cuts_requests=True, accepting=RESTART, sending=RESTART),
+    Promise.LINKS,
+    limits=Limits(cuts_requests=True, accepting=RESTART, sending=RESTART),
     afterwards=_after_secret_rotations,
 )
 def secrets_rotated(stage: Stage, _chance: random.Random) -> float:
@@ -91,7 +93,7 @@ def secrets_rotated(stage: Stage, _chance: random.Random) -> float:
 # ------------------------------------------------------------------------------------------ backups
 
 
-@fault("backup-running", afterwards=check_backup.complaints)
+@fault("backup-running", Promise.BACKUP, Promise.RESTORED, afterwards=check_backup.complaints)
 def backup_running(stage: Stage, _chance: random.Random) -> None:
     """Three backups are made one after the other. Afterwards the second one is restored into another folder and
     database, and compared with what had been accepted."""
@@ -121,6 +123,7 @@ def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
 
 @fault(
     "purge-while-sending",
+    Promise.PURGING,
     hook="seconds-for-hours",
     settings={"RETAIN_CONTENT": "1h"},
     afterwards=_after_purging,
@@ -150,7 +153,7 @@ def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
     return []
 
 
-@fault("forget-while-sending", afterwards=_after_forgetting, slowly=4.0, rest=REST)
+@fault("forget-while-sending", Promise.FORGETTING, afterwards=_after_forgetting, slowly=4.0, rest=REST)
 def forget_while_sending(stage: Stage, chance: random.Random) -> None:
     """People are forgotten whose messages wait, are being sent or have been sent, with a slow relay. The command is
     repeated if a message was in flight for too long."""

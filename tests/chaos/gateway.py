@@ -110,23 +110,31 @@ class Gateway:
 
     def serve(self, link: socket.socket) -> None:
         """Runs until the client or the mode closes the connection."""
-        bind, end = Bind(link), "lost"
-        with suppress(OSError, EOFError, Cut):
+        bind = Bind(link)
+        end: MailStep = "lost"
+        try:
             while self._wait(bind):
                 command, status, sequence, body = read_pdu(link)
-                if command == BIND_TRANSCEIVER:
-                    bind.write(command | ANSWER, OK, sequence, b"smsc\0")
-                    with self.lock:
-                        self.binds.append(bind)
-                elif command == SUBMIT_SM:
-                    self._submit(bind, sequence, submission(body))
-                elif command == DELIVER_SM | ANSWER:
-                    self._confirm(bind, sequence, status)
-                elif command in (ENQUIRE_LINK, UNBIND):
-                    bind.write(command | ANSWER, OK, sequence)
-                    if command == UNBIND:
-                        end = "quit"
-        self._close(bind, "quit" if end == "quit" else "lost")
+                self._take(bind, command, status, sequence, body)
+                end = "quit" if command == UNBIND else end
+            end = "quit" if end == "quit" else "cut"
+        except Cut:
+            end = "cut"
+        except (OSError, EOFError):
+            pass
+        self._close(bind, end)
+
+    def _take(self, bind: Bind, command: int, status: int, sequence: int, body: bytes) -> None:
+        if command == BIND_TRANSCEIVER:
+            bind.write(command | ANSWER, OK, sequence, b"smsc\0")
+            with self.lock:
+                self.binds.append(bind)
+        elif command == SUBMIT_SM:
+            self._submit(bind, sequence, submission(body))
+        elif command == DELIVER_SM | ANSWER:
+            self._confirm(bind, sequence, status)
+        elif command in (ENQUIRE_LINK, UNBIND):
+            bind.write(command | ANSWER, OK, sequence)
 
     def _wait(self, bind: Bind) -> bool:
         """Waits for the client. The mode closes connections only between two PDUs, so that no answer is lost by it."""
@@ -188,12 +196,12 @@ class Gateway:
             if number < total:
                 return False
             content = b"".join(parts.get(one, b"") for one in range(1, total + 1))
-        self._note(bind, "taken", text, is_whole=is_whole_text(content.decode("ascii", "replace"), text.destination[2]))
+        is_whole = is_whole_text(content.decode("ascii", "replace"), text.destination[2])
+        self._note(bind, "taken", text, whole=is_whole, began=time.time())
         return True
 
-    def _note(self, bind: Bind, step: MailStep, text: Submission | None = None, *, is_whole: bool = True) -> None:
-        to = text.destination[2] if text else ""
-        self.log.add(connection=bind.name, step=step, to=to, whole=is_whole)
+    def _note(self, bind: Bind, step: MailStep, text: Submission | None = None, **of_text: object) -> None:
+        self.log.add(connection=bind.name, step=step, to=text.destination[2] if text else "", **of_text)
 
     # ------------------------------------------------------------------------------------------ receipts
 

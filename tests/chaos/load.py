@@ -21,7 +21,7 @@ from typing import Any
 
 import requests
 
-from tests.chaos.record import LONG, SUBJECT, ContactEvent, Request, Seen, Whole, digest
+from tests.chaos.record import LONG, SUBJECT, Request, Seen, Whole, digest
 from tests.chaos.stage import Account, Stage
 
 PATIENCE = 40.0
@@ -36,6 +36,8 @@ WITH_ATTACHMENTS, TEXTS, LONG_TEXTS = 0.2, 0.3, 0.25
 """Shares of the sends, the last one of those of texts."""
 ATTACHED = (1, 40_000)
 """Bytes of an attachment."""
+KEPT, CHANGES = 0.5, 3
+"""Share of the changed contacts that are kept, and how often each of them is changed."""
 SENDS = "/v1/transactional-sends"
 
 
@@ -158,26 +160,31 @@ class Client:
         return self._chance.randbytes(self._chance.randint(*ATTACHED))
 
     def change_a_contact(self) -> None:
-        """Creates, changes and deletes a contact."""
+        """Creates a contact, and changes it several times or deletes it after a change."""
         chain = self._seen.chains.setdefault(self._account.name, [])
-        created = self._until_answered("POST", self._contacts, {"email": self._addresses(1)[0]}, "create")
+        (address,) = self._addresses(1)
+        created = self._until_answered("POST", self._contacts, {"email": address}, "create")
         if created is None:
             return
         chain.append((created["id"], "created"))
         path = f"{self._contacts}/{created['id']}"
-        steps: tuple[tuple[str, Any, ContactEvent], ...] = (
-            ("PATCH", {"first_name": "Ann"}, "updated"),
-            ("DELETE", None, "deleted"),
-        )
-        for method, body, event in steps:
-            if self._until_answered(method, path, body, event) is None:
+        is_kept = self._chance.random() < KEPT
+        for number in range(1, 1 + (CHANGES if is_kept else 1)):
+            name = f"Ann {number}"
+            self._seen.values.pop((self._account.name, address), None)  # either, until it is answered
+            if self._until_answered("PATCH", path, {"first_name": name}, "updated") is None:
                 return
-            chain.append((created["id"], event))
+            chain.append((created["id"], "updated"))
+            self._seen.values[self._account.name, address] = name
+        if not is_kept:
+            del self._seen.values[self._account.name, address]
+            if self._until_answered("DELETE", path, None, "deleted") is not None:
+                chain.append((created["id"], "deleted"))
 
     def enter(self, count: int) -> None:
         """Creates contacts that enter an automation, one alone or several in bulk."""
         addresses = self._addresses(count)
-        people = [{"email": one, "first_name": one.partition("@")[0]} for one in addresses]
+        people = [_person(one) for one in addresses]
         path = f"/v1/lists/{self._account.series_id}/contacts"
         body: Any = {"contacts": people} if count > 1 else people[0]
         if self._until_answered("POST", path, body, "enter") is not None:
@@ -189,9 +196,11 @@ class Client:
         if count % 2:
             name, path, body = "send", SENDS, self._body(addresses, f"tried once by {self._account.name}")
         else:
-            name, path, body = "contacts", self._contacts, {"contacts": [{"email": one} for one in addresses]}
+            name, path, body = "contacts", self._contacts, {"contacts": [_person(one) for one in addresses]}
         request, _ = self._request("POST", path, body, f"{name} once", {})
         kind: Any = name
+        if name == "contacts" and request.status is not None and request.status < 300:
+            self._seen.values |= {(self._account.name, one): _person(one)["first_name"] for one in addresses}
         self._seen.tried_once.append(Whole(kind, self._account.name, request.status, tuple(addresses)))
 
     def _until_answered(self, method: str, path: str, body: Any, kind: str) -> Any:
@@ -260,6 +269,10 @@ class Client:
             "body_text": "This is for %%token%%." + (LONG if self._chance.random() < LONG_TEXTS else ""),
             "recipients": [{"mobile": one, "token": one} for one in mobiles],
         }
+
+
+def _person(address: str) -> dict[str, str]:
+    return {"email": address, "first_name": address.partition("@")[0]}
 
 
 def _attachment(name: str, content: bytes) -> dict[str, str]:

@@ -7,10 +7,13 @@ is the name of the account that the webhook belongs to.
 from __future__ import annotations
 
 import hashlib
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,36 @@ from app.demo.receiver import AnySecret, verify
 from tests.chaos.record import Log, mode_of
 
 
+class Progress:
+    """The connections whose requests are in progress, by account."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: dict[str, set[socket.socket]] = defaultdict(set)
+
+    @contextmanager
+    def of(self, account: str, connection: socket.socket) -> Iterator[bool]:
+        """Whether another request is in progress of which the client still awaits the answer."""
+        with self._lock:
+            others = any(map(_is_open, self._of[account]))
+            self._of[account].add(connection)
+        try:
+            yield others
+        finally:
+            with self._lock:
+                self._of[account].discard(connection)
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the client has not closed it."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
@@ -30,9 +63,22 @@ class Handler(BaseHTTPRequestHandler):
     mode: Path
     clock: Path
     secrets: AnySecret
+    progress: Progress
 
     def do_POST(self) -> None:
         """Records the request, and answers unless the mode says otherwise."""
+        began = time.time()
+        with self.progress.of(self.path, self.connection) as overlaps:
+            status = self._take(began, overlaps=overlaps)
+        # What follows ends the request for its client, which may begin the next one before this thread goes on.
+        if status is None:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        self.end_headers()
+
+    def _take(self, began: float, *, overlaps: bool) -> int | None:
+        """The status of the answer, None for none."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         header = self.headers.get("Service-Signature", "")
         claims = self._claims(body, header)
@@ -40,14 +86,11 @@ class Handler(BaseHTTPRequestHandler):
         mode = mode_of(self.mode)
         status = 204 if mode == "take" else None
         events = orjson.loads(body)["events"]
-        self.log.add(account=self.path[1:], jti=jti, signed=claims is not None, events=events, status=status)
+        times = {"began": began, "overlaps": overlaps}
+        self.log.add(account=self.path[1:], jti=jti, signed=claims is not None, events=events, status=status, **times)
         while mode == "hang" == mode_of(self.mode):
             time.sleep(0.05)
-        if status is None:
-            self.close_connection = True
-            return
-        self.send_response(status)
-        self.end_headers()
+        return status
 
     def _claims(self, body: bytes, header: str) -> dict[str, Any] | None:
         """Those of a valid signature. Its times say nothing once the clock of the service was stepped."""
@@ -67,6 +110,7 @@ def serve(port: int, folder: Path, secret: str) -> None:
     """Runs until the process is terminated; it does not listen while the mode is `down`."""
     Handler.log = Log(folder / "receiver.log")
     Handler.mode = folder / "receiver.mode"
+    Handler.progress = Progress()
     Handler.clock = folder / "clock"
     Handler.secrets = AnySecret(secret)
     while True:

@@ -10,20 +10,22 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MailStep = Literal["taken", "refused", "deferred", "confirmed", "quit", "lost"]
+MailStep = Literal["taken", "refused", "deferred", "confirmed", "quit", "lost", "cut"]
 """`taken` means that the relay or the gateway has the message, whether or not its answer reached the sender, and
-`confirmed` that the service has taken the receipt of a text. A connection ends with `quit`, or with `lost` if it ended
-without QUIT or UNBIND."""
+`confirmed` that the service has taken the receipt of a text. A connection ends with `quit`, with `lost` if the service
+ended it without QUIT or UNBIND, or with `cut` if the relay or the gateway did."""
 
 SUBJECT = "A subject"
 """Of all mails but those of automations; it also stands for the one that texts do not have."""
 LONG = " and of all the words that make a text long" * 4 + " until its end."
 """Follows the first sentence of a text that takes two parts."""
+WEBHOOK_SPACING = 1.0
+"""Seconds between the beginnings of two requests to a webhook, which the service is told."""
 ContactEvent = Literal["created", "updated", "deleted"]
 
 
@@ -41,6 +43,8 @@ class Mail:
     attached: str = ""
     link: str = ""
     """For unsubscribing, of mails that were taken."""
+    began: float = 0.0
+    """When its first command or its PDU was read, of messages that were taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,10 @@ class Delivery:
     signed: bool
     events: list[dict[str, Any]]
     status: int | None
+    began: float = 0.0
+    """When the receiver began to read it."""
+    overlaps: bool = False
+    """Another request to the same webhook was still in progress."""
 
 
 @dataclass(slots=True)
@@ -95,6 +103,8 @@ class Seen:
     """Idempotency keys of requests that were repeated in vain."""
     chains: dict[str, list[tuple[int, ContactEvent]]] = field(default_factory=dict)
     """Account -> changes of contacts, each made after the one before was answered: they have an order."""
+    values: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Account and address of each contact whose last change was answered -> the first name that it wrote."""
     tried_once: list[Whole] = field(default_factory=list)
     attached: dict[str, str] = field(default_factory=dict)
     """Address -> digest of the attachments, of each mail of an answered 202 that has some."""
@@ -118,6 +128,8 @@ class Course:
     up: float
     """All processes ran again, if some had to be started; else the same moment."""
     load_ended: float
+    kills: Sequence[float] = ()
+    """When processes of the service were killed or suspended."""
 
 
 class Log:

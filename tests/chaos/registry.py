@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.limits import Limits
+from tests.chaos.promises import Promise
 from tests.chaos.record import Seen
 from tests.chaos.stage import Stage
 
@@ -40,6 +41,8 @@ class Fault:
 
     name: str
     strike: Strike
+    tries: Sequence[Promise]
+    """The promises that it tries to break; all others are checked, too."""
     limits: Limits
     only: str = ""
     """`sqlite` or `postgresql`, if it concerns only one of them."""
@@ -63,13 +66,14 @@ class Fault:
 
 
 FAULTS: dict[str, Fault] = {}
+USUAL = Limits()
 
 
-def fault(name: str, limits: Limits | None = None, **options: object) -> Callable[[Strike], Strike]:
-    """Registers a function under its name in the suite."""
+def fault(name: str, *tries: Promise, limits: Limits = USUAL, **options: object) -> Callable[[Strike], Strike]:
+    """Registers a function under its name in the suite, with the promises that it tries to break."""
 
     def add(strike: Strike) -> Strike:
-        FAULTS[name] = Fault(name, strike, limits or Limits(), **options)  # type: ignore[arg-type]
+        FAULTS[name] = Fault(name, strike, tries, limits, **options)  # type: ignore[arg-type]
         return strike
 
     return add

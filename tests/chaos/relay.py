@@ -69,6 +69,7 @@ class Recorded(Session):
         self._name = uuid.uuid4().hex[:12]
         self._to = ""
         self._refused = False
+        self._began = 0.0
 
     def run(self) -> None:
         """Runs until the client closes the connection."""
@@ -80,6 +81,7 @@ class Recorded(Session):
         except Goodbye:
             end = "quit"
         except Cut as cut:
+            end = "cut"
             with suppress(OSError):
                 self.link.sendall(cut.words)
         except OSError:
@@ -105,6 +107,7 @@ class Recorded(Session):
         return super()._command(line)
 
     def _mail(self, line: bytes) -> bytes:
+        self._began = time.time()
         if self._relay.mode == "hang" and self._relay.chance.random() < SHARE:
             self._relay.hang()
         if self._relay.mode == "421":
@@ -143,6 +146,7 @@ class Recorded(Session):
             subject=subject[1].decode() if subject else "",
             attached=_attached(content),
             link=link[1].decode() if link else "",
+            began=self._began,
         )
         if self._relay.strikes("cut-after"):
             raise Cut

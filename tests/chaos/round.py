@@ -14,6 +14,7 @@ from tests.chaos.check import Result, check
 from tests.chaos.facts import facts, in_hand, left_behind
 from tests.chaos.limits import Limits
 from tests.chaos.load import Load
+from tests.chaos.promises import AFTERWARDS, ENDED, FAILED_ROUND
 from tests.chaos.record import Course, read_deliveries, read_mails
 from tests.chaos.registry import Fault
 from tests.chaos.stage import Stage, stage
@@ -64,7 +65,8 @@ def run(plan: Plan) -> Result:
         try:
             result = _run(plan.fault, plan.limits, on, chance)
         except AssertionError as error:
-            result = Result(broken=[str(error)])
+            result = Result()
+            result.note(FAILED_ROUND, str(error))
         if result.broken and plan.keep:
             _keep(on, plan.keep / f"{plan.fault.name}-{plan.database}-{plan.seed}")
         return result
@@ -84,21 +86,21 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     ended = started or up
     time.sleep(AFTER)
     _wait(lambda: load.is_accepted_since(ended), limits.accepting)
-    troubles = _revive(on)
+    ending = _revive(on)
     load_ended = time.time()
     load.stop()
     if fault.at_end:
         fault.at_end(on)
-    if not _wait(lambda: not _unfinished(on), fault.rest):
-        troubles.append(f"not at rest after {fault.rest:g} s: {_unfinished(on)}")
+    is_at_rest = _wait(lambda: not _unfinished(on), fault.rest)
+    restless = [] if is_at_rest else [f"after {fault.rest:g} s: {one}" for one in _unfinished(on)]
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
-    if fault.afterwards:
-        troubles += fault.afterwards(on, load.seen)
-    course = Course(struck, ended, up, load_ended)
-    result = check(load.seen, facts(on.services), course, limits)
-    result.broken = troubles + result.broken
+    complaints = fault.afterwards(on, load.seen) if fault.afterwards else []
+    course = Course(struck, ended, up, load_ended, on.kills)
+    result = check(load.seen, facts(on.services, on.shown_groups()), course, limits)
+    for name, found in ((ENDED, ending), ("not at rest", restless), (AFTERWARDS, complaints)):
+        result.complain(name, found)
     return result
 
 
@@ -115,7 +117,7 @@ def _revive(on: Stage) -> list[str]:
     if status is None:
         return []
     on.start_service()
-    return [f"the service ended by itself with status {status}"]
+    return [f"with status {status}"]
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:

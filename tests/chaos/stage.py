@@ -30,7 +30,8 @@ from app.settings import from_environment
 from bench.processes import listens
 from tests.chaos import series
 from tests.chaos.disk import small_disk
-from tests.chaos.record import Delivery, MailStep, read_deliveries, read_mails
+from tests.chaos.facts import COUNTERS
+from tests.chaos.record import WEBHOOK_SPACING, Delivery, MailStep, read_deliveries, read_mails
 from tests.support.launched import ROOT, Launched
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import free_port, scratch_database, short_folder, wait_until
@@ -86,6 +87,8 @@ class Stage:
         self.former_tokens: dict[str, list[str]] = {name: [] for name in NAMES}
         self.backups: list[tuple[float, Path]] = []
         """The moment at which each was begun, and its file."""
+        self.kills: list[float] = []
+        """The moments at which processes were killed or suspended."""
         self.forgotten: list[str] = []
         """Addresses of people."""
         self.services: Services
@@ -111,7 +114,7 @@ class Stage:
             "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{self._ports['relay']}",
             "SMS_TRANSPORT_URL": f"smpp://service:secret@127.0.0.1:{self._ports['gateway']}?timeout=5",
             "INBOUND_LISTEN": f"127.0.0.1:{free_port()}",
-            "WEBHOOK_SPACING": "1",
+            "WEBHOOK_SPACING": f"{WEBHOOK_SPACING:g}",
             "WEBHOOK_ALLOW_PRIVATE": "on",
             "RATE_LIMIT": "off",
             "RETRY_DELAY": "2",
@@ -263,6 +266,17 @@ class Stage:
         headers = {"Authorization": f"Bearer {token}"}
         return requests.get(f"{self.base}/v1/lists", headers=headers, timeout=START_WITHIN).status_code
 
+    def shown_groups(self) -> dict[int, dict[str, int]]:
+        """Id of a group -> its counters as the API shows them."""
+        shown = {}
+        for account in self.accounts:
+            headers = {"Authorization": f"Bearer {self.tokens[account.name]}"}
+            path = f"{self.base}/v1/transactional-groups?limit=1000"
+            answer = requests.get(path, headers=headers, timeout=START_WITHIN)
+            for group in answer.json()["_embedded"]["transactional-groups"]:
+                shown[group["id"]] = {name: group[name] for name in COUNTERS}
+        return shown
+
     def is_open(self, link: str) -> bool:
         """Whether the link for unsubscribing leads to the page that asks for a confirmation."""
         response = requests.get(self.base + urlsplit(link).path, timeout=START_WITHIN)
@@ -278,6 +292,8 @@ class Stage:
 
     def signal(self, number: signal.Signals, *pids: int) -> None:
         """Sends the signal to each process that still exists."""
+        if number in (signal.SIGKILL, signal.SIGSTOP):
+            self.kills.append(time.time())
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -14,7 +14,7 @@ from tests.chaos.limits import Limits
 from tests.chaos.record import Course, Delivery, Mail, Request, Seen, Whole
 from tests.chaos.series import PASSED, SENDING
 
-COURSE = Course(struck=100.0, ended=110.0, up=110.0, load_ended=120.0)
+COURSE = Course(struck=100.0, ended=110.0, up=110.0, load_ended=120.0, kills=(107.05,))
 ANN, BOB, CAT, DAN = "ann@people.example", "bob@people.example", "cat@people.example", "dan@people.example"
 EVE, FAY = "61411111111", "61422222222"
 
@@ -62,10 +62,10 @@ class World:
         second += [_recipient("sent", EVE, 4), _recipient("acknowledged", EVE, 4), _recipient("sent", FAY, 5)]
         third = [_contact("updated", 7), _contact("deleted", 7)]
         self.deliveries = [
-            Delivery(109.0, "acme", "j1", True, first, None),
-            Delivery(112.0, "acme", "j1", True, first, 204),
-            Delivery(113.0, "acme", "j2", True, second, 204),
-            Delivery(119.0, "acme", "j3", True, third, 204),
+            Delivery(109.0, "acme", "j1", True, first, None, 108.9),
+            Delivery(112.0, "acme", "j1", True, first, 204, 111.9),
+            Delivery(113.0, "acme", "j2", True, second, 204, 112.9),
+            Delivery(119.0, "acme", "j3", True, third, 204, 118.9),
         ]
         self.requests = [
             Request("acme", "send", 104.0, 105.0, 202, key="k1"),
@@ -81,6 +81,10 @@ class World:
         self.forgotten: set[str] = set()
         self.accepted: dict[str, str] = {}
         """Besides those that the database has."""
+        self.written: dict[tuple[str, str], str] = {("acme", ANN): "Ann 3", ("acme", "gone@people.example"): "Ann 1"}
+        self.values: dict[tuple[str, str], str | None] = {("acme", ANN): "Ann 3", ("acme", BOB): None}
+        self.shown: dict[int, dict[str, int]] | None = None
+        """What the API shows of groups, unless it is what they have."""
         self.runs: list[Run] = []
         self.entered: list[tuple[str, str]] = []
 
@@ -95,7 +99,7 @@ class World:
         self.contacts["acme"][DAN] = 1
         outcomes = [{**_recipient("sent", DAN, 9), "uuid": f"uuid {name}"} for name in SENDING]
         events = [_contact("created", 9), *outcomes, _called(9), _contact("updated", 9)]
-        self.deliveries.append(Delivery(119.5, "acme", "j4", True, events, 204))
+        self.deliveries.append(Delivery(120.5, "acme", "j4", True, events, 204, 120.4))
         self.runs = [Run("acme", 9, DAN, "ended", "completed", PASSED, tuple(ids.items()))]
         self.entered = [("acme", DAN)]
 
@@ -107,6 +111,7 @@ class World:
             accepted=accepted | self.accepted,
             never_answered=self.never_answered,
             chains={"acme": self.chain},
+            values=self.written,
             tried_once=self.tried_once,
             attached=self.attached,
             mails=self.mails,
@@ -119,7 +124,9 @@ class World:
 
     def facts(self) -> Facts:
         """What the database has."""
-        return Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind, self.runs)
+        shown = self.groups if self.shown is None else self.shown
+        of_contacts = self.contacts, self.left_behind, self.runs, self.values
+        return Facts(self.people, self.groups, self.hours, *of_contacts, shown)
 
     def only(self, what: str, limits: Limits | None = None) -> None:
         """Exactly one guarantee is violated, with this message."""
@@ -184,6 +191,26 @@ def test_the_last_mail_of_a_connection_that_was_killed_may_be_doubled_where_conn
     world.only("doubled that were not in flight")
 
 
+def test_a_mail_that_was_answered_long_before_its_sender_was_killed_may_not_be_doubled(world: World) -> None:
+    idle = [Mail(103.0, "killed", "taken", ANN, began=102.9), Mail(107.1, "killed", "lost")]
+    world.mails[:1] = [*idle, *world.mails[:1]]
+    world.only("doubled that were not in flight", Limits(doubles_in_flight=True))
+
+
+def test_a_connection_that_ended_when_nothing_was_killed_excuses_nothing(world: World) -> None:
+    dropped = [Mail(111.0, "dropped", "taken", ANN, began=110.9), Mail(111.1, "dropped", "lost")]
+    world.mails += dropped
+    world.mails.append(Mail(112.0, "one", "taken", ANN))
+    world.only("doubled that were not in flight", Limits(doubles_in_flight=True))
+
+
+def test_a_mail_on_whose_answer_the_relay_cut_the_connection_may_be_doubled(world: World) -> None:
+    world.mails[:1] = [Mail(101.0, "cut", "taken", ANN, began=100.9), Mail(101.0, "cut", "cut"), *world.mails[:1]]
+    assert world.broken(Limits(doubles_in_flight=True)) == []
+    world.mails[1] = replace(world.mails[1], time=104.0)
+    world.only("doubled that were not in flight", Limits(doubles_in_flight=True))
+
+
 @pytest.mark.parametrize("end", ["quit", None])
 def test_a_connection_that_was_not_killed_excuses_nothing(world: World, end: Any) -> None:
     ends = [Mail(107.1, "kept", end)] if end else []
@@ -204,9 +231,12 @@ def test_a_mail_before_the_last_of_a_killed_connection_is_not_excused(world: Wor
 
 
 def test_the_last_mail_before_a_stopped_sender_went_on_may_be_doubled(world: World) -> None:
-    world.mails.insert(0, Mail(104.0, "stopped", "taken", ANN))
+    world.mails.insert(0, Mail(108.0, "stopped", "taken", ANN, began=106.9))
     assert world.broken(Limits(stops_senders=True)) == []
-    world.mails.insert(1, Mail(105.0, "stopped", "taken", BOB, attached="a digest"))
+    world.mails[0] = replace(world.mails[0], time=104.0)
+    world.only("1 messages doubled that were not in flight: ann@people.example", Limits(stops_senders=True))
+    world.mails[0] = replace(world.mails[0], time=108.0)
+    world.mails.insert(1, Mail(108.5, "stopped", "taken", BOB, attached="a digest"))
     world.only("1 messages doubled that were not in flight: ann@people.example", Limits(stops_senders=True))
 
 
@@ -373,6 +403,16 @@ def test_hours_that_miscount_are_found(world: World) -> None:
     world.only("hours that miscount: the hours of group 1")
 
 
+def test_a_group_whose_counters_the_api_shows_otherwise_is_found(world: World) -> None:
+    world.shown = {**world.groups, 2: {**world.groups[2], "bounced": 1}}
+    world.only("groups that the API counts otherwise: group 2")
+
+
+def test_a_contact_without_the_value_of_its_last_change_is_found(world: World) -> None:
+    world.values["acme", ANN] = "Ann 2"
+    world.only("contacts without the values of their last change: ann@people.example is Ann 2, not Ann 3")
+
+
 def test_a_timeline_has_exactly_one_end(world: World) -> None:
     world.people[0] = replace(world.people[0], steps=("sent", "sent"))
     world.among("timelines without exactly one end: ann@people.example")
@@ -399,12 +439,12 @@ def test_an_event_of_an_outcome_that_was_none_is_found(world: World) -> None:
 
 
 def test_an_event_under_two_names_is_found(world: World) -> None:
-    world.deliveries.append(replace(world.deliveries[2], jti="j9"))
+    world.deliveries.append(replace(world.deliveries[2], jti="j9", began=121.0))
     world.only("events of recipients reported twice (acme): sent uuid of bob@people.example")
 
 
 def test_an_accepted_batch_may_come_again_under_its_name(world: World) -> None:
-    world.deliveries.insert(3, replace(world.deliveries[2], time=114.0))
+    world.deliveries.insert(3, replace(world.deliveries[2], time=114.0, began=113.9))
     assert world.broken() == []
 
 
@@ -423,6 +463,18 @@ def test_an_unsigned_delivery_is_found(world: World) -> None:
     world.only("deliveries without a valid signature (acme): j2")
 
 
+def test_requests_to_a_webhook_that_overlap_are_found(world: World) -> None:
+    world.deliveries[2] = replace(world.deliveries[2], overlaps=True)
+    world.only("requests to a webhook that overlap (acme): j2")
+
+
+def test_requests_to_a_webhook_in_quick_succession_are_found(world: World) -> None:
+    world.deliveries[1] = replace(world.deliveries[1], began=112.4)  # read half a second late
+    assert world.broken() == []
+    world.deliveries[3] = replace(world.deliveries[3], began=113.0)
+    world.only("requests to a webhook in quick succession (acme): j3 0.60 s")
+
+
 def test_changes_of_one_client_keep_their_order(world: World) -> None:
     world.deliveries[3] = replace(world.deliveries[3], events=world.deliveries[3].events[::-1])
     world.only("changes of contacts out of order (acme): updated 7")
@@ -430,6 +482,15 @@ def test_changes_of_one_client_keep_their_order(world: World) -> None:
 
 def test_a_change_of_a_contact_that_was_without_an_event_is_found(world: World) -> None:
     world.change_events(lambda events: [one for one in events if one["event"] != "updated"])
+    world.only("changes of contacts without an event (acme): updated 7")
+
+
+def test_a_change_is_reported_as_often_as_it_was_made(world: World) -> None:
+    world.deliveries[3] = replace(world.deliveries[3], events=[_contact("updated", 7), *world.deliveries[3].events])
+    world.only("changes of contacts reported twice (acme): updated 7")
+    world.chain.insert(1, (7, "updated"))
+    assert world.broken() == []
+    world.chain.insert(1, (7, "updated"))
     world.only("changes of contacts without an event (acme): updated 7")
 
 
@@ -463,7 +524,7 @@ def test_a_webhook_does_not_stall_after_the_fault(world: World) -> None:
 
 
 def test_what_happens_after_the_load_is_no_stall(world: World) -> None:
-    late = replace(world.deliveries[2], jti="j4", time=150.0, events=[_contact("updated", 1)])
+    late = replace(world.deliveries[2], jti="j4", time=150.0, began=149.9, events=[_contact("updated", 1)])
     late.events[0]["timestamp"] = "1970-01-01T00:02:29Z"
     world.deliveries.append(late)
     assert world.broken() == []
