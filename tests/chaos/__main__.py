@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.chaos import faults, faults_of_clocks, faults_of_operators, table
 from tests.chaos.broken.breaks import BREAKS
 from tests.chaos.disk import can_mount
+from tests.chaos.promises import TIMES
 from tests.chaos.registry import FAULTS, Fault
 from tests.chaos.round import Plan, run
 from tests.support.chosen import add_database_options, chosen_databases, chosen_names
@@ -100,14 +101,15 @@ def _hold(plans: Iterator[Plan], figures: Path | None) -> int:
 
 
 def _find(plans: Iterator[Plan]) -> int:
-    """Broken builds are found, by what is broken about them."""
+    """Broken builds are found, by what is broken about them and by nothing else."""
     rows, found_all = [], True
     for plan in plans:
-        result = run(plan)
-        expected = BREAKS[plan.broken or ""].shows
-        found = [one for one in result.broken if expected in one]
-        found_all = found_all and bool(found)
-        rows.append((plan.broken or "", plan.fault.name, plan.database, found[0][:90] if found else "NOT FOUND"))
+        result, build = run(plan), BREAKS[plan.broken or ""]
+        others = sorted(result.violated - {build.shows, *build.beside} - TIMES)
+        found = build.shows in result.violated and not others
+        found_all = found_all and found
+        verdict = build.shows if found else "NOT FOUND" if not others else f"found SOMETHING ELSE: {', '.join(others)}"
+        rows.append((plan.broken or "", plan.fault.name, plan.database, verdict))
         print(" | ".join(rows[-1]), *(f"  {one}" for one in result.broken), sep="\n", flush=True)
     print("", *table.lines(rows, ("build", "fault", "database", "found")), sep="\n")
     print("each broken build was found" if found_all else "a broken build was NOT FOUND")

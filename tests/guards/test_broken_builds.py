@@ -1,21 +1,30 @@
-"""The names that hooks and deliberately broken builds patch still exist; otherwise those builds would be sound
-(docs/reliability.md, docs/security.md#attacks)."""
+"""Hooks and deliberately broken builds replace what exists by what takes the same calls, and say what must be found;
+otherwise those builds would be sound, or broken in another way (docs/reliability.md, docs/security.md#attacks)."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from functools import reduce
+from inspect import Parameter
+from typing import Any
+
+import pytest
 
 from tests.attack.families import FAMILIES
 from tests.attack.inside import breaks as without_guards
+from tests.chaos.__main__ import parse
 from tests.chaos.broken.breaks import BREAKS
 from tests.chaos.hooks import HOOKS, Change
+from tests.chaos.promises import AFTERWARDS, CHECKS, FAILED_ROUND
 from tests.support.breaking import Break
 from tests.support.cases import each
 
+BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 ALL: dict[str, Break] = {**BREAKS, **HOOKS, **without_guards.BREAKS}
 
 
@@ -30,12 +39,121 @@ def test_what_a_hook_replaces_exists(name: str) -> None:
 
 def names_of(change: Change) -> Iterator[str]:
     """The names that the function reads or replaces in the module that it is passed, dotted."""
-    (function,) = ast.parse(inspect.getsource(change)).body
-    assert isinstance(function, ast.FunctionDef)
+    function = parsed(change)
     (module,) = function.args.args
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and (path := ast.unparse(node)).startswith(f"{module.arg}."):
             yield path.partition(".")[2]
+
+
+def parsed(change: Change) -> ast.FunctionDef:
+    """The source of a patch."""
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(change))).body
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+# ------------------------------------------------------------------------------------------ calls
+
+
+def test_what_replaces_a_function_takes_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAOS_CLOCK", "/nowhere")
+    misfits = {name: misfits_of(one.change, importlib.import_module(one.module)) for name, one in ALL.items()}
+    assert {name: found for name, found in misfits.items() if found} == {}
+
+
+def test_a_replacement_with_fewer_parameters_is_found() -> None:
+    def narrow(module: Any) -> None:
+        module.owner_of = lambda path, change: (path, change)
+
+    assert set(misfits_of(narrow, sys.modules[__name__])) == {"module.owner_of: too many positional arguments"}
+
+
+def misfits_of(change: Change, module: Any) -> list[str]:
+    """The functions that the patch replaces, with what is wrong about the replacement. The patch is taken back."""
+    owners = [(path, *owner_of(path, change, module)) for path in targets_of(change) if is_global(path, change)]
+    before = [(owner, name, inspect.getattr_static(owner, name), getattr(owner, name)) for _, owner, name in owners]
+    try:
+        change(module)
+        after = [getattr(owner, name) for _, owner, name in owners]
+    finally:
+        for owner, name, value, _ in before:
+            setattr(owner, name, value)
+    return [
+        f"{path}: {misfit}"
+        for (path, _, _), (*_, old), new in zip(owners, before, after, strict=True)
+        if inspect.isroutine(old)
+        for misfit in misfits_between(old, new)
+    ]
+
+
+def targets_of(change: Change) -> list[str]:
+    """The dotted names to which the patch assigns."""
+    targets = [one for node in ast.walk(parsed(change)) if isinstance(node, ast.Assign) for one in node.targets]
+    flat = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [ast.unparse(one) for one in flat if isinstance(one, ast.Attribute)]
+
+
+def is_global(path: str, change: Change) -> bool:
+    """Whether the name is one of the patched module or of an imported one, not of a variable of the patch."""
+    first = path.partition(".")[0]
+    return first in (*inspect.signature(change).parameters, *inspect.getmodule(change).__dict__)
+
+
+def owner_of(path: str, change: Change, module: Any) -> tuple[Any, str]:
+    """The module or class that has the name, and the last part of it."""
+    first, *between, name = path.split(".")
+    is_patched = first == next(iter(inspect.signature(change).parameters))
+    start = module if is_patched else inspect.getmodule(change).__dict__.get(first)
+    return reduce(getattr, between, start), name
+
+
+def misfits_between(old: Callable[..., Any], new: Callable[..., Any]) -> list[str]:
+    """Why the new function does not take a call that the old one takes: with all arguments, and with the required ones
+    alone, or with the optional ones by their names."""
+    try:
+        parameters = inspect.signature(old).parameters.values()
+    except ValueError:
+        return []  # of a builtin
+    places = [one for one in parameters if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+    required = [one for one in places if one.default is Parameter.empty]
+    named = {one.name: None for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    if any(one.kind is Parameter.VAR_KEYWORD for one in parameters):  # then it takes whatever the new one requires
+        others = list(inspect.signature(new).parameters.values())[len(places) :]
+        named |= {one.name: None for one in others if one.default is Parameter.empty and one.kind in BY_NAME}
+    optional = {one.name: None for one in places if one.default is not Parameter.empty}
+    calls = ((places, named), (required, named), (required, {**named, **optional}))
+    misfits = []
+    for positional, keywords in calls:
+        try:
+            inspect.signature(new).bind(*positional, **keywords)
+        except TypeError as error:
+            misfits.append(str(error))
+    return misfits
+
+
+# ------------------------------------------------------------------------------------------ what must be found
+
+
+@each("name", BREAKS)
+def test_a_broken_build_names_its_fault_and_the_check_that_finds_it(name: str) -> None:
+    build = BREAKS[name]
+    assert build.fault in parse([]).names
+    assert {build.shows, *build.beside} <= CHECKS.keys() - {AFTERWARDS, FAILED_ROUND}
+
+
+@each("name", without_guards.BREAKS)
+def test_a_build_without_a_guard_names_an_attack_of_its_family(name: str) -> None:
+    build = without_guards.BREAKS[name]
+    assert f'"{build.shows}"' in "".join(map(inspect.getsource, modules_of(build.family)))
+
+
+def modules_of(family: str) -> list[Any]:
+    """The module of the family's attack, and the families that it imports."""
+    package = "tests.attack.families."
+    own = sys.modules[FAMILIES[family].attack.__module__]
+    used = {getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in vars(own).values()}
+    return [own, *(sys.modules[name] for name in sorted(filter(None, used)) if name.startswith(package))]
 
 
 def test_each_family_of_attacks_has_a_build_without_its_guard() -> None:

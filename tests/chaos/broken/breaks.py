@@ -1,4 +1,4 @@
-"""Builds that are broken on purpose, each in one place, with the complaint by which the checker must detect it.
+"""Builds that are broken on purpose, each in one place, with the check that must detect it (promises.py).
 
 Every process of the service imports `sitecustomize` from this folder first, which patches the module right after it is
 loaded.
@@ -22,26 +22,32 @@ from tests.chaos.hooks import Change, Hook
 
 @dataclass(frozen=True, slots=True)
 class Break(Hook):
-    """One build: besides the patch the fault that exposes it, and a part of the complaint."""
+    """One build: besides the patch the fault that exposes it, the check that must find it, and those that may find the
+    consequences. Any other one finds something else than what is broken."""
 
     fault: str
     shows: str
+    beside: Sequence[str] = ()
 
 
 BREAKS: dict[str, Break] = {}
 
 
-def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callable[[Change], Change]:
+def breaks(
+    name: str, module: str, *, fault: str = "calm", shows: str, beside: Sequence[str] = ()
+) -> Callable[[Change], Change]:
     """Registers the patch of a module under a name."""
 
     def add(change: Change) -> Change:
-        BREAKS[name] = Break(module, change, fault, shows)
+        BREAKS[name] = Break(module, change, fault, shows, beside)
         return change
 
     return add
 
 
-@breaks("no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="doubled that were not in flight")
+@breaks(
+    "no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="messages doubled that were not in flight"
+)
 def no_journal(journal: Any) -> None:
     """The relay's answers are not journalled."""
     journal.Journal.append = lambda _self, _attempt_result: None
@@ -64,26 +70,25 @@ def lost_messages(sender_worker: Any) -> None:
     """One message in 25 counts as delivered without being sent."""
     send_over, numbers = sender_worker.send_over, itertools.count()
 
-    def forgetful(slot: Any, built: Any, following: Any) -> Any:
-        result = send_over(slot, built, following) if next(numbers) % 25 else None
-        if result is None:
-            slot.close()  # the worker may be waiting for just this message
-            base = importlib.import_module("app.transports.base")  # not at the top: it loads what is to be patched
-            result = base.DeliveryResult.accepted("250 never sent")
-        return result
+    def forgetful(slot: Any, built: Any, *others: Any, **named: Any) -> Any:
+        if next(numbers) % 25:
+            return send_over(slot, built, *others, **named)
+        slot.close()  # the relay may be waiting for just this message
+        base = importlib.import_module("app.transports.base")  # not at the top: it loads what is to be patched
+        return base.DeliveryResult.accepted("250 never sent")
 
     sender_worker.send_over = forgetful
 
 
-@breaks("doubled-messages", "app.sends.delivery.sender_worker", shows="doubled that were not in flight")
+@breaks("doubled-messages", "app.sends.delivery.sender_worker", shows="messages doubled that were not in flight")
 def doubled_messages(sender_worker: Any) -> None:
     """One message in 25 is sent twice."""
     transmit, numbers = sender_worker.SenderWorker.transmit, itertools.count()
 
-    def zealous(self: Any, slot: Any, built: Any, following: Any = None) -> Any:
+    def zealous(self: Any, slot: Any, built: Any, *others: Any, **named: Any) -> Any:
         if next(numbers) % 25 == 0:
             transmit(self, slot, built)
-        return transmit(self, slot, built, following)
+        return transmit(self, slot, built, *others, **named)
 
     sender_worker.SenderWorker.transmit = zealous
 
@@ -166,7 +171,12 @@ def half_written(bulk: Any) -> None:
     bulk._insert = clumsy
 
 
-@breaks("steps-in-two-commits", "app.runs.effects", fault="kill-automations", shows="messages of steps")
+@breaks(
+    "steps-in-two-commits",
+    "app.runs.effects",
+    fault="kill-automations",
+    shows="messages of steps that no run has passed",
+)
 def steps_in_two_commits(effects: Any) -> None:
     """What steps do is committed a moment before the steps are marked as passed."""
     carry_out = effects.carry_out
@@ -193,7 +203,12 @@ def messages_left_out(effects: Any) -> None:
     effects.carry_out = careless
 
 
-@breaks("outcomes-unnoticed", "app.automations.watches", fault="kill-automations", shows="runs go on")
+@breaks(
+    "outcomes-unnoticed",
+    "app.automations.watches",
+    fault="kill-automations",
+    shows="runs that did not pass each step once",
+)
 def outcomes_unnoticed(watches: Any) -> None:
     """What becomes of a message does not end the wait for it."""
     watches.end_waits = lambda *_: None
