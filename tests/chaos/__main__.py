@@ -7,11 +7,21 @@ import random
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
-from tests.chaos import faults, faults_of_clocks, faults_of_operators, table
+from tests.chaos import (
+    faults,
+    faults_of_clocks,
+    faults_of_commands,
+    faults_of_databases,
+    faults_of_machines,
+    faults_of_operators,
+    table,
+)
 from tests.chaos.broken.breaks import BREAKS
+from tests.chaos.check import Result
 from tests.chaos.disk import can_mount
 from tests.chaos.promises import TIMES
 from tests.chaos.registry import FAULTS, Fault
@@ -19,9 +29,10 @@ from tests.chaos.round import Plan, run
 from tests.support.chosen import add_database_options, chosen_databases, chosen_names
 from tests.support.postgres_process import PostgresProcess, postgres_process
 
-ALL = (faults, faults_of_clocks, faults_of_operators)
+ALL = (faults, faults_of_databases, faults_of_machines, faults_of_clocks, faults_of_operators, faults_of_commands)
 """The modules that register faults."""
-SHORT = ("kill-sender", "kill-everything")
+SHORT = ("kill-everything",)
+"""In the short form, which runs on all databases at once."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -30,7 +41,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="FAULT,…", help="only these faults; see --list")
     parser.add_argument("--rounds", type=int, default=1, help="of each fault")
     add_database_options(parser)
-    parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}: what CI runs")
+    parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}, on both databases at once")
     parser.add_argument(
         "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
     )
@@ -38,7 +49,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--figures", type=Path, metavar="FILE", help="keep the figures there, and print the table of all that it has"
     )
-    parser.add_argument("--list", action="store_true", help="name the faults")
+    parser.add_argument(
+        "--list", action="store_true", help="name the faults with the promises that they try to break, or the builds"
+    )
     options = parser.parse_args(arguments)
     known = BREAKS if options.broken else FAULTS
     options.names = chosen_names(parser, options.only, known, SHORT if options.short else None)
@@ -49,7 +62,7 @@ def main() -> int:
     options = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that its children are terminated, too
     if options.list:
-        print("\n".join(options.names))
+        print("\n".join(map(_listed, options.names)))
         return 0
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
@@ -57,7 +70,17 @@ def main() -> int:
     with postgres_process() if "postgresql" in databases else nullcontext() as postgres:
         servers = [postgres if name == "postgresql" else None for name in databases]
         plans = (_broken if options.broken else _sound)(options, servers, seed)
-        return _find(plans) if options.broken else _hold(plans, options.figures)
+        if options.broken:
+            return _find(plans)
+        with ThreadPoolExecutor(len(servers)) as pool:
+            rounds = pool.map(_round, plans) if options.short else map(_round, plans)
+            return _hold(rounds, options.figures)
+
+
+def _listed(name: str) -> str:
+    """A line with the name, and the promises that the fault tries to break or the check that must find the build."""
+    shown = [BREAKS[name].shows] if name in BREAKS else FAULTS[name].tries
+    return f"{name:<30} {'; '.join(shown)}"
 
 
 def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None], seed: int) -> Iterator[Plan]:
@@ -70,7 +93,7 @@ def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None
 
 
 def _is_possible(fault: Fault, database: str) -> bool:
-    if fault.small_disk and not can_mount():
+    if fault.setup.small_disk and not can_mount():
         print(f"{fault.name} is skipped: it needs root and a system that allows mounting a tmpfs", flush=True)
         return False
     return fault.only in ("", database)
@@ -85,11 +108,14 @@ def _broken(options: argparse.Namespace, servers: Sequence[PostgresProcess | Non
                 yield plan
 
 
-def _hold(plans: Iterator[Plan], figures: Path | None) -> int:
+def _round(plan: Plan) -> tuple[Plan, Result]:
+    return plan, run(plan)
+
+
+def _hold(rounds: Iterator[tuple[Plan, Result]], figures: Path | None) -> int:
     """Sound builds keep their guarantees."""
     rows, kept = [], True
-    for plan in plans:
-        result = run(plan)
+    for plan, result in rounds:
         rows.append(table.row(plan.fault.name, plan.database, result))
         kept = kept and not result.broken
         if figures:

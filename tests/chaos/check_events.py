@@ -84,7 +84,8 @@ def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Fact
 
 def _events_of(person: Person) -> tuple[str, ...]:
     receipts = [step for step in person.steps if step == "acknowledged"]
-    return (*OUTCOMES.get(person.state, (person.state,)), *receipts)
+    failures = [step for step in person.earlier if step in ("bounced", "failed")]
+    return (*failures, *OUTCOMES.get(person.state, (person.state,)), *receipts)
 
 
 def _broken_contacts(

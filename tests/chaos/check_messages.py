@@ -137,6 +137,7 @@ def _in_flight_at_ends(messages: Sequence[Mail], course: Course, window: int) ->
             kills = [moment for moment in course.kills if moment <= one.time]
             moments = [one.time] if one.step == "cut" else kills[-1:]
             found.update(*(_in_flight(taken[one.connection], moment, window) for moment in moments))
+            found.update(mail for mail in taken[one.connection][-window:] if not mail.answered)
     return found
 
 
@@ -153,4 +154,4 @@ def _in_flight(taken: Sequence[Mail], moment: float, window: int) -> Sequence[Ma
     """The last messages of a connection, if they were in flight at the moment. Of several that may be, one can be
     overtaken by others, so they are among the last ones."""
     last = taken[-(window if window == 1 else 2 * window) :]
-    return [one for one in last if one.began <= moment + BUSY and moment <= one.time + BUSY]
+    return [one for one in last if one.began <= moment + BUSY and (moment <= one.time + BUSY or not one.answered)]

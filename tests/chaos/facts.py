@@ -47,8 +47,11 @@ class Person:
     group: int
     state: str
     steps: tuple[str, ...]
+    """Since it was queued, or requeued by an operator."""
     subject: str = SUBJECT
     """Of a recipient of an automation the name of its step."""
+    earlier: tuple[str, ...] = ()
+    """The steps before it was requeued."""
 
     @property
     def mail(self) -> tuple[str, str]:
@@ -130,8 +133,9 @@ def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = No
         people = [
             Person(
                 *(row.id, row.uuid, names[row.account_id], row.email or row.mobile or "", row.group_id, row.state),
-                tuple(steps[row.id]),
+                tuple(steps[row.id][since_requeued(steps[row.id]) :]),
                 step_names.get(row.group_id, SUBJECT),
+                tuple(steps[row.id][: since_requeued(steps[row.id])]),
             )
             for row in session.execute(
                 select(*columns, Recipient.group_id, CURRENT_STATE.label("state")).order_by(Recipient.id)
@@ -158,6 +162,11 @@ def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = No
             values[account, address] = fields.get("first_name")
         runs = _runs(session, names)
     return Facts(people, groups, hours, contacts, left_behind(services), runs, values, shown or {})
+
+
+def since_requeued(steps: Sequence[str]) -> int:
+    """The place behind the last time that it was requeued."""
+    return len(steps) - [*reversed(steps), "requeued"].index("requeued")
 
 
 def _runs(session: Session, accounts: Mapping[int, str]) -> list[Run]:

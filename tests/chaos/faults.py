@@ -1,15 +1,13 @@
-"""Faults of processes, databases and the other sides. A fault is over when its function returns."""
+"""Faults of processes and of the other sides. A fault is over when its function returns."""
 
 from __future__ import annotations
 
 import random
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
 from app.sends.delivery.claim import LEASE
-from tests.chaos.disk import fill
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
 from tests.chaos.record import say_mode
@@ -23,8 +21,8 @@ from tests.chaos.registry import (
     fault,
     run_again,
     start_again,
+    stopped,
 )
-from tests.chaos.sqlite_lock import locked
 from tests.chaos.stage import Stage
 from tests.support.servers import wait_until
 
@@ -126,84 +124,9 @@ def sender_stopped(stage: Stage, chance: random.Random) -> None:
     relay = stage.folder / "relay.mode"
     say_mode(relay, "slow")
     time.sleep(2)
-    with _stopped(stage, chance.choice(stage.pids(PROCESSES["sender"]))):
+    with stopped(stage, chance.choice(stage.pids(PROCESSES["sender"]))):
         say_mode(relay, "take")
         time.sleep(LEASE + 10)
-
-
-@contextmanager
-def _stopped(stage: Stage, *pids: int) -> Iterator[None]:
-    stage.signal(signal.SIGSTOP, *pids)
-    try:
-        yield
-    finally:
-        stage.signal(signal.SIGCONT, *pids)
-
-
-# ------------------------------------------------------------------------------------------ Redis and databases
-
-
-@fault("redis-killed", Promise.RESUMING)
-def redis_killed(stage: Stage, _chance: random.Random) -> None:
-    """Kills the embedded Redis."""
-    stage.kill(*stage.pids(PROCESSES["redis"]))
-
-
-@fault("redis-flushed", Promise.LOST, Promise.STALL)
-def redis_flushed(stage: Stage, chance: random.Random) -> None:
-    """Redis loses all its data, several times."""
-    for _ in range(5):
-        stage.services.redis.flushall()
-        time.sleep(chance.uniform(0.1, 0.6))
-
-
-@fault("redis-stopped", Promise.ANSWER, Promise.RESUMING)
-def redis_stopped(stage: Stage, _chance: random.Random) -> None:
-    """Redis does not answer for eight seconds."""
-    with _stopped(stage, *stage.pids(PROCESSES["redis"])):
-        time.sleep(8)
-
-
-@fault("postgresql-restarted", Promise.WORK, Promise.REFUSAL, only="postgresql")
-def postgresql_restarted(stage: Stage, _chance: random.Random) -> None:
-    """PostgreSQL stops immediately, and replays its log at the start."""
-    stage.postgresql.restart_at_once()
-
-
-@fault("postgresql-stopped-20", Promise.ANSWER, Promise.WORK, only="postgresql", slowly=2.0)
-def postgresql_stopped_20(stage: Stage, _chance: random.Random) -> None:
-    """PostgreSQL does not answer for 20 seconds."""
-    with stage.postgresql.frozen():
-        time.sleep(20)
-
-
-@fault("postgresql-stopped-75", Promise.ANSWER, Promise.MAIL_TWICE, only="postgresql", slowly=4.0)
-def postgresql_stopped_75(stage: Stage, _chance: random.Random) -> None:
-    """PostgreSQL does not answer for 75 seconds, longer than a statement may take."""
-    with stage.postgresql.frozen():
-        time.sleep(75)
-
-
-@fault("postgresql-connections-ended", Promise.WORK, Promise.CONFLICT, only="postgresql")
-def postgresql_connections_ended(stage: Stage, chance: random.Random) -> None:
-    """All connections are terminated, several times."""
-    for _ in range(5):
-        stage.postgresql.end_connections()
-        time.sleep(chance.uniform(0.2, 1.5))
-
-
-@fault("sqlite-locked", Promise.ANSWER, Promise.REFUSAL, only="sqlite", slowly=3.0)
-def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
-    """Another process holds the write lock for 35 seconds, longer than any wait for it."""
-    with locked(stage.data / "tms.sqlite3"):
-        time.sleep(35)
-
-
-@fault("disk-full", Promise.REFUSAL, Promise.MAIL_TWICE, small_disk=True)
-def disk_full(stage: Stage, _chance: random.Random) -> None:
-    """The disk of the data folder is full for six seconds."""
-    with fill(stage.data):
-        time.sleep(6)
 
 
 # ------------------------------------------------------------------------------------------ the other sides
@@ -224,6 +147,8 @@ def _behave(peer: str, mode: str, seconds: float) -> Strike:
 
 
 fault("relay-hangs", Promise.LOST)(_behave("relay", "hang", 8))
+fault("relay-hangs-in-data", Promise.LOST, Promise.MAIL_TWICE)(_behave("relay", "hang-in-data", 8))
+fault("relay-forgets", Promise.MAIL_TWICE, limits=Limits(doubles_in_flight=True))(_behave("relay", "forget", 8))
 fault("relay-421", Promise.LOST)(_behave("relay", "421", 5))
 fault("relay-451", Promise.LOST)(_behave("relay", "451", 5))
 fault("relay-550", Promise.COUNTERS)(_behave("relay", "550", 5))
@@ -236,6 +161,9 @@ fault("gateway-throttles", Promise.LOST)(_behave("gateway", "throttle", 5))
 fault("gateway-refuses", Promise.COUNTERS)(_behave("gateway", "refuse", 5))
 fault("gateway-cut-after", Promise.TEXT_TWICE, Promise.RECEIPT, limits=Limits(doubles_in_flight=True))(
     _behave("gateway", "cut-after", 5)
+)
+fault("gateway-forgets", Promise.TEXT_TWICE, Promise.RECEIPT, limits=Limits(doubles_in_flight=True))(
+    _behave("gateway", "forget", 8)
 )
 # The request that hung fails only at the end of the fault, and is then repeated as documented.
 fault("receiver-hangs", Promise.STALL, Promise.SPACING, limits=Limits(webhook=RETRIED))(_behave("receiver", "hang", 8))

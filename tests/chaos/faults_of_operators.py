@@ -53,7 +53,7 @@ def key_rotated(stage: Stage, chance: random.Random) -> None:
         stage.tokens[name] = made["token"]
 
 
-def _after_secret_rotations(stage: Stage, _seen: Seen) -> list[str]:
+def after_secret_rotations(stage: Stage, _seen: Seen) -> list[str]:
     """Links of mails that were sent before, between and after the rotations work, and all secrets are encrypted under
     the newest key."""
     links = list(dict.fromkeys(mail.link for mail in read_mails(stage.folder / "relay.log") if mail.link))
@@ -75,7 +75,7 @@ def _count(key: Mapping[str, Any]) -> int:
     "secrets-rotated",
     Promise.LINKS,
     limits=Limits(cuts_requests=True, accepting=RESTART, sending=RESTART),
-    afterwards=_after_secret_rotations,
+    afterwards=after_secret_rotations,
 )
 def secrets_rotated(stage: Stage, _chance: random.Random) -> float:
     """SECRET_KEY is rotated, the service is restarted, since processes sign with the new key from then on, and it is
@@ -106,19 +106,26 @@ def backup_running(stage: Stage, _chance: random.Random) -> None:
 # ------------------------------------------------------------------------------------------ purging and forgetting
 
 
-def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
+def after_purging(stage: Stage, _seen: Seen) -> list[str]:
     """In the end the content of all sends is purged."""
-
-    def kept() -> int:
-        with stage.services.database.read() as session:
-            return session.scalars(select(func.count()).where(Send.content_purged_time.is_(None))).one()
-
     stage.kill(*stage.pids(PROCESSES["scheduler"]))
     try:
-        wait_until(lambda: not kept(), "all content is purged", REST)
+        wait_until(lambda: not _sends(stage, purged=False), "all content is purged", REST)
     except AssertionError:
-        return [f"the content of {kept()} settled sends is not purged"]
+        return [f"the content of {_sends(stage, purged=False)} settled sends is not purged"]
     return []
+
+
+def _sends(stage: Stage, *, purged: bool) -> int:
+    """How many sends have content, or none any more."""
+    condition = Send.content_purged_time.is_not(None) if purged else Send.content_purged_time.is_(None)
+    with stage.services.database.read() as session:
+        return session.scalars(select(func.count()).where(condition)).one()
+
+
+def purged(stage: Stage) -> int:
+    """How many sends have lost their content."""
+    return _sends(stage, purged=True)
 
 
 @fault(
@@ -126,7 +133,7 @@ def _after_purging(stage: Stage, _seen: Seen) -> list[str]:
     Promise.PURGING,
     hook="seconds-for-hours",
     settings={"RETAIN_CONTENT": "1h"},
-    afterwards=_after_purging,
+    afterwards=after_purging,
     rest=REST,
 )
 def purge_while_sending(stage: Stage, _chance: random.Random) -> float:
@@ -142,18 +149,28 @@ def purge_while_sending(stage: Stage, _chance: random.Random) -> float:
     return run_again(stage)
 
 
+def choose_people(stage: Stage, *, waits: bool) -> list[str]:
+    """Addresses of people whose messages wait, or have been sent."""
+    condition = Recipient.state == "queued" if waits else Recipient.state != "queued"
+    repeated = Recipient.group_id.in_(select(Group.id).where(Group.name.not_like("tried once%")))
+    newest = select(Recipient.email, Recipient.mobile).where(condition, repeated)
+    with stage.services.database.read() as session:
+        people = session.execute(newest.order_by(Recipient.id.desc()).limit(20)).tuples().all()
+    return [one for email, mobile in people if (one := email or mobile) and one not in stage.forgotten]
+
+
 def _forget(stage: Stage, address: str) -> bool:
     """Whether nothing is left."""
     command = ("contacts", "forget", address, "--yes", "--no-compact", "--all-accounts", "--wait", "10")
     return bool(stage.command(*command, statuses=(0, 1))["complete"])
 
 
-def _after_forgetting(stage: Stage, seen: Seen) -> list[str]:
+def after_forgetting(stage: Stage, seen: Seen) -> list[str]:
     seen.forgotten = set(stage.forgotten)
     return []
 
 
-@fault("forget-while-sending", Promise.FORGETTING, afterwards=_after_forgetting, slowly=4.0, rest=REST)
+@fault("forget-while-sending", Promise.FORGETTING, afterwards=after_forgetting, slowly=4.0, rest=REST)
 def forget_while_sending(stage: Stage, chance: random.Random) -> None:
     """People are forgotten whose messages wait, are being sent or have been sent, with a slow relay. The command is
     repeated if a message was in flight for too long."""
@@ -161,13 +178,7 @@ def forget_while_sending(stage: Stage, chance: random.Random) -> None:
     time.sleep(1)
     incomplete = []
     for waits in (True, False) * 3:
-        condition = Recipient.state == "queued" if waits else Recipient.state != "queued"
-        with stage.services.database.read() as session:
-            repeated = Recipient.group_id.in_(select(Group.id).where(Group.name.not_like("tried once%")))
-            newest = select(Recipient.email, Recipient.mobile).where(condition, repeated)
-            newest = newest.order_by(Recipient.id.desc()).limit(20)
-            found = [email or mobile for email, mobile in session.execute(newest)]
-        address = chance.choice([one for one in found if one and one not in stage.forgotten])
+        address = chance.choice(choose_people(stage, waits=waits))
         stage.forgotten.append(address)
         if not _forget(stage, address):
             incomplete.append(address)

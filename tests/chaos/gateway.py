@@ -167,12 +167,15 @@ class Gateway:
     def _submit(self, bind: Bind, sequence: int, text: Submission) -> None:
         status = self._status(bind, text)
         message_id = uuid.uuid4().hex
-        if status == OK and self._is_complete(bind, text):
+        is_forgotten, is_cut = self.strikes("forget"), self.strikes("cut-after")
+        if status == OK and self._is_complete(bind, text, answered=not (is_forgotten or is_cut)):
             with self.lock:
                 due = time.monotonic() + self.chance.uniform(*UNTIL_RECEIPT)
                 self.receipts.append(Receipt(message_id, text, due))
-            if self.strikes("cut-after"):
+            if is_cut:
                 raise Cut
+            if is_forgotten:
+                return
         time.sleep(self.chance.uniform(*USUAL))
         bind.write(SUBMIT_SM | ANSWER, status, sequence, message_id.encode() + b"\0" if status == OK else b"")
 
@@ -186,7 +189,7 @@ class Gateway:
             return INVALID_DESTINATION
         return OK
 
-    def _is_complete(self, bind: Bind, text: Submission) -> bool:
+    def _is_complete(self, bind: Bind, text: Submission, *, answered: bool) -> bool:
         """Whether the text has arrived, which is recorded; keeps a part until the last one is there."""
         content = text.body
         if text.esm_class:
@@ -197,7 +200,7 @@ class Gateway:
                 return False
             content = b"".join(parts.get(one, b"") for one in range(1, total + 1))
         is_whole = is_whole_text(content.decode("ascii", "replace"), text.destination[2])
-        self._note(bind, "taken", text, whole=is_whole, began=time.time())
+        self._note(bind, "taken", text, whole=is_whole, began=time.time(), answered=answered)
         return True
 
     def _note(self, bind: Bind, step: MailStep, text: Submission | None = None, **of_text: object) -> None:

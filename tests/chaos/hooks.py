@@ -5,7 +5,9 @@ Every process imports `sitecustomize` of broken/ first, which applies the hook r
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,7 +44,35 @@ def seconds_for_hours(settings: Any) -> None:
     settings.UNITS_OF_RETENTION = {**settings.UNITS_OF_RETENTION, "h": "seconds"}
 
 
+def small_turns(write_turns: Any) -> None:
+    """Long jobs write two rows in a transaction, so that they have many."""
+    write_turns.FIRST = write_turns.LEAST = write_turns.MOST = 2
+
+
+def prompt_bulk_actions(ask: Any) -> None:
+    """Bulk actions begin at once."""
+    ask.GRACE = timedelta(0)
+
+
+def killed_command(engine: Any) -> None:
+    """The process is killed at the statement whose number CHAOS_KILL has, or so many seconds after it."""
+    number, seconds = os.environ["CHAOS_KILL"].split()
+    statements = itertools.count(1)
+
+    def kill(*_: object) -> None:
+        if next(statements) != int(number):
+            return
+        if not float(seconds):
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.setitimer(signal.ITIMER_REAL, float(seconds))  # its signal ends the process as abruptly
+
+    engine.event.listen(engine.Engine, "before_cursor_execute", kill)
+
+
 HOOKS = {
     "stepped-clock": Hook("app.clock", stepped_clock),
+    "killed-command": Hook("app.db.engine", killed_command),
+    "small-turns": Hook("app.db.write_turns", small_turns),
+    "prompt-bulk-actions": Hook("app.bulk_actions.ask", prompt_bulk_actions),
     "seconds-for-hours": Hook("app.settings", seconds_for_hours),
 }

@@ -84,11 +84,11 @@ class Handler(BaseHTTPRequestHandler):
         claims = self._claims(body, header)
         jti = (claims or jwt.decode(header, options={"verify_signature": False}))["jti"]
         mode = mode_of(self.mode)
-        status = 204 if mode == "take" else None
+        status = 204 if mode in ("take", "wait") else None
         events = orjson.loads(body)["events"]
         times = {"began": began, "overlaps": overlaps}
         self.log.add(account=self.path[1:], jti=jti, signed=claims is not None, events=events, status=status, **times)
-        while mode == "hang" == mode_of(self.mode):
+        while mode in ("hang", "wait") and mode == mode_of(self.mode):
             time.sleep(0.05)
         return status
 

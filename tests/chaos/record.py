@@ -45,6 +45,8 @@ class Mail:
     """For unsubscribing, of mails that were taken."""
     began: float = 0.0
     """When its first command or its PDU was read, of messages that were taken."""
+    answered: bool = True
+    """Whether the sender was told that it was taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
 from tests.chaos.record import Seen
-from tests.chaos.stage import Stage
+from tests.chaos.stage import Setup, Stage
 
 Strike = Callable[[Stage, random.Random], float | None]
 """Returns, once all processes run, the moment at which they were killed or the service was started again."""
@@ -22,6 +24,7 @@ PROCESSES = {
     "sender": r"jobs\.worker sends",
     "worker": r"jobs\.worker",
     "automations": r"jobs\.worker automations",
+    "maintenance": r"jobs\.worker webhooks",
     "scheduler": r"jobs\.schedule",
     "gunicorn": r"gunicorn",
     "launcher": r"app\.launcher\s*$",
@@ -52,13 +55,13 @@ class Fault:
     """Seconds after the load within which all work is done."""
     is_first: bool = False
     """Whether it happens before the service has ever run."""
-    small_disk: bool = False
+    setup: Setup = Setup()
     with_automations: bool = False
     """Whether contacts enter automations."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of the service, besides the usual ones."""
     hook: str = ""
-    """The name of a hook (hooks.py) in all processes of the service."""
+    """The names of hooks (hooks.py) in all processes of the service, with commas between them."""
     at_end: Callable[[Stage], None] | None = None
     """What happens when the load has ended, so that all work can be done."""
     afterwards: Afterwards | None = None
@@ -82,6 +85,16 @@ def fault(name: str, *tries: Promise, limits: Limits = USUAL, **options: object)
 IN_FLIGHT = Limits(doubles_in_flight=True, sending=RESTART)
 CUT = Limits(cuts_requests=True)
 STARTED_AGAIN = Limits(doubles_in_flight=True, cuts_requests=True, accepting=RESTART, sending=RESTART)
+
+
+@contextmanager
+def stopped(stage: Stage, *pids: int) -> Iterator[None]:
+    """The processes are suspended inside the block."""
+    stage.signal(signal.SIGSTOP, *pids)
+    try:
+        yield
+    finally:
+        stage.signal(signal.SIGCONT, *pids)
 
 
 def start_again(stage: Stage) -> float:

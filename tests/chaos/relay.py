@@ -53,9 +53,9 @@ class Relay:
         """Whether the mode affects this mail."""
         return self.mode == mode and self.chance.random() < SHARE
 
-    def hang(self) -> None:
-        """Sends nothing until the mode changes, and then closes the connection."""
-        while self.mode == "hang":
+    def hang(self, mode: str = "hang") -> None:
+        """Neither reads nor sends anything until the mode changes, and then closes the connection."""
+        while self.mode == mode:
             time.sleep(0.05)
         raise Cut
 
@@ -77,7 +77,8 @@ class Recorded(Session):
         try:
             self.link.sendall(b"220 relay\r\n")
             while self.receive():
-                pass
+                if self._in_data and self._relay.strikes("hang-in-data"):
+                    self._relay.hang("hang-in-data")
         except Goodbye:
             end = "quit"
         except Cut as cut:
@@ -139,6 +140,7 @@ class Recorded(Session):
             return b"451 4.3.0 try again later\r\n"
         time.sleep(self._relay.chance.uniform(*(SLOWLY if self._relay.mode == "slow" else USUAL)))
         subject, link = SUBJECT_LINE.search(content), UNSUBSCRIBE_LINK.search(content)
+        is_forgotten, is_cut = self._relay.strikes("forget"), self._relay.strikes("cut-after")
         is_whole = words_for(self._to).encode() in content.replace(SOFT_BREAK, b"")
         self._note(
             "taken",
@@ -147,8 +149,11 @@ class Recorded(Session):
             attached=_attached(content),
             link=link[1].decode() if link else "",
             began=self._began,
+            answered=not (is_forgotten or is_cut),
         )
-        if self._relay.strikes("cut-after"):
+        if is_forgotten:
+            self._relay.hang("forget")
+        if is_cut:
             raise Cut
         return b"250 2.0.0 taken\r\n"
 

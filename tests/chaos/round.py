@@ -47,7 +47,7 @@ class Plan:
     @property
     def hooks(self) -> list[str]:
         """The names of all hooks in the service."""
-        return [name for name in (self.broken, self.fault.hook) if name]
+        return [name for name in (self.broken, *self.fault.hook.split(",")) if name]
 
     @property
     def limits(self) -> Limits:
@@ -59,9 +59,7 @@ class Plan:
 def run(plan: Plan) -> Result:
     """Runs the round; returns its row."""
     chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
-    with stage(
-        plan.postgres, plan.fault.settings, plan.seed, on_small_disk=plan.fault.small_disk, hooks=plan.hooks
-    ) as on:
+    with stage(plan.postgres, plan.fault.settings, plan.seed, plan.fault.setup, plan.hooks) as on:
         try:
             result = _run(plan.fault, plan.limits, on, chance)
         except AssertionError as error:
@@ -96,7 +94,7 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
-    complaints = fault.afterwards(on, load.seen) if fault.afterwards else []
+    complaints = [*on.complaints, *(fault.afterwards(on, load.seen) if fault.afterwards else [])]
     course = Course(struck, ended, up, load_ended, on.kills)
     result = check(load.seen, facts(on.services, on.shown_groups()), course, limits)
     for name, found in ((ENDED, ending), ("not at rest", restless), (AFTERWARDS, complaints)):

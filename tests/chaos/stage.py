@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 import requests
 import yaml
-from sqlalchemy import func, select
+from sqlalchemy import func, make_url, select
 
 from app.accounts.auth import hash_token
 from app.db.models import ApiKey, AutomationPassedStep, AutomationStep, List
@@ -34,7 +35,7 @@ from tests.chaos.facts import COUNTERS
 from tests.chaos.record import WEBHOOK_SPACING, Delivery, MailStep, read_deliveries, read_mails
 from tests.support.launched import ROOT, Launched
 from tests.support.postgres_process import PostgresProcess
-from tests.support.servers import free_port, scratch_database, short_folder, wait_until
+from tests.support.servers import free_port, redis_server, scratch_database, short_folder, wait_until
 
 NAMES = ("acme", "bolt", "crux")
 SECRET = "the secret of all webhooks of the suite, long enough"
@@ -42,6 +43,12 @@ FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First 
 SENDERS, CONNECTIONS = 2, 2
 OTHERS = 3
 """Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
+MOST_KILLS = 14
+"""Of a command, before it must have ended."""
+PROXIED = {"database": "DATABASE_URL", "redis": "REDIS_URL"}
+"""What a proxy may be in front of -> the setting with its URL."""
+BOUND_BY_MODES = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override")
+"""Before a command: the modes of files bind its processes, although root starts them."""
 START_WITHIN = 180.0
 """Seconds; long enough for a busy machine."""
 
@@ -62,6 +69,18 @@ class Account:
         return f"hello@{self.name}.example"
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a fault needs of the machine."""
+
+    small_disk: bool = False
+    """The data folder is on a disk of its own, small enough to be filled."""
+    bound_by_modes: bool = False
+    """The modes of files bind the service, although root may run it."""
+    proxied: str = ""
+    """What the service reaches through a proxy: its `database`, if it is PostgreSQL, or its `redis`."""
+
+
 class Stage:
     """An installation of the service, and its peers."""
 
@@ -69,18 +88,25 @@ class Stage:
         self,
         folder: Path,
         postgres: PostgresProcess | None,
-        database_url: str | None,
+        urls: Mapping[str, str],
         given: Mapping[str, str],
+        *,
         seed: int,
+        setup: Setup,
     ) -> None:
-        """`given` are settings besides the usual ones."""
+        """`urls` are those of database and Redis, as far as they are given, and `given` are settings besides the usual
+        ones."""
         self.folder = folder
         self._postgres = postgres
         self.seed = seed
-        self._ports = {"relay": free_port(), "gateway": free_port(), "receiver": free_port()}
+        self._urls = urls
+        self._proxied = setup.proxied if PROXIED.get(setup.proxied) in urls else ""
+        peers = ("relay", "gateway", "receiver", *filter(None, [self._proxied]))
+        self._ports = {name: free_port() for name in peers}
         self._peers: dict[str, subprocess.Popen[bytes]] = {}
-        settings = {**self._settings(database_url), **given}
-        self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **settings)
+        settings = {**self._settings(), **urls, **self._proxied_url(), **given}
+        prefix = BOUND_BY_MODES if setup.bound_by_modes and os.geteuid() == 0 else ()
+        self.service = Launched(folder, [*prefix, sys.executable, "-m", "app.launcher"], **settings)
         self.accounts: list[Account] = []
         self.tokens = {name: _token(name) for name in NAMES}
         """Account -> the key that its clients use now."""
@@ -89,6 +115,9 @@ class Stage:
         """The moment at which each was begun, and its file."""
         self.kills: list[float] = []
         """The moments at which processes were killed or suspended."""
+        self.killed_commands: list[str] = []
+        self.complaints: list[str] = []
+        """Of the fault, found while it happens."""
         self.forgotten: list[str] = []
         """Addresses of people."""
         self.services: Services
@@ -104,7 +133,22 @@ class Stage:
         assert self._postgres is not None
         return self._postgres
 
-    def _settings(self, database_url: str | None) -> dict[str, str]:
+    def _proxied_url(self) -> dict[str, str]:
+        """The setting whose URL leads through the proxy."""
+        if not self._proxied:
+            return {}
+        setting, port = PROXIED[self._proxied], self._ports[self._proxied]
+        if setting == "REDIS_URL":
+            return {setting: f"redis://127.0.0.1:{port}/0"}
+        return {setting: f"postgresql+psycopg://postgres@127.0.0.1:{port}/{make_url(self._urls[setting]).database}"}
+
+    @property
+    def _target(self) -> str:
+        """The socket of the server behind the proxy."""
+        url = self._urls[PROXIED[self._proxied]]
+        return urlsplit(url).path if url.startswith("unix") else f"{make_url(url).query['host']}/.s.PGSQL.5432"
+
+    def _settings(self) -> dict[str, str]:
         file = self.folder / "accounts.yaml"
         file.write_text(yaml.safe_dump({"accounts": [self._seed_of(name) for name in NAMES]}))
         return {
@@ -120,7 +164,6 @@ class Stage:
             "RETRY_DELAY": "2",
             "UNCERTAIN_WAIT": "5",
             "PYTHONPATH": str(ROOT),
-            **({"DATABASE_URL": database_url} if database_url else {}),
         }
 
     def _seed_of(self, name: str) -> dict[str, object]:
@@ -155,9 +198,13 @@ class Stage:
     # ------------------------------------------------------------------------------------------ the other sides
 
     def start_peer(self, name: str) -> None:
-        """The `relay`, the `gateway` or the `receiver`, on the same port each time; returns when it listens."""
-        last = SECRET if name == "receiver" else str(self.seed)
-        arguments = [f"tests.chaos.{name}", str(self._ports[name]), str(self.folder), last]
+        """The `relay`, the `gateway`, the `receiver` or the proxy, on the same port each time; returns when it
+        listens."""
+        last = [SECRET if name == "receiver" else str(self.seed)]
+        if name == self._proxied:
+            last = [name, self._target]
+        module = "proxy" if name == self._proxied else name
+        arguments = [f"tests.chaos.{module}", str(self._ports[name]), str(self.folder), *last]
         with (self.folder / f"{name}.output").open("ab") as output:
             self._peers[name] = subprocess.Popen(
                 [sys.executable, "-m", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -186,6 +233,10 @@ class Stage:
     def _deliveries(self) -> list[Delivery]:
         return read_deliveries(self.folder / "receiver.log")
 
+    def requests_to_receiver(self) -> int:
+        """How many it has read, whether or not it has answered them."""
+        return len(self._deliveries())
+
     def taken(self) -> int:
         """Mails that the relay has accepted."""
         return sum(mail.step == "taken" for mail in read_mails(self.folder / "relay.log"))
@@ -211,7 +262,7 @@ class Stage:
             self.start_peer(name)
         self.start_service()
         self.await_workers()
-        environment = {**self.service.environment, "DATABASE_POOL": "2"}
+        environment = {**self.service.environment, **self._urls, "DATABASE_POOL": "2"}
         self.services = make_services(from_environment(environment))
         self.accounts = [self._account(name) for name in NAMES]
 
@@ -228,11 +279,31 @@ class Stage:
     ) -> Any:
         """The output of a command of an operator, which is one of those with `--json`; `settings` replace some of the
         service."""
-        environment = {**self.service.environment, **(settings or {})}
-        command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
-        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        ended = self._run_command(arguments, settings or {})
         assert ended.returncode in statuses, f"{arguments}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
         return json.loads(ended.stdout)
+
+    def _run_command(self, arguments: Sequence[str], settings: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        environment = {**self.service.environment, **settings}
+        command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    def command_with_kills(
+        self, chance: random.Random, *arguments: str, settings: Mapping[str, str] | None = None, done: str = ""
+    ) -> Any:
+        """The output of the command, which is killed and repeated, up to twice as far each time, until it has ended
+        before it was killed; None if it refuses with the words `done`, since one that was killed had done it."""
+        for farthest in (6 << number for number in range(MOST_KILLS)):
+            number, seconds = chance.randint(1, farthest), chance.choice((0.0, chance.uniform(0.001, 0.2)))
+            hook = {"CHAOS_KILL": f"{number} {seconds}", **_hooked(self.folder, ["killed-command"])}
+            ended = self._run_command(arguments, {**(settings or {}), **hook})
+            if ended.returncode > 0 and done and done in ended.stderr:
+                return None
+            if ended.returncode >= 0:
+                assert ended.returncode == 0, f"{arguments}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
+                return json.loads(ended.stdout)
+            self.killed_commands.append(f"{' '.join(arguments[:2])} at statement {number}, after {seconds:.3f} s")
+        raise AssertionError(f"{arguments} do not end: {self.killed_commands}")
 
     def start_service(self) -> None:
         """Starts the launcher; returns when its API answers, not that of an earlier one which is about to end. Raises
@@ -244,6 +315,19 @@ class Stage:
             assert self.service.process.poll() is None, self.service.output()[-2000:]
             assert time.monotonic() < deadline, "the service does not start"
             time.sleep(0.05)
+
+    def start_rival(self, **settings: str) -> subprocess.Popen[bytes]:
+        """Starts a second service with the same data folder, which writes to the same log."""
+        with self.service.log.open("ab") as log:
+            return subprocess.Popen(
+                self.service.command,
+                cwd=ROOT,
+                env={**self.service.environment, **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def await_workers(self) -> None:
         """Returns when all processes besides the API are at work, including those that were restarted."""
@@ -316,6 +400,16 @@ def _number(name: str) -> str:
     return f"6140000000{NAMES.index(name)}"
 
 
+def _urls(postgres: PostgresProcess | None, proxied: str, kept: contextlib.ExitStack) -> dict[str, str]:
+    """Those of a new database of the server, and of a Redis of its own where one is to be behind a proxy."""
+    urls = {}
+    if postgres:
+        urls["DATABASE_URL"] = kept.enter_context(scratch_database(postgres.url))
+    if proxied == "redis":
+        urls["REDIS_URL"] = kept.enter_context(redis_server())
+    return urls
+
+
 def _hooked(folder: Path, hooks: Sequence[str]) -> dict[str, str]:
     """Every Python process imports `sitecustomize` first, if its path has one."""
     if not hooks:
@@ -326,19 +420,14 @@ def _hooked(folder: Path, hooks: Sequence[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def stage(
-    postgres: PostgresProcess | None,
-    settings: Mapping[str, str],
-    seed: int,
-    *,
-    on_small_disk: bool,
-    hooks: Sequence[str] = (),
+    postgres: PostgresProcess | None, settings: Mapping[str, str], seed: int, setup: Setup, hooks: Sequence[str] = ()
 ) -> Iterator[Stage]:
     """A stage that has not been started, on SQLite or a new database of the server."""
     with contextlib.ExitStack() as kept:
         folder = kept.enter_context(short_folder())
-        if on_small_disk:
+        if setup.small_disk:
             kept.enter_context(small_disk(folder / "data"))
-        url = kept.enter_context(scratch_database(postgres.url)) if postgres else None
-        made = Stage(folder, postgres, url, {**settings, **_hooked(folder, hooks)}, seed)
+        urls = _urls(postgres, setup.proxied, kept)
+        made = Stage(folder, postgres, urls, {**settings, **_hooked(folder, hooks)}, seed=seed, setup=setup)
         kept.callback(made.clear)
         yield made

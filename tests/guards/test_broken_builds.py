@@ -71,6 +71,8 @@ def test_a_replacement_with_fewer_parameters_is_found() -> None:
 
 def misfits_of(change: Change, module: Any) -> list[str]:
     """The functions that the patch replaces, with what is wrong about the replacement. The patch is taken back."""
+    if not targets_of(change):
+        return []
     owners = [(path, *owner_of(path, change, module)) for path in targets_of(change) if is_global(path, change)]
     before = [(owner, name, inspect.getattr_static(owner, name), getattr(owner, name)) for _, owner, name in owners]
     try:

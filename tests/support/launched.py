@@ -91,6 +91,10 @@ class Launched:
                 start_new_session=True,
             )
 
+    def follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Watches this process from now on, which was started in the same way."""
+        self._process = process
+
     def start(self) -> None:
         """Starts the service and waits until it is ready."""
         self.begin()

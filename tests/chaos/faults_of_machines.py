@@ -1,0 +1,113 @@
+"""Faults of the machine: its disk, the rights of its files, its memory, and a second service on the same folder."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.chaos.disk import fill
+from tests.chaos.limits import Limits
+from tests.chaos.promises import Promise
+from tests.chaos.record import Seen
+from tests.chaos.registry import PROCESSES, RESTART, STARTED_AGAIN, fault, run_again
+from tests.chaos.stage import START_WITHIN, Setup, Stage
+from tests.support.servers import free_port, wait_until
+
+WITHOUT_WRITING = 0o555
+"""The bits of a mode that let nobody write."""
+RIVALS = 3
+"""Launchers that are one too many, in a round."""
+SPARE = 1 << 20
+"""Bytes that a process may still take."""
+
+
+@fault("disk-full", Promise.REFUSAL, Promise.MAIL_TWICE, setup=Setup(small_disk=True))
+def disk_full(stage: Stage, _chance: random.Random) -> None:
+    """The disk of the data folder is full for six seconds."""
+    with fill(stage.data):
+        time.sleep(6)
+
+
+@fault("folder-unwritable", Promise.RESUMING, Promise.REFUSAL, Promise.LEFT_BEHIND, setup=Setup(bound_by_modes=True))
+def folder_unwritable(stage: Stage, _chance: random.Random) -> None:
+    """The data folder and everything in it cannot be written for twelve seconds, but by who has it open already."""
+    with _unwritable(stage.data):
+        time.sleep(12)
+
+
+@contextlib.contextmanager
+def _unwritable(folder: Path) -> Iterator[None]:
+    """Nobody may write the folder and what is in it inside the block, as far as modes bind."""
+    modes = {}
+    try:
+        for path in (folder, *folder.rglob("*")):
+            with contextlib.suppress(FileNotFoundError):
+                if not path.is_socket():
+                    modes[path] = path.stat().st_mode
+                    path.chmod(modes[path] & WITHOUT_WRITING)
+        yield
+    finally:
+        for path, mode in modes.items():
+            with contextlib.suppress(FileNotFoundError):
+                path.chmod(mode)
+
+
+@fault(
+    "memory-scarce",
+    *(Promise.REFUSAL, Promise.RESUMING, Promise.LOST),
+    limits=Limits(doubles_in_flight=True, cuts_requests=True, accepting=RESTART, sending=RESTART),
+)
+def memory_scarce(stage: Stage, _chance: random.Random) -> float:
+    """No process of the service gets a further megabyte for eight seconds."""
+    pids = stage.pids("python")
+    for pid in pids:
+        _limit_memory(pid, _bytes_of(pid) + SPARE)
+    time.sleep(8)
+    for pid in pids:
+        _limit_memory(pid, resource.RLIM_INFINITY)
+    return run_again(stage)
+
+
+def _bytes_of(pid: int) -> int:
+    """The size of its address space."""
+    with contextlib.suppress(FileNotFoundError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    return 0
+
+
+def _limit_memory(pid: int, most: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
+
+
+def _after_rivals(stage: Stage, _seen: Seen) -> list[str]:
+    """Each launcher that was one too many has said so."""
+    said = stage.service.output().count("the service already runs in DATA_DIR")
+    return [] if said == RIVALS else [f"{said} of {RIVALS} second services said that one runs already"]
+
+
+@fault("second-service", Promise.FOLDER, Promise.RESUMING, limits=STARTED_AGAIN, afterwards=_after_rivals)
+def second_service(stage: Stage, chance: random.Random) -> float:
+    """A second service is started on the data folder of the one that runs, twice. Then the first one's launcher is
+    killed, and two are started at once: one of them must serve, and the other one end."""
+    for port in (stage.service.environment["PORT"], str(free_port())):
+        rival = stage.start_rival(PORT=port)
+        if rival.wait(START_WITHIN) == 0:
+            stage.complaints.append(f"a second service on the folder has ended with status 0, with PORT {port}")
+    stage.kill(*stage.pids(PROCESSES["launcher"]))
+    stage.service.process.wait()
+    began = time.time()
+    rival = stage.start_rival()
+    time.sleep(chance.uniform(0, 0.2))
+    stage.service.begin()
+    both = (rival, stage.service.process)
+    wait_until(lambda: any(one.poll() is not None for one in both), "one of two launchers ends", START_WITHIN)
+    stage.service.follow(next(one for one in both if one.poll() is None))
+    wait_until(stage.answers, "the other one serves", START_WITHIN)
+    stage.await_workers()
+    return began
