@@ -110,16 +110,19 @@ def early(seen: Seen) -> list[Mail]:
 
 
 def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
-    """Each early copy was in flight when its connection was cut, or its sender killed or suspended."""
+    """Each early copy had no answer, or was in flight when its connection was cut, or its sender killed or
+    suspended."""
     copies = early(seen)
-    excused: set[Mail] = set()
+    unanswered = {one for one in copies if not one.answered and limits.doubles_in_flight}
+    in_flight: set[Mail] = set()
     for messages, window in ((seen.mails, 1), (seen.texts, WINDOW)):
         if limits.doubles_in_flight:
-            excused |= _in_flight_at_ends(messages, course, window)
+            in_flight |= _in_flight_at_ends(messages, course, window)
         if limits.stops_senders:
-            excused |= _in_flight_at_stops(messages, course, window)
+            in_flight |= _in_flight_at_stops(messages, course, window)
+    excused = unanswered | in_flight
     yield "messages doubled that were not in flight", [one.to for one in copies if one not in excused]
-    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in excused)
+    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in in_flight - unanswered)
     yield (
         "texts doubled on a bind, more than were in flight",
         [f"{count} on {bind}" for bind, count in of_binds.items() if count > WINDOW],
@@ -137,7 +140,6 @@ def _in_flight_at_ends(messages: Sequence[Mail], course: Course, window: int) ->
             kills = [moment for moment in course.kills if moment <= one.time]
             moments = [one.time] if one.step == "cut" else kills[-1:]
             found.update(*(_in_flight(taken[one.connection], moment, window) for moment in moments))
-            found.update(mail for mail in taken[one.connection][-window:] if not mail.answered)
     return found
 
 
@@ -154,4 +156,4 @@ def _in_flight(taken: Sequence[Mail], moment: float, window: int) -> Sequence[Ma
     """The last messages of a connection, if they were in flight at the moment. Of several that may be, one can be
     overtaken by others, so they are among the last ones."""
     last = taken[-(window if window == 1 else 2 * window) :]
-    return [one for one in last if one.began <= moment + BUSY and (moment <= one.time + BUSY or not one.answered)]
+    return [one for one in last if one.began <= moment + BUSY and moment <= one.time + BUSY]

@@ -14,6 +14,7 @@ from functools import partial
 from sqlalchemy import func, select
 
 from app.db.models import BulkAction, Contact, Recipient, RecipientStep, SendPause
+from app.db.phases import migrations
 from app.recipients.current import CURRENT_STATE
 from tests.chaos import check_backup
 from tests.chaos.faults_of_operators import (
@@ -35,8 +36,8 @@ ROWS = 2500
 """Of the file that is imported: several transactions."""
 REFUSED = 60
 """Texts that a gateway refuses, at least."""
-BACK = "head-3"
-"""The revision to which the database is taken back, whose migrations are killed then."""
+BACK = 3
+"""Revisions by which the database is taken back, whose migrations are killed then."""
 RESTARTED = Limits(cuts_requests=True, accepting=RESTART, sending=RESTART)
 
 
@@ -156,7 +157,7 @@ def migration_killed(stage: Stage, chance: random.Random) -> float:
     killed; then the service is started again."""
 
     def migrate() -> None:
-        stage.command("db", "downgrade", BACK, "--yes")
+        stage.command("db", "downgrade", migrations()[-1 - BACK].revision, "--yes")
         stage.command_with_kills(chance, "db", "upgrade")
         stage.complaints += _unkilled(stage)
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import os
 import random
 import resource
 import time
+import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import requests
 
 from tests.chaos.disk import fill
 from tests.chaos.limits import Limits
 from tests.chaos.promises import Promise
-from tests.chaos.record import Seen
-from tests.chaos.registry import PROCESSES, RESTART, STARTED_AGAIN, fault, run_again
+from tests.chaos.record import SUBJECT, Seen, words_for
+from tests.chaos.registry import IN_FLIGHT, PROCESSES, RESTART, STARTED_AGAIN, fault, run_again
 from tests.chaos.stage import START_WITHIN, Setup, Stage
 from tests.support.servers import free_port, wait_until
 
@@ -21,6 +27,8 @@ WITHOUT_WRITING = 0o555
 """The bits of a mode that let nobody write."""
 RIVALS = 3
 """Launchers that are one too many, in a round."""
+LARGE, LARGE_AT_ONCE = 4_000_000, 3
+"""Bytes of an attachment, and how many mails with one are sent at once while memory is scarce."""
 SPARE = 1 << 20
 """Bytes that a process may still take."""
 
@@ -32,11 +40,19 @@ def disk_full(stage: Stage, _chance: random.Random) -> None:
         time.sleep(6)
 
 
-@fault("folder-unwritable", Promise.RESUMING, Promise.REFUSAL, Promise.LEFT_BEHIND, setup=Setup(bound_by_modes=True))
-def folder_unwritable(stage: Stage, _chance: random.Random) -> None:
-    """The data folder and everything in it cannot be written for twelve seconds, but by who has it open already."""
+@fault(
+    *("folder-unwritable", Promise.RESUMING, Promise.REFUSAL, Promise.LEFT_BEHIND),
+    limits=IN_FLIGHT,
+    setup=Setup(bound_by_modes=True),
+)
+def folder_unwritable(stage: Stage, chance: random.Random) -> float:
+    """The data folder and everything in it cannot be written for twelve seconds, but by who has it open already. So a
+    sender and the worker of webhooks are killed meanwhile, and those in their places have to open it."""
     with _unwritable(stage.data):
-        time.sleep(12)
+        time.sleep(2)
+        stage.kill(chance.choice(stage.pids(PROCESSES["sender"])), *stage.pids(PROCESSES["maintenance"]))
+        time.sleep(10)
+    return run_again(stage)
 
 
 @contextlib.contextmanager
@@ -62,14 +78,39 @@ def _unwritable(folder: Path) -> Iterator[None]:
     limits=Limits(doubles_in_flight=True, cuts_requests=True, accepting=RESTART, sending=RESTART),
 )
 def memory_scarce(stage: Stage, _chance: random.Random) -> float:
-    """No process of the service gets a further megabyte for eight seconds."""
+    """No process of the service gets a further megabyte for eight seconds, while mails of several megabytes each are to
+    be sent."""
     pids = stage.pids("python")
     for pid in pids:
         _limit_memory(pid, _bytes_of(pid) + SPARE)
-    time.sleep(8)
+    end = time.monotonic() + 8
+    with ThreadPoolExecutor(LARGE_AT_ONCE) as pool:
+        for _ in range(LARGE_AT_ONCE):
+            pool.submit(_send_large_mails, stage, end)
     for pid in pids:
         _limit_memory(pid, resource.RLIM_INFINITY)
     return run_again(stage)
+
+
+def _send_large_mails(stage: Stage, end: float) -> None:
+    """Each is accepted or refused with a 503, or its connection is cut."""
+    content = base64.b64encode(os.urandom(LARGE)).decode()
+    account = stage.accounts[0]
+    while time.monotonic() < end:
+        address = f"large-{uuid.uuid4().hex}@people.example"
+        body = {
+            **{"type": "email", "list_id": account.list_id, "group_name": "large mails", "subject": SUBJECT},
+            **{"from_name": account.name, "from_address": account.from_address, "body_text": words_for(address)},
+            "attachments": [{"type": "application/octet-stream", "name": "large.bin", "content": content}],
+            "recipients": [{"email": address}],
+        }
+        headers = {"Authorization": f"Bearer {stage.tokens[account.name]}"}
+        with contextlib.suppress(requests.RequestException):
+            url = f"{stage.base}/v1/transactional-sends"
+            status = requests.post(url, json=body, headers=headers, timeout=START_WITHIN).status_code
+            if status not in (202, 503):
+                stage.complaints.append(f"a large mail was answered by {status}")
+        time.sleep(0.1)
 
 
 def _bytes_of(pid: int) -> int:

@@ -211,6 +211,12 @@ def test_a_mail_on_whose_answer_the_relay_cut_the_connection_may_be_doubled(worl
     world.only("doubled that were not in flight", Limits(doubles_in_flight=True))
 
 
+def test_a_mail_that_was_taken_without_an_answer_may_be_doubled(world: World) -> None:
+    world.mails.insert(0, Mail(101.0, "kept", "taken", ANN, answered=False))
+    assert world.broken(Limits(doubles_in_flight=True)) == []
+    world.only("doubled that were not in flight")
+
+
 @pytest.mark.parametrize("end", ["quit", None])
 def test_a_connection_that_was_not_killed_excuses_nothing(world: World, end: Any) -> None:
     ends = [Mail(107.1, "kept", end)] if end else []

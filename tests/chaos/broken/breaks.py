@@ -31,6 +31,15 @@ class Break(Hook):
 
 
 BREAKS: dict[str, Break] = {}
+UNREPORTED_CONTACTS = ("contacts more or fewer than the events report", "recipients reported before their contact")
+"""What shows contacts without the event of their creation."""
+UNFINISHED_RUNS = (
+    "runs that did not pass each step once",
+    "calls of runs missing or repeated",
+    "changes by runs without an event",
+    "not at rest",
+)
+"""What shows runs that wait for something that does not come."""
 
 
 def breaks(
@@ -46,14 +55,24 @@ def breaks(
 
 
 @breaks(
-    "no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="messages doubled that were not in flight"
+    "no-journal",
+    "app.sends.outcomes.journal",
+    fault="kill-sender",
+    shows="messages doubled that were not in flight",
+    beside=("texts doubled on a bind, more than were in flight",),
 )
 def no_journal(journal: Any) -> None:
     """The relay's answers are not journalled."""
     journal.Journal.append = lambda _self, _attempt_result: None
 
 
-@breaks("kept-journals", "app.sends.outcomes.journal", fault="kill-sender", shows="left behind")
+@breaks(
+    "kept-journals",
+    "app.sends.outcomes.journal",
+    fault="kill-sender",
+    shows="left behind",
+    beside=("not at rest",),
+)
 def kept_journals(journal: Any) -> None:
     """Journals of dead workers are kept."""
     unlink = pathlib.Path.unlink
@@ -65,7 +84,12 @@ def kept_journals(journal: Any) -> None:
     pathlib.Path.unlink = unlink_others  # type: ignore[assignment,method-assign]
 
 
-@breaks("lost-messages", "app.sends.delivery.sender_worker", shows="accepted messages lost")
+@breaks(
+    "lost-messages",
+    "app.sends.delivery.sender_worker",
+    shows="accepted messages lost",
+    beside=("recipients in a wrong state",),
+)
 def lost_messages(sender_worker: Any) -> None:
     """One message in 25 counts as delivered without being sent."""
     send_over, numbers = sender_worker.send_over, itertools.count()
@@ -93,14 +117,19 @@ def doubled_messages(sender_worker: Any) -> None:
     sender_worker.SenderWorker.transmit = zealous
 
 
-@breaks("miscounted-groups", "app.sends.outcomes.write", shows="groups that miscount")
+@breaks("miscounted-groups", "app.sends.outcomes.write", shows="groups that miscount", beside=("hours that miscount",))
 def miscounted_groups(write: Any) -> None:
     """Of outcomes that are written together, the last one is not counted."""
     count = write._count
     write._count = lambda transaction, made: count(transaction, made[:-1] or made)
 
 
-@breaks("dropped-events", "app.events.outbox", shows="events of recipients missing")
+@breaks(
+    "dropped-events",
+    "app.events.outbox",
+    shows="events of recipients missing",
+    beside=("changes of contacts without an event", *UNREPORTED_CONTACTS),
+)
 def dropped_events(outbox: Any) -> None:
     """One event in 20 is not recorded."""
     record_many, numbers = outbox.record_many, itertools.count(1)
@@ -115,7 +144,12 @@ def dropped_events(outbox: Any) -> None:
     outbox.record_many = careless
 
 
-@breaks("reordered-events", "app.events.batch_contents", shows="changes of contacts out of order")
+@breaks(
+    "reordered-events",
+    "app.events.batch_contents",
+    shows="changes of contacts out of order",
+    beside=("recipients reported before their contact",),
+)
 def reordered_events(contents: Any) -> None:
     """The newest event of a batch comes first."""
     batch_payloads = contents.batch_payloads
@@ -150,13 +184,23 @@ def growing_batches(contents: Any) -> None:
     contents.batch_payloads = greedy
 
 
-@breaks("kept-webhooks", "app.events.webhook_lease", shows="not at rest")
+@breaks(
+    "kept-webhooks",
+    "app.events.webhook_lease",
+    shows="not at rest",
+    beside=(
+        "left behind",
+        "events of recipients missing",
+        "changes of contacts without an event",
+        "contacts more or fewer than the events report",
+    ),
+)
 def kept_webhooks(webhook_lease: Any) -> None:
     """The lease of a webhook is never released."""
     webhook_lease.LockedWebhook.release_lease = lambda _self: None
 
 
-@breaks("half-written", "app.db.bulk", shows="requests half done")
+@breaks("half-written", "app.db.bulk", shows="requests half done", beside=UNREPORTED_CONTACTS)
 def half_written(bulk: Any) -> None:
     """One bulk write of contacts in five fails in the middle, and its first half is kept."""
     insert, numbers = bulk._insert, itertools.count()
@@ -176,6 +220,7 @@ def half_written(bulk: Any) -> None:
     "app.runs.effects",
     fault="kill-automations",
     shows="messages of steps that no run has passed",
+    beside=("messages of steps doubled", "messages doubled that were not in flight", *UNFINISHED_RUNS),
 )
 def steps_in_two_commits(effects: Any) -> None:
     """What steps do is committed a moment before the steps are marked as passed."""
@@ -191,7 +236,13 @@ def steps_in_two_commits(effects: Any) -> None:
     effects.carry_out = hasty
 
 
-@breaks("messages-left-out", "app.runs.effects", fault="kill-automations", shows="steps passed without their message")
+@breaks(
+    "messages-left-out",
+    "app.runs.effects",
+    fault="kill-automations",
+    shows="steps passed without their message",
+    beside=UNFINISHED_RUNS,
+)
 def messages_left_out(effects: Any) -> None:
     """One chunk in 20 passes its steps without their messages."""
     carry_out, numbers = effects.carry_out, itertools.count(1)
@@ -208,10 +259,53 @@ def messages_left_out(effects: Any) -> None:
     "app.automations.watches",
     fault="kill-automations",
     shows="runs that did not pass each step once",
+    beside=UNFINISHED_RUNS,
 )
 def outcomes_unnoticed(watches: Any) -> None:
     """What becomes of a message does not end the wait for it."""
     watches.end_waits = lambda *_: None
+
+
+@breaks("hasty-webhooks", "app.events.batches", shows="requests to a webhook in quick succession")
+def hasty_webhooks(batches: Any) -> None:
+    """Requests to a webhook follow at once."""
+    batches.timedelta = lambda *_, **__: timedelta(0)
+
+
+@breaks(
+    "overlapping-webhooks",
+    "app.events.batches",
+    fault="receiver-hangs",
+    shows="requests to a webhook that overlap",
+)
+def overlapping_webhooks(batches: Any) -> None:
+    """The lease of a webhook ends at once."""
+    batches.LEASE_SECONDS = 0.0
+
+
+@breaks("stale-values", "app.contacts.update", shows="contacts without the values of their last change")
+def stale_values(updates: Any) -> None:
+    """One change of contacts in five is reported, and not written."""
+    update_rows, numbers = updates._update_rows, itertools.count(1)
+
+    def careless(transaction: Any, changed: Any, moment: Any) -> None:
+        update_rows(transaction, changed if next(numbers) % 5 else [], moment)
+
+    updates._update_rows = careless
+
+
+@breaks("stale-reports", "app.groups.read", shows="groups that the API counts otherwise")
+def stale_reports(read: Any) -> None:
+    """The API shows no delivered messages of groups."""
+    page_groups = read.page_groups
+
+    def stale(*arguments: Any) -> Any:
+        page = page_groups(*arguments)
+        for item in page.items:
+            item["delivered"] = 0
+        return page
+
+    read.page_groups = stale
 
 
 @breaks("hasty-refusals", "app.http.errors", fault="sqlite-locked", shows="503s without Retry-After")
