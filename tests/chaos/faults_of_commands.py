@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from sqlalchemy import func, select
@@ -36,13 +37,15 @@ ROWS = 2500
 """Of the file that is imported: several transactions."""
 REFUSED = 60
 """Texts that a gateway refuses, at least."""
+MOST_KILLS = 6
+"""Of the worker of bulk actions; the launcher starts it again more slowly each time."""
 BACK = 3
 """Revisions by which the database is taken back, whose migrations are killed then."""
 RESTARTED = Limits(cuts_requests=True, accepting=RESTART, sending=RESTART)
 
 
 def _unkilled(stage: Stage) -> list[str]:
-    return [] if stage.killed_commands else ["no command was killed"]
+    return [] if stage.killed_commands else ["nothing was killed in the middle"]
 
 
 # ------------------------------------------------------------------------------------------ commands
@@ -212,7 +215,8 @@ def _after_bulk_actions(stage: Stage, _seen: Seen) -> list[str]:
     complaints = [f"action {one.id} is {one.state}" for one in actions if one.state != "done"]
     done, requeued = sum(one.done for one in actions), _requeued(stage)
     complaints += [f"{requeued} messages were requeued, {done} are counted"] if requeued != done or not done else []
-    return [*complaints, *([f"{_failed(stage)} messages have still failed"] if _failed(stage) else [])]
+    complaints += [f"{_failed(stage)} messages have still failed"] if _failed(stage) else []
+    return [*complaints, *_unkilled(stage)]
 
 
 @fault(
@@ -223,17 +227,22 @@ def _after_bulk_actions(stage: Stage, _seen: Seen) -> list[str]:
 )
 def bulk_action_killed(stage: Stage, chance: random.Random) -> float:
     """Texts that a gateway has refused are sent again by bulk actions, whose worker is killed while it requeues them,
-    four times."""
+    up to six times."""
     say_mode(stage.folder / "gateway.mode", "refuse")
     wait_until(lambda: stage.texts("refused") > REFUSED, "texts are refused")
     say_mode(stage.folder / "gateway.mode", "take")
     wait_until(lambda: _failed(stage) == stage.texts("refused"), "all refusals are written")
-    for name in NAMES:
-        stage.command("sends", "retry", "state=failed", "--account", name, "--yes")
-    for _ in range(4):
-        before = _requeued(stage)
-        wait_until(lambda before=before: _requeued(stage) > before or _has_ended(stage), "messages are requeued", REST)
-        time.sleep(chance.uniform(0, 0.1))
-        stage.kill(*stage.pids(PROCESSES["automations"]))
-        run_again(stage)
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        retry = ("sends", "retry", "state=failed", "--yes", "--account")
+        asked = [pool.submit(stage.command, *retry, name) for name in NAMES]
+        while not (all(one.done() for one in asked) and _has_ended(stage)):
+            before = _requeued(stage)
+            wait_until(lambda before=before: _requeued(stage) > before or _has_ended(stage), "messages are requeued")
+            time.sleep(chance.uniform(0, 0.1))
+            if not _has_ended(stage) and len(stage.killed_commands) < MOST_KILLS:
+                stage.kill(*stage.pids(PROCESSES["automations"]))
+                stage.killed_commands.append("a bulk action")
+                run_again(stage)
+        for one in asked:
+            one.result()
     return run_again(stage)
