@@ -35,6 +35,8 @@ from tests.support.servers import wait_until
 
 ROWS = 2500
 """Of the file that is imported: several transactions."""
+SLOWLY = 4.0
+"""Commands take long on a busy machine."""
 REFUSED = 60
 """Texts that a gateway refuses, at least."""
 MOST_KILLS = 6
@@ -63,7 +65,9 @@ def _after_import(stage: Stage, _seen: Seen) -> list[str]:
     return [*complaints, *(f"{email} has other values than its row" for email in wrong), *_unkilled(stage)]
 
 
-@fault("import-killed", Promise.COMMAND, Promise.EVENT, Promise.VALUES, afterwards=_after_import, rest=REST)
+@fault(
+    "import-killed", Promise.COMMAND, Promise.EVENT, Promise.VALUES, afterwards=_after_import, rest=REST, slowly=SLOWLY
+)
 def import_killed(stage: Stage, chance: random.Random) -> None:
     """An import of 2500 contacts is killed, and goes on with --resume."""
     file = stage.folder / "people.csv"
@@ -80,7 +84,7 @@ def _after_pauses(stage: Stage, _seen: Seen) -> list[str]:
     return [*(f"account {one.account_id} is still paused" for one in paused), *_unkilled(stage)]
 
 
-@fault("pause-killed", Promise.COMMAND, Promise.LOST, afterwards=_after_pauses, rest=REST)
+@fault("pause-killed", Promise.COMMAND, Promise.LOST, afterwards=_after_pauses, rest=REST, slowly=SLOWLY)
 def pause_killed(stage: Stage, chance: random.Random) -> None:
     """Two accounts are paused and resumed; all four commands are killed and repeated."""
     for name in NAMES[:2]:
@@ -90,7 +94,7 @@ def pause_killed(stage: Stage, chance: random.Random) -> None:
         stage.command_with_kills(chance, "sends", "resume", "--account", name, done="is not paused")
 
 
-@fault("forget-killed", Promise.COMMAND, Promise.FORGETTING, afterwards=after_forgetting, slowly=4.0, rest=REST)
+@fault("forget-killed", Promise.COMMAND, Promise.FORGETTING, afterwards=after_forgetting, slowly=SLOWLY, rest=REST)
 def forget_killed(stage: Stage, chance: random.Random) -> None:
     """Three people are forgotten whose messages have been sent, with commands that are killed."""
     for _ in range(3):
@@ -100,7 +104,9 @@ def forget_killed(stage: Stage, chance: random.Random) -> None:
         stage.command_with_kills(chance, "contacts", "forget", address, *options)
 
 
-@fault("secrets-killed", Promise.COMMAND, Promise.LINKS, limits=RESTARTED, afterwards=after_secret_rotations)
+@fault(
+    "secrets-killed", Promise.COMMAND, Promise.LINKS, limits=RESTARTED, afterwards=after_secret_rotations, slowly=SLOWLY
+)
 def secrets_killed(stage: Stage, chance: random.Random) -> float:
     """SECRET_KEY is rotated, the service is restarted, and it is rotated again; both commands are killed and
     repeated."""
@@ -130,7 +136,7 @@ def _after_backup(stage: Stage, seen: Seen) -> list[str]:
     return [*complaints, *check_backup.complaints(stage, seen), *_unkilled(stage)]
 
 
-@fault("backup-killed", Promise.COMMAND, Promise.BACKUP, afterwards=_after_backup)
+@fault("backup-killed", Promise.COMMAND, Promise.BACKUP, afterwards=_after_backup, slowly=SLOWLY)
 def backup_killed(stage: Stage, chance: random.Random) -> None:
     """A backup into a folder is killed and repeated; the one that gets through is restored afterwards."""
     folder = stage.folder / "backups"
@@ -146,7 +152,7 @@ def _after_restore(stage: Stage, seen: Seen) -> list[str]:
     return [*check_backup.complaints(stage, seen, with_kills), *_unkilled(stage)]
 
 
-@fault("restore-killed", Promise.COMMAND, Promise.RESTORED, afterwards=_after_restore)
+@fault("restore-killed", Promise.COMMAND, Promise.RESTORED, afterwards=_after_restore, slowly=SLOWLY)
 def restore_killed(stage: Stage, _chance: random.Random) -> None:
     """A backup is made under load, and restored afterwards by commands that are killed."""
     file = stage.folder / "backup.zip"
@@ -154,7 +160,7 @@ def restore_killed(stage: Stage, _chance: random.Random) -> None:
     stage.command("backup", str(file))
 
 
-@fault("migration-killed", Promise.COMMAND, Promise.LOST, limits=RESTARTED, slowly=2.0)
+@fault("migration-killed", Promise.COMMAND, Promise.LOST, limits=RESTARTED, slowly=SLOWLY)
 def migration_killed(stage: Stage, chance: random.Random) -> float:
     """The service is stopped, its database is taken back by three revisions, and migrated by commands that are
     killed; then the service is started again."""

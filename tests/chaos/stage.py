@@ -43,7 +43,7 @@ FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First 
 SENDERS, CONNECTIONS = 2, 2
 OTHERS = 3
 """Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
-MOST_KILLS = 14
+MOST_KILLS = 10
 """Of a command, before it must have ended."""
 PROXIED = {"database": "DATABASE_URL", "redis": "REDIS_URL"}
 """What a proxy may be in front of -> the setting with its URL."""
@@ -291,9 +291,9 @@ class Stage:
     def command_with_kills(
         self, chance: random.Random, *arguments: str, settings: Mapping[str, str] | None = None, done: str = ""
     ) -> Any:
-        """The output of the command, which is killed and repeated, up to twice as far each time, until it has ended
-        before it was killed; None if it refuses with the words `done`, since one that was killed had done it."""
-        for farthest in (6 << number for number in range(MOST_KILLS)):
+        """The output of the command, which is killed and repeated, up to three times as far each time, until it has
+        ended before it was killed; None if it refuses with the words `done`, since one that was killed had done it."""
+        for farthest in (6 * 3**number for number in range(MOST_KILLS)):
             number, seconds = chance.randint(1, farthest), chance.choice((0.0, chance.uniform(0.001, 0.2)))
             hook = {"CHAOS_KILL": f"{number} {seconds}", **_hooked(self.folder, ["killed-command"])}
             ended = self._run_command(arguments, {**(settings or {}), **hook})

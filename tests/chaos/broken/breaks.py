@@ -314,7 +314,12 @@ def hasty_refusals(errors: Any) -> None:
     errors.RETRY_AFTER = ""
 
 
-@breaks("kept-claims", "app.http.idempotency", shows="wrong 409s")
+@breaks(
+    "kept-claims",
+    "app.http.idempotency",
+    shows="wrong 409s",
+    beside=("requests repeated in vain", "left behind", "not at rest"),
+)
 def kept_claims(idempotency: Any) -> None:
     """One request in 15 fails at the end, and its idempotency key stays claimed."""
     remember, numbers = idempotency._store_response, itertools.count(1)
@@ -328,7 +333,9 @@ def kept_claims(idempotency: Any) -> None:
     idempotency._is_free = lambda _row: False
 
 
-@breaks("forgotten-receipts", "app.inbound.smpp", shows="receipts not written once")
+@breaks(
+    "forgotten-receipts", "app.inbound.smpp", shows="receipts not written once", beside=("recipients in a wrong state",)
+)
 def forgotten_receipts(smpp: Any) -> None:
     """One receipt in five is confirmed to the gateway and not written."""
     take, numbers = smpp._take_receipt, itertools.count(1)
@@ -342,7 +349,18 @@ def dropped_attachments(mime: Any) -> None:
     mime._content = lambda html, text, attachments, boundary: content(html, text, attachments[:1], boundary)
 
 
-@breaks("hasty-purging", "app.retention.slices", fault="purge-while-sending", shows="accepted messages lost")
+@breaks(
+    "hasty-purging",
+    "app.retention.slices",
+    fault="purge-while-sending",
+    shows="accepted messages lost",
+    beside=(
+        "recipients in a wrong state",
+        "mails for another recipient",
+        "mails without exactly their attachments",
+        "mails of requests that were undone",  # since their subject is gone, too
+    ),
+)
 def hasty_purging(slices: Any) -> None:
     """Content of sends is purged although some of their recipients wait."""
     slices._waiting = lambda *_: {}
