@@ -16,6 +16,9 @@ MAX_VALUES = 200_000
 """Members of objects and elements of arrays in one body. The largest valid requests have a tenth of them. A body of the
 maximum size could contain sixteen million, of two bytes each in JSON and a gigabyte in total once parsed."""
 
+NO_MEMORY = "Not enough memory"
+"""What orjson says then, as if the JSON were to blame."""
+
 _STRING_OR_NEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[,\[{]', re.DOTALL)
 
 _QUOTE = ord('"')
@@ -37,13 +40,16 @@ def json_object() -> dict[str, Any]:
 
 
 def json_value(data: bytes) -> Any:
-    """The parsed JSON. Raises `invalid_request` for bytes that are not JSON in UTF-8 or have too many values."""
+    """The parsed JSON. Raises `invalid_request` for bytes that are not JSON in UTF-8 or have too many values, and
+    `MemoryError`."""
     if _has_more_values(data, MAX_VALUES):
         detail = f"The body holds more than {MAX_VALUES} values; spread them over several requests."
         raise ServiceError("invalid_request", detail=detail)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        if error.msg.startswith(NO_MEMORY):
+            raise MemoryError(error.msg) from None
         # The parser's message never contains the content.
         position = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {position}.") from None
