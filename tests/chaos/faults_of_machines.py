@@ -9,7 +9,7 @@ import random
 import resource
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,21 +46,24 @@ def disk_full(stage: Stage, _chance: random.Random) -> None:
     setup=Setup(bound_by_modes=True),
 )
 def folder_unwritable(stage: Stage, chance: random.Random) -> float:
-    """The data folder and everything in it cannot be written for twelve seconds, but by who has it open already. So a
-    sender and the worker of webhooks are killed meanwhile, and those in their places have to open it."""
-    with _unwritable(stage.data):
-        time.sleep(2)
-        stage.kill(chance.choice(stage.pids(PROCESSES["sender"])), *stage.pids(PROCESSES["maintenance"]))
-        time.sleep(10)
-    return run_again(stage)
+    """The data folder and everything in it cannot be written for eight seconds, but by who has it open already. So a
+    sender and the worker of webhooks are killed meanwhile, and those in their places have to open it. Then it is the
+    files alone for eight seconds, and they are killed again: what starts now opens a database that it can only read."""
+    for paths in ((stage.data, *stage.data.rglob("*")), tuple(stage.data.glob("*.sqlite3*"))):
+        with _unwritable(paths):
+            time.sleep(2)
+            stage.kill(chance.choice(stage.pids(PROCESSES["sender"])), *stage.pids(PROCESSES["maintenance"]))
+            time.sleep(6)
+        run_again(stage)
+    return time.time()
 
 
 @contextlib.contextmanager
-def _unwritable(folder: Path) -> Iterator[None]:
-    """Nobody may write the folder and what is in it inside the block, as far as modes bind."""
+def _unwritable(paths: Sequence[Path]) -> Iterator[None]:
+    """Nobody may write them inside the block, as far as modes bind."""
     modes = {}
     try:
-        for path in (folder, *folder.rglob("*")):
+        for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 if not path.is_socket():
                     modes[path] = path.stat().st_mode
@@ -107,9 +110,9 @@ def _send_large_mails(stage: Stage, end: float) -> None:
         headers = {"Authorization": f"Bearer {stage.tokens[account.name]}"}
         with contextlib.suppress(requests.RequestException):
             url = f"{stage.base}/v1/transactional-sends"
-            status = requests.post(url, json=body, headers=headers, timeout=START_WITHIN).status_code
-            if status not in (202, 503):
-                stage.complaints.append(f"a large mail was answered by {status}")
+            answer = requests.post(url, json=body, headers=headers, timeout=START_WITHIN)
+            if answer.status_code not in (202, 503):
+                stage.complaints.append(f"a large mail was answered by {answer.status_code}: {answer.text[:300]}")
         time.sleep(0.1)
 
 
