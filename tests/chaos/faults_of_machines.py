@@ -9,6 +9,7 @@ import random
 import resource
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,10 @@ from tests.support.servers import free_port, wait_until
 
 WITHOUT_WRITING = 0o555
 """The bits of a mode that let nobody write."""
+AT_ONCE = 30
+"""Requests that open connections while the database can only be read."""
+SETTLING = 3.0
+"""Seconds after which requests are accepted again."""
 RIVALS = 3
 """Launchers that are one too many, in a round."""
 LARGE, LARGE_AT_ONCE = 4_000_000, 3
@@ -48,14 +53,34 @@ def disk_full(stage: Stage, _chance: random.Random) -> None:
 def folder_unwritable(stage: Stage, chance: random.Random) -> float:
     """The data folder and everything in it cannot be written for eight seconds, but by who has it open already. So a
     sender and the worker of webhooks are killed meanwhile, and those in their places have to open it. Then it is the
-    files alone for eight seconds, and they are killed again: what starts now opens a database that it can only read."""
+    files alone for eight seconds, and they are killed again: what starts now opens a database that it can only read, as
+    does the API for many requests at once. No such connection may be used afterwards."""
     for paths in ((stage.data, *stage.data.rglob("*")), tuple(stage.data.glob("*.sqlite3*"))):
         with _unwritable(paths):
             time.sleep(2)
             stage.kill(chance.choice(stage.pids(PROCESSES["sender"])), *stage.pids(PROCESSES["maintenance"]))
+            _create_contacts(stage)
             time.sleep(6)
         run_again(stage)
-    return time.time()
+    time.sleep(SETTLING)
+    ended = time.time()
+    refused = Counter(status for status in _create_contacts(stage) if status != 201)
+    stage.complaints += [f"{count} requests were answered by {status} afterwards" for status, count in refused.items()]
+    return ended
+
+
+def _create_contacts(stage: Stage) -> list[int]:
+    """The statuses of many requests at once."""
+    account = stage.accounts[0]
+    headers = {"Authorization": f"Bearer {stage.tokens[account.name]}"}
+    url = f"{stage.base}/v1/lists/{account.list_id}/contacts"
+
+    def create(_: int) -> int:
+        body = {"email": f"other-{uuid.uuid4().hex}@people.example"}
+        return requests.post(url, json=body, headers=headers, timeout=START_WITHIN).status_code
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(create, range(2 * AT_ONCE)))
 
 
 @contextlib.contextmanager
