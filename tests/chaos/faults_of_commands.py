@@ -197,7 +197,7 @@ def _failed(stage: Stage) -> int:
 
 @fault(
     *("purge-killed", Promise.COMMAND, Promise.PURGING),
-    hook="seconds-for-hours,small-turns",
+    hook="seconds-for-hours",
     settings={"RETAIN_CONTENT": "1h"},
     afterwards=after_purging,
     rest=REST,
