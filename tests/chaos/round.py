@@ -94,9 +94,10 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
+    shown = on.shown_groups()  # before anything else, which may end the validity of keys
     complaints = [*on.complaints, *(fault.afterwards(on, load.seen) if fault.afterwards else [])]
     course = Course(struck, ended, up, load_ended, on.kills)
-    result = check(load.seen, facts(on.services, on.shown_groups()), course, limits)
+    result = check(load.seen, facts(on.services, shown), course, limits)
     for name, found in ((ENDED, ending), ("not at rest", restless), (AFTERWARDS, complaints)):
         result.complain(name, found)
     return result
