@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy.exc import OperationalError
 
 from tests.chaos.hooks import Change, Hook
+from tests.chaos.promises import AFTERWARDS
 from tests.chaos.record import WEBHOOK_SPACING
 
 
@@ -367,7 +368,7 @@ def hasty_purging(slices: Any) -> None:
     slices._waiting = lambda *_: {}
 
 
-@breaks("no-overlap", "app.accounts.keys", fault="key-rotated", shows="other refusals")
+@breaks("no-overlap", "app.accounts.keys", fault="key-rotated", shows="other refusals", beside=(AFTERWARDS,))
 def no_overlap(keys: Any) -> None:
     """The former secret of a key ends when it is rotated."""
     rotate = keys.rotate_key
