@@ -52,6 +52,7 @@ from schemas.examples import DEFINITIONS, RESUMPTION
 
 PATH = "/v1/automations"
 ELEMENT = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
+PLACE_PART = re.compile(r"[^.\[\]]+")
 
 blp = Blueprint("automations", __name__, url_prefix=PATH, description="What contacts set off, and how far they are")
 
@@ -211,7 +212,7 @@ def _located(error: FieldError) -> FieldError:
     if element is None:
         return error
     collection, index, rest = element.groups()
-    field = ".".join(re.findall(r"[^.\[\]]+", rest)) or None
+    field = ".".join(PLACE_PART.findall(rest)) or None
     return FieldError(error.code, field, collection, int(index), error.detail)
 
 

@@ -63,7 +63,7 @@ def _operator_filters(resource: Resource, has_list_fields: bool) -> dict[str, An
 
 def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     """`fields`, `expand` and `_tz`."""
-    text = {"type": "string", "minLength": 1}
+    text = {"type": "string"}
     names = ", ".join((*resource.fields, *resource.parts))
     parameters = [
         _parameter("fields", f"Properties to return, separated by commas: {names}. {FIELDS_LEAVE_OUT}", text),
@@ -91,5 +91,5 @@ def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
     return [
         _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
         _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
-        _parameter("cursor", "Only in the links next and prev; opaque.", {"type": "string", "minLength": 1}),
+        _parameter("cursor", "Only in the links next and prev; opaque.", {"type": "string"}),
     ]

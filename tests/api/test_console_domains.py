@@ -203,6 +203,7 @@ def verify(browser: Browser, names: NameServer, path: str) -> str:
         else:
             names.texts[record["name"]] = [record["value"]]
     assert browser.post(f"{path}/check").status_code == 303
+    run_checks(browser.app)
     return words(browser.get(path))
 
 

@@ -167,7 +167,8 @@ def test_each_field_can_be_requested_alone(sends: SendsApi, name: str) -> None:
     [
         ("fields", "values", "invalid_query_syntax"),
         ("expand", "contact", "invalid_query_syntax"),
-        ("state", "sent", "parameter_not_supported"),
+        ("state", "sent", "parameter_not_available"),
+        ("fax", "sent", "parameter_not_supported"),
         ("_tz", "Mars", "invalid_time_zone"),
         ("limit", "1001", "invalid_limit"),
         ("offset", "-1", "invalid_offset"),

@@ -143,7 +143,7 @@ def test_events_and_lists_are_chosen(cli: Cli, tenant: Tenant, customers: int) -
 
 def test_a_wrong_choice_is_refused(cli: Cli) -> None:
     refused = cli.refused("webhooks", "create", URL, "--event", "contact.flown")
-    assert "there is no event 'contact.flown'; known: contact, recipient, sms, contact.created" in refused
+    assert "there is no event 'contact.flown'; known: contact, recipient, sms, webhook, contact.created" in refused
     assert cli.json("webhooks", "list") == []
     assert cli.refused("webhooks", "create", URL, "--list", "Nobody") == "the account has no list 'Nobody'"
     cli.text("webhooks", "create", URL)
