@@ -43,10 +43,21 @@ def is_expected() -> bool:
     return VARIABLE in os.environ
 
 
+_given: dict[str, str] = {}
+"""What the signal of this process has added to its environment."""
+
+
 def wait() -> None:
     """Waits for the signal, which is expected, and takes over its environment."""
     with os.fdopen(int(os.environ.pop(VARIABLE))) as pipe:
         line = pipe.readline()
     if not line:
         sys.exit(0)  # the launcher has refused to start, and has said why
-    os.environ.update(json.loads(line))
+    _given.update(json.loads(line))
+    os.environ.update(_given)
+
+
+def after_signal(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment of before the signal, such as the one that gunicorn keeps for its next code, as it is after it:
+    there is no other signal to wait for."""
+    return {name: value for name, value in {**environment, **_given}.items() if name != VARIABLE}

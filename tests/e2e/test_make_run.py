@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -360,6 +361,21 @@ def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> N
     running.send(addresses(3))
     wait_until(lambda: running.mails() == before + 3, "the mails are there")
     wait_until(running.is_ready, "the service is ready again")
+
+
+def test_reload_gives_all_processes_of_the_launcher_the_code_and_keys_of_now(service: Launched, sink: Sink) -> None:
+    """The web process waits for a signal when the launcher begins it, and for none when it is replaced."""
+    master = min(service.pids("gunicorn"))
+    workers = set(service.pids("gunicorn")) - {master}
+    for command in (["secrets", "rotate"], ["reload"]):
+        flask = [str(ROOT / ".venv/bin/python"), "-m", "flask", "--app", "wsgi", *command]
+        ended = subprocess.run(flask, cwd=ROOT, env=service.environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+    wait_until(lambda: not workers & set(service.pids("gunicorn")), "the workers of the code before have ended")
+    assert master in service.pids("gunicorn")
+    assert "Bad file descriptor" not in service.output()
+    service.send(["reloaded@example.com"])
+    wait_until(lambda: sink.accepted["reloaded@example.com"] == 1, "the mail has arrived")
 
 
 def test_a_killed_api_server_is_restarted(running: Launched) -> None:

@@ -20,7 +20,7 @@ from gunicorn.arbiter import Arbiter
 
 from app.http.server.balanced_worker import accepting_workers
 from app.http.server.buffering_worker import DRAIN_SECONDS
-from app.infrastructure import replacing, signs_of_life
+from app.infrastructure import replacing, signs_of_life, start_signal
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ class Master(Arbiter):  # type: ignore[misc]
 
     def handle_usr2(self) -> None:
         """Replaces the code."""
-        folder = self.START_CTX["cwd"]
-        if not replacing.new_code_starts(self.cfg.env_orig, folder, meanwhile=signs_of_life.report):
+        folder, begun = self.START_CTX["cwd"], start_signal.after_signal(self.cfg.env_orig)
+        if not replacing.new_code_starts(begun, folder, meanwhile=signs_of_life.report):
             return
-        environment = {name: value for name, value in self.cfg.env_orig.items() if not name.startswith("LISTEN_")}
+        environment = {name: value for name, value in begun.items() if not name.startswith("LISTEN_")}
         environment["GUNICORN_PID"] = str(os.getpid())
         environment["GUNICORN_FD"] = ",".join(str(one.fileno()) for one in self.LISTENERS)
         environment[WORKERS] = ",".join(map(str, self.WORKERS))
