@@ -183,7 +183,8 @@ class Browser:
     ) -> Shown:
         """The answer to a request with a path that is sent as it is."""
         on, target = self.console.on, f"{path}?{urlencode(query, doseq=True)}" if query else path
-        sent = {"Host": urlsplit(self.console.origin).netloc} | (self._proxied() if on.strict else {})
+        own_host = urlsplit(self.console.origin).netloc
+        sent = {"Host": own_host} | (self._proxied() if on.strict else {})
         if self.cookie is not None:
             sent["Cookie"] = f"{self.console.cookie_name}={self.cookie}"
         if form is not None:
@@ -205,7 +206,8 @@ class Browser:
         finally:
             link.close()
         shown = Shown(method, target, answer.status, answer.headers, text)
-        self.console.seen.append(shown)
+        if sent["Host"] == own_host:  # under another host there is no console, and so no page of it
+            self.console.seen.append(shown)
         return shown
 
     def _proxied(self) -> dict[str, str]:
