@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import String, bindparam, delete, select
+from sqlalchemy import String, bindparam, delete, select, tuple_
 
 from app.addresses import domain_of
 from app.clock import now
@@ -25,7 +25,7 @@ from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import DomainBackoff
 from app.db.prepared import PreparedStatement
-from app.db.upsert import upsert
+from app.db.upsert import insert_or_ignore
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
@@ -64,6 +64,7 @@ class Backoff(NamedTuple):
         return BackoffKey(self.account_id, self.sender_domain, self.domain)
 
 
+KEY_COLUMNS = tuple(getattr(DomainBackoff, name) for name in BackoffKey._fields)
 BACKOFFS = PreparedStatement(
     select(*(getattr(DomainBackoff, name) for name in Backoff._fields)).where(
         in_json(DomainBackoff.account_id, bindparam("accounts", type_=String)),
@@ -95,8 +96,8 @@ def update_backoffs(transaction: Transaction, transitions: Sequence[Transition])
     if ended := sorted(backoffs[key].id for key in delivered & backoffs.keys()):
         statement = delete(DomainBackoff).where(DomainBackoff.id.in_(ended))
         transaction.execute(statement, execution_options={"synchronize_session": False})
-    for key in sorted(deferred.keys() - delivered):
-        _count_failures(transaction, key, deferred[key], backoffs.get(key))
+    if counted := {key: deferred[key] for key in sorted(deferred.keys() - delivered) if key.domain}:
+        _count_failures(transaction, counted)
 
 
 def _is_deferred_by_domain(transition: Transition) -> bool:
@@ -122,16 +123,21 @@ def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, 
     return [backoff for row in rows if ((backoff := Backoff._make(row)).account_id, backoff.domain) in destinations]
 
 
-def _count_failures(transaction: Transaction, key: BackoffKey, more: int, backoff: Backoff | None) -> None:
-    """Increases the count by one. Deferrals of messages that were in flight before the back-off began do not count."""
+def _count_failures(transaction: Transaction, deferred: Mapping[BackoffKey, int]) -> None:
+    """Adds the deferrals of each key, to rows that are locked: several workers meet the same domain. Deferrals of
+    messages that were in flight before the back-off began do not count."""
     moment = now()
-    before = backoff.failures if backoff else 0
-    if backoff and before >= FAILURE_THRESHOLD and backoff.until_time > moment + timedelta(seconds=PROBE_TIMEOUT):
-        return
-    failures = before + 1 if before >= FAILURE_THRESHOLD else min(before + more, FAILURE_THRESHOLD)
-    values = {"failures": failures, "until_time": moment + timedelta(seconds=_duration(failures))}
-    row = {**key._asdict(), **values}
-    transaction.execute(upsert(transaction, DomainBackoff, row, index=BackoffKey._fields, update=lambda _: values))
+    rows = [{**key._asdict(), "failures": 0, "until_time": moment} for key in deferred]
+    transaction.execute(insert_or_ignore(transaction, DomainBackoff, rows, index=BackoffKey._fields))
+    locked = select(DomainBackoff).where(tuple_(*KEY_COLUMNS).in_([tuple(key) for key in deferred]))
+    for backoff in transaction.scalars(locked.order_by(DomainBackoff.id).with_for_update()).all():
+        key = BackoffKey(backoff.account_id, backoff.sender_domain, backoff.domain)
+        has_begun = backoff.failures >= FAILURE_THRESHOLD
+        if has_begun and backoff.until_time > moment + timedelta(seconds=PROBE_TIMEOUT):
+            continue
+        failures = backoff.failures + 1 if has_begun else min(backoff.failures + deferred[key], FAILURE_THRESHOLD)
+        backoff.failures, backoff.until_time = failures, moment + timedelta(seconds=_duration(failures))
+    transaction.flush()
 
 
 def _duration(failures: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,10 +14,12 @@ from app.db.models import DomainBackoff
 from app.sends.delivery.claim import claim
 from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, is_domain_deferral
+from app.sends.outcomes import domain_deferrals
+from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, BackoffKey, is_domain_deferral
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed
+from tests.support.races import meanwhile
 from tests.support.rows import Rows
 from tests.support.servers import free_port
 from tests.support.statements import StatementCounter
@@ -116,6 +119,22 @@ def test_two_deferred_senders_have_back_offs_of_their_own(
     with worker.database.read() as session:
         counted = session.execute(select(DomainBackoff.account_id, DomainBackoff.failures)).all()
     assert sorted(map(tuple, counted)) == sorted([(rows.account_id, FAILURE_THRESHOLD), (other_id, 1)])
+
+
+def test_workers_that_count_deferrals_at_the_same_time_lose_none(rows: Rows) -> None:
+    database, key = rows.services.database, BackoffKey(rows.account_id, "acme.example", "slow.example")
+
+    def count() -> None:
+        with database.write() as transaction:
+            domain_deferrals._count_failures(transaction, {key: 1})
+
+    for expected in (2, 3):
+        with ExitStack() as first:
+            domain_deferrals._count_failures(first.enter_context(database.write()), {key: 1})
+            with meanwhile(rows.services, count):
+                first.close()
+        assert backoffs(rows)["slow.example"][0] == expected
+        end_backoff(rows)
 
 
 def test_without_a_back_off_the_check_takes_at_most_two_selects(rows: Rows, worker: Services) -> None:
