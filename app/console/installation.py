@@ -128,9 +128,11 @@ def transport_states(session: Session, settings: Settings, set_aside: Mapping[st
         yield TransportState(one.name, one.type, url, one.enabled, int(set_aside.get(one.name, 0)))
 
 
-def live_accounts(session: Session) -> Sequence[Row[int, str]]:
-    """Accounts that are no test accounts, by name, up to `MOST`."""
+def live_accounts(session: Session, part: str = "") -> Sequence[Row[int, str]]:
+    """Accounts that are no test accounts and have that part in their names, in any case, by name, up to `MOST`."""
     live = select(Account.id, Account.name).where(Account.test_of.is_(None))
+    if part:
+        live = live.where(Account.name.icontains(part, autoescape=True))
     return session.execute(live.order_by(Account.name).limit(MOST)).all()
 
 

@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 from app.accounts.keys import issue_key
 from app.accounts.testing import refreshed_test_account
 from app.clock import this_second
+from app.console.overview import MOST
 from app.db.models import Account, AuditEntry, Contact, List, ListField
 from tests.support.browser import Browser, new_link, operator, signed_in, words
 from tests.support.cases import each
@@ -186,6 +187,25 @@ def test_an_account_sees_and_changes_no_list_of_another(tenant: Tenant, other_te
     row = stored(tenant, list_id)
     assert row is not None
     assert row.name == name
+
+
+def test_an_operator_finds_an_account_beyond_the_first_by_a_part_of_its_name(tenant: Tenant) -> None:
+    times = {"creation_time": this_second(), "last_modified_time": this_second()}
+    with tenant.services.database.write() as transaction:
+        mark = unique("100%_Sure")
+        transaction.add_all(Account(name=f"{mark} {number:02}", **times) for number in range(MOST + 1))
+    browser = operator(tenant.app)
+
+    def found(part: str) -> TestResponse:
+        return browser.get(PATH, query_string={"account_name": part})
+
+    first = found(mark.swapcase())
+    assert (first.text.count(f">{mark} "), f"The first {MOST} by name" in words(first)) == (MOST, True)
+    last = found(f"{mark} {MOST}")
+    assert (last.text.count(f">{mark} "), last.text.count(f">{mark} {MOST}<")) == (1, 1)
+    nothing = found("no such account<")
+    assert "No account has this in its name." in words(nothing)
+    assert 'value="no such account&lt;"' in nothing.text
 
 
 def test_an_operator_sees_the_lists_of_each_account(tenant: Tenant, other_tenant: Tenant) -> None:

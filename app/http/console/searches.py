@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from flask import Response
 
 from app.console.installation import live_accounts, only_account
+from app.console.overview import MOST
 from app.console.queries import Pairs, Sought, canonical, days_of
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
@@ -19,7 +20,11 @@ from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
 from app.http.context import services
 from app.ids import existing
+from app.names import LONGEST_NAME
 from app.query.cursors import CURSOR
+
+ACCOUNT_NAME = "account_name"
+"""The parameter by which an operator finds an account to choose, by a part of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,12 @@ def of_query(search: Search, pairs: Pairs, older: Pairs | None) -> dict[str, Any
 
 
 def choose_account(session: ReadSession, path: str, title: str) -> Response:
-    """The page on which an operator says which account another page shall show."""
-    return page("choose_account.html", accounts=live_accounts(session), of=path, title=title)
+    """The page on which an operator says which account another page shows."""
+    part = dict(query_pairs()).get(ACCOUNT_NAME, "").strip()[:LONGEST_NAME]
+    accounts = live_accounts(session, part)
+    return page(
+        "choose_account.html", accounts=accounts, most=MOST, field=ACCOUNT_NAME, part=part, of=path, title=title
+    )
 
 
 def named_account_id(session: ReadSession | Transaction) -> int | None:
