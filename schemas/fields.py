@@ -52,13 +52,16 @@ class String(fields.String):
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> str:
         if not isinstance(value, str):
-            raise problem("invalid_string", f"{attr} must be a string.")
+            form = "a string" if self.choices is None else f"one of: {', '.join(self.choices)}"
+            raise problem("invalid_string", f"{attr} must be {form}.")
         if "\x00" in value:
             raise problem("invalid_string", f"{attr} must not contain the character U+0000.")
         if len(value) > self.most:
             raise problem("too_long", f"{attr} has {len(value)} characters; at most {self.most} are accepted.")
         if len(value) < self.least:
-            raise problem("not_empty" if self.least == 1 else "too_short", f"{attr} is too short.")
+            if self.least == 1:
+                raise problem("not_empty", f"{attr} must not be blank; it has up to {self.most} characters.")
+            raise problem("too_short", f"{attr} has {len(value)} characters; at least {self.least} are needed.")
         if self.choices is not None and value not in self.choices:
             raise problem("invalid_string", f"{attr} must be one of: {', '.join(self.choices)}.")
         return value

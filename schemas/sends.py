@@ -103,11 +103,17 @@ def _raise_if_any(violations: Iterable[Violation]) -> None:
         raise ValidationError(messages)
 
 
+NO_LIST = Problem(
+    "required",
+    "list_id is required: an email goes to contacts of a list. GET /v1/lists shows the lists with their ids.",
+)
+
+
 class EmailSendSchema(SendSchema):
     """The body of an email send, which goes to the contacts of a list (docs/sending.md#attributes)."""
 
     final_type = "email"
-    list_id = Integer(required=True, error_messages={"null": Problem("required")})
+    list_id = Integer(required=True, error_messages={"required": NO_LIST, "null": NO_LIST})
 
 
 class SmsSendSchema(SendSchema):

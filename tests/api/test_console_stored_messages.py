@@ -146,7 +146,7 @@ def test_a_text_message_has_a_text_and_a_sender(tenant: Tenant) -> None:
 @each(
     ("changes", "status", "text"),
     [
-        ({"name": ""}, 422, "name is too short."),
+        ({"name": ""}, 422, "name must not be blank"),
         ({"name": "a\tb"}, 422, "name must not contain a control character."),
         ({"subject": "x" * 999}, 422, "subject has 999 characters; at most 998 are accepted."),
         ({"from_address": "nobody"}, 422, "from_address"),
@@ -232,7 +232,7 @@ def test_what_would_be_refused_or_skipped_is_shown_all_the_same(tenant: Tenant) 
     form = of(stored(tenant, message_id), list=str(list_id), address=address)
     page = words(browser.post(f"{PATH}/{message_id}/preview", **form))
     assert "A send of it would be refused:" in page
-    assert "from_address: the domain elsewhere.example is not configured in the account." in page
+    assert "from_address: the domain elsewhere.example is not configured in the account. Send from one that is" in page
     assert "There is no subject, neither in the request nor in the message." in page
     assert "This address would get nothing: " in page
     assert html_of(browser, message_id, form).text == f"<p>Welcome friend</p>{LINKS_DO_NOTHING}"
@@ -299,7 +299,7 @@ def test_a_test_is_sent_as_the_api_sends_it(tenant: Tenant) -> None:
     assert answer.headers["Location"] == f"/console/messages/{sent.uuid}"
     for changes, text in (
         ({"address": ""}, "address: A required field is missing."),
-        ({"list": ""}, "list_id: A required field is missing."),
+        ({"list": ""}, "list_id is required: an email goes to contacts of a list."),
         ({"list": "Nowhere"}, "the account has no list 'Nowhere'"),
         ({"values": "{"}, "values: no JSON"),
         ({"address": "nobody"}, "email"),

@@ -183,6 +183,29 @@ ATTACHMENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+@each(
+    ("wrong", "said"),
+    [
+        ({"type": 1}, "type must be one of: email, sms."),
+        ({"type": "fax"}, "type must be one of: email, sms."),
+        ({"group_name": "  "}, "group_name must not be blank; it has up to 255 characters."),
+        ({"list_id": None}, "GET /v1/lists shows the lists with their ids."),
+        ({"from_address": "a@gmail.com"}, "with the command `domains add gmail.com` or in the console, under Domains."),
+    ],
+)
+def test_an_error_says_what_would_be_accepted_or_who_can_help(
+    sends: SendsApi, wrong: dict[str, Any], said: str
+) -> None:
+    answer = sends.post(sends.email(**wrong))
+    assert (answer.status_code, said in answer.get_json()["developer_message"]) == (422, True), answer.text
+
+
+def test_a_missing_stop_word_names_the_attribute_that_makes_it_needless(sends: SendsApi) -> None:
+    answer = sends.post(sends.sms(body_text="Hello"))
+    assert answer.get_json()["code"] == "missing_stop_words"
+    assert "unsubscribe_type: link or none" in answer.get_json()["developer_message"]
+
+
 @each("case", ERRORS)
 def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]

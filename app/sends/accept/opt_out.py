@@ -18,7 +18,10 @@ def check_opt_out(check: SendCheck, sender: Sender | None, stop_words: Sequence[
     # Recipients who do not see the conditional need the stop word too (docs/sending.md#opting-out-of-sms).
     if text and text.strip() and by_word and not has_stop_word(unconditional_text(text), stop_words):
         accepted = ", ".join(dict.fromkeys((DEFAULT_STOP_WORD, *stop_words)))
-        detail = f"body_text must contain one of these as a whole word, outside of conditionals: {accepted}."
+        detail = (
+            f"body_text must contain one of these as a whole word, outside of conditionals: {accepted}. A text that "
+            "offers a link, or no way out, says so with unsubscribe_type: link or none."
+        )
         check.errors.add("missing_stop_words", field="body_text", detail=detail)
 
 

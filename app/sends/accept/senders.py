@@ -68,9 +68,12 @@ def _unconfigured_detail(field: str, domain: str, is_added: bool) -> str:
     if is_added:
         return (
             f"{field}: the domain {domain} is added to the account, but not verified yet: its DNS records have to be "
-            "published and looked up (`flask domains verify`)."
+            f"published and looked up, with the command `domains verify {domain}` or in the console, under Domains."
         )
-    return f"{field}: the domain {domain} is not configured in the account."
+    return (
+        f"{field}: the domain {domain} is not configured in the account. Send from one that is, or have it added, with "
+        f"the command `domains add {domain}` or in the console, under Domains."
+    )
 
 
 def _added_domains(check: SendCheck, names: set[str]) -> set[str]:
