@@ -195,9 +195,7 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
     return list(map(dict, session.execute(statement.order_by(AutomationStep.id)).mappings()))
 
 
-def page_runs(
-    session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool = True
-) -> Page:
+def page_runs(session: Session, account_id: int, automation_id: int, query: Query, *, sees_contacts: bool) -> Page:
     """A page of the automation's runs, the last to enter first."""
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
     if any(_names_a_step(condition) for condition in query.conditions):
