@@ -252,7 +252,7 @@ def parse_traces_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be the http or https URL of a collector, such as http://127.0.0.1:4318/v1/traces")
     if not _has("opentelemetry.sdk") or not _has("opentelemetry.exporter.otlp.proto.http"):
-        raise ValueError("needs the OpenTelemetry libraries: install the extra `otel` (docs/monitoring/traces.md)")
+        raise ValueError("needs the OpenTelemetry libraries: install the extra `otel` of the package")
     return text
 
 

@@ -12,6 +12,7 @@ from app.accounts.signing_keys import ACTIVE, PENDING, RETIRED, add_key, keys_of
 from app.accounts.verify import Finding
 from app.clock import this_second
 from app.db.models import DkimKey, Domain
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.transports.email.dkim import ALGORITHMS, NewKey, imported_key, new_key, record_name
 
@@ -54,7 +55,9 @@ def remove_key(session: Session, domain: Domain, selector: str) -> None:
     if key is None:
         raise ServiceError("invalid_id", field="selector", detail=f"{domain.name} has no key {selector!r}")
     if key.state == ACTIVE and sum(one.state == ACTIVE for one in keys) == 1:
-        detail = f"{selector} is the only key that signs mail of {domain.name}; `domains rotate` replaces it"
+        detail = (
+            f"{selector} is the only key that signs mail of {domain.name}; `{COMMAND_LINE} domains rotate` replaces it"
+        )
         raise ServiceError("conflict", field="selector", detail=detail)
     session.delete(key)
     session.flush()
@@ -84,7 +87,7 @@ def _check_none_pending(session: Session, domain: Domain, algorithm: str) -> Non
     for key in _keys(session, domain):
         if key.state == PENDING and key.algorithm == algorithm:
             detail = (
-                f"the key {key.selector} of {domain.name} is pending: publish its record and run `domains verify`, or "
-                "remove it with `domains remove-key`"
+                f"the key {key.selector} of {domain.name} is pending: publish its record and run "
+                f"`{COMMAND_LINE} domains verify`, or remove it with `{COMMAND_LINE} domains remove-key`"
             )
             raise ServiceError("conflict", field="selector", detail=detail)

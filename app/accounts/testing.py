@@ -15,6 +15,7 @@ from app.audit.record import Act, recorded_as_one
 from app.clock import this_second
 from app.db.database import Transaction
 from app.db.models import Account, Base, DkimKey, Domain, List, ListField, Message, SmsSender, table_of
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.ids import copied_id
 
@@ -39,7 +40,8 @@ def find_test_account(session: Session, account: Account) -> Account:
     """The test account. Raises `ServiceError` (`invalid_id`) if the account has none yet."""
     found = test_account_of(session, account)
     if found is None:
-        detail = f"the account {account.name!r} has no test keys yet: flask keys create NAME --level LEVEL --test"
+        making = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` makes the first"
+        detail = f"the account {account.name!r} has no test keys yet; {making}"
         raise ServiceError("invalid_id", field="account", detail=detail)
     return found
 

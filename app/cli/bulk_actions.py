@@ -26,6 +26,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.db.models import BulkAction
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
@@ -63,7 +64,7 @@ def ask_for_all(
     if as_json:
         print_row(row, as_json)
     else:
-        back = f"sends bulk-actions cancel {row['id']} keeps that back"
+        back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
         echo(f"{found.number} will be {kind.past}, from {GRACE.total_seconds():.0f} seconds from now on; {back}")
 
 

@@ -26,13 +26,14 @@ from app.cli.base import (
 from app.db import migrate
 from app.db.phases import Part
 from app.db.schema import fits
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
 
 WAITING: dict[Part, str] = {
-    "expand": "left until all processes run this release: {}; then `db upgrade --contract`",
+    "expand": f"left until all processes run this release: {{}}; then `{COMMAND_LINE} db upgrade --contract`",
     "contract": "left, because a release in between is needed before them: {}",
 }
 

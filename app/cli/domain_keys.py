@@ -12,6 +12,7 @@ from app.accounts.find import find_account
 from app.accounts.key_rotation import import_key, remove_key, rotate_keys
 from app.cli.base import Command, account_option, json_option, print_done
 from app.cli.domain_rows import domain_rows, print_domain
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 
 MAX_CHARACTERS = 100_000
@@ -30,14 +31,14 @@ def _text(file: TextIO) -> str:
         return ""
 
 
-@click.command("rotate", cls=Command)
+@click.command("rotate", cls=Command, epilog=f"They sign once `{COMMAND_LINE} domains verify` finds their records.")
 @click.argument("name")
 @selector_option
 @account_option
 @json_option
 @with_appcontext
 def rotate(name: str, selector: str | None, account: str | None, as_json: bool) -> None:
-    """Make new keys beside those that sign. They sign once `domains verify` finds their records."""
+    """Make new keys beside those that sign."""
     parts = services()
     with parts.database.write() as transaction:
         domain = find_domain(transaction, find_account(transaction, account).id, name)
@@ -46,7 +47,7 @@ def rotate(name: str, selector: str | None, account: str | None, as_json: bool) 
     print_domain(row, as_json)
 
 
-@click.command("import-key", cls=Command)
+@click.command("import-key", cls=Command, epilog=f"It signs once `{COMMAND_LINE} domains verify` finds its record.")
 @click.argument("name")
 @click.option("--selector", required=True, help="The selector under which its public key is published.")
 @click.option(
@@ -56,7 +57,7 @@ def rotate(name: str, selector: str | None, account: str | None, as_json: bool) 
 @json_option
 @with_appcontext
 def import_key_(name: str, selector: str, file: TextIO, account: str | None, as_json: bool) -> None:
-    """Import a private key of your own. It signs once `domains verify` finds its record."""
+    """Import a private key of your own."""
     parts = services()
     pem = _text(file)
     with parts.database.write() as transaction:

@@ -20,6 +20,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.domain_rows import SHOWN, domain_rows, print_domain
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.domain_check import verify_domain
 
@@ -28,8 +29,8 @@ for command in (*domain_keys.COMMANDS, domain_reports.command):
     group.add_command(command)
 
 UNVERIFIED = (
-    "Not verified: sends from it are refused. Publish the records, then run `domains verify`; or run `domains add` "
-    "with --trust to send without them."
+    f"Not verified: sends from it are refused. Publish the records, then run `{COMMAND_LINE} domains verify`; or run "
+    f"`{COMMAND_LINE} domains add` with --trust to send without them."
 )
 
 
@@ -71,20 +72,21 @@ def add(name: str, trust: bool, selector: str | None, account: str | None, as_js
         add_domain(transaction, account_id, name, trusted=trust, secret_key=secret_key, selector=selector)
         (row,) = domain_rows(transaction, [find_domain(transaction, account_id, name)])
         if selector is not None and selector not in {key["selector"] for key in row["keys"]}:
-            raise WrongValue(f"{name} has keys already, under other selectors; `domains rotate` makes new ones")
+            making = f"`{COMMAND_LINE} domains rotate` makes new ones"
+            raise WrongValue(f"{name} has keys already, under other selectors; {making}")
     print_domain(row, as_json)
     if not row["verified"]:
         echo(UNVERIFIED, err=True)
 
 
-@group.command("update")
+@group.command("update", epilog=f"They are used once `{COMMAND_LINE} domains verify` finds their records.")
 @click.argument("name")
 @click.option("--tracking-host", metavar="HOST", help="Where links of its mails lead; an empty text: PUBLIC_URL.")
 @click.option("--return-path-host", metavar="HOST", help="Domain of its return path; an empty text: BOUNCE_DOMAIN.")
 @account_option
 @json_option
 def update(name: str, account: str | None, as_json: bool, **hosts: str | None) -> None:
-    """Give a domain hosts of its own. They are used once `domains verify` finds their records."""
+    """Give a domain hosts of its own."""
     with services().database.write() as transaction:
         domain = find_domain(transaction, find_account(transaction, account).id, name)
         given = {attribute: host for attribute, host in hosts.items() if host is not None}

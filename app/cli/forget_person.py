@@ -109,7 +109,8 @@ def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
     if forgotten.journals:
         yield f"not written to the database yet: {', '.join(forgotten.journals)}; repeat the command"
     if compacted is False:
-        yield "others have used SQLite's file all the time: the maintenance cleans it, or db compact at a quiet time"
+        cleaning = f"the maintenance cleans it, or `{COMMAND_LINE} db compact` at a quiet time"
+        yield f"others have used SQLite's file all the time: {cleaning}"
 
 
 def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str]:

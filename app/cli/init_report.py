@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.cli.base import Row, echo
 from app.cli.domain_rows import print_records
+from app.distribution import COMMAND_LINE
 from app.first_setup.first_send import curl, first_mail
 from app.first_setup.reach import TRANSPORTS, Reached
 from app.infrastructure.startup_report import email_destination
@@ -61,7 +62,7 @@ def print_report(facts: dict[str, Any]) -> None:
         print_records(domain["records"])
         if facts["public_url_is_local"]:
             echo("\nPUBLIC_URL has no host that others can reach: set it before you publish them, since links in mails")
-            echo("lead there and SPF names its address, unless SPF_INCLUDE does (docs/deliverability.md).")
+            echo("lead there and SPF names its address, unless SPF_INCLUDE does.")
     if not domain["verified"]:
         echo("\nThen run the same command again: it looks them up. Until they are found, sends are refused.")
     echo("\nThe first mail, once the service runs:\n" if domain["verified"] else "\nThen the first mail:\n")
@@ -73,7 +74,7 @@ def _key(key: Row) -> str:
         return f"{key['token']} ({key['name']}; shown only now, so keep it)"
     if key["revoked"]:
         return f"{key['name']} is revoked: name another one with --key"
-    return f"{key['name']} (its token was shown when it was made; `keys create` makes another key)"
+    return f"{key['name']} (its token was shown when it was made; `{COMMAND_LINE} keys create` makes another key)"
 
 
 def _state(domain: Row) -> str:

@@ -39,7 +39,7 @@ def become(command: list[str]) -> NoReturn:
 
 @click.command("run", cls=ProcessCommand)
 def run() -> None:
-    """Run the whole service in the foreground, like `make run`.
+    """Run the whole service in the foreground.
 
     Creates or migrates the database and starts Redis (unless REDIS_URL names one), the API, workers and scheduler.
     """

@@ -30,7 +30,7 @@ class RestoreCommand(Command):
     warns_of_setup = False
 
 
-@click.command("restore", cls=RestoreCommand)
+@click.command("restore", cls=RestoreCommand, epilog=f"`{COMMAND_LINE} holds list` shows what is held.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--other-secret-key",
@@ -41,7 +41,7 @@ class RestoreCommand(Command):
 @json_option
 @with_appcontext
 def command(file: Path, other_secret_key: bool, as_json: bool) -> None:
-    """Restore the backup FILE into the empty database of the settings. What it would send is held: see `holds`."""
+    """Restore the backup FILE into the empty database of the settings. What it would send is held."""
     with _errors(file), parts_of() as begin:
         restored = restore_backup(services(), file, any_secret_key=other_secret_key, begin=begin)
     if as_json:

@@ -8,6 +8,7 @@ from app.audit.record import Act
 from app.cli.acts import record_act
 from app.cli.base import Group, Row, Unavailable, WrongValue, echo, json_option, print_done, print_rows
 from app.cli.progress import progress
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.findings import counted
 from app.maintenance.secret_rotation import NotPossible, Progress, check_retirable, processes_by_key, retire, rotate
@@ -104,7 +105,7 @@ def retire_(key: str, yes: bool, as_json: bool) -> None:
     """Forget a key of before: what was made under it becomes invalid."""
     found = [one for one in _keys() if short_fingerprint(one) == key]
     if not found:
-        raise WrongValue(f"there is no key {key!r}; `secrets status` shows them")
+        raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows them")
     try:
         check_retirable(services(), found[0])
         if not yes:

@@ -24,6 +24,7 @@ from app.cli.base import (
     print_rows,
 )
 from app.db.models import WebhookAttempt
+from app.distribution import COMMAND_LINE
 from app.events.redeliver import events_of, find_delivery, redeliver, send_test
 from app.events.replay import replay, replay_since
 from app.events.webhooks import deliveries, find_webhook
@@ -50,7 +51,8 @@ def test_command(webhook: str, account: str | None, as_json: bool) -> None:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         send_test(transaction, found)
         record(transaction, Act("webhook.tested", found.account_id, found.id, host_of(found.url)))
-    said = f"a test event waits for {found.url}; `webhooks deliveries` shows what becomes of it"
+    showing = f"`{COMMAND_LINE} webhooks deliveries` shows what becomes of it"
+    said = f"a test event waits for {found.url}; {showing}"
     print_done(said, {"id": found.id, "url": found.url, "events": 1}, as_json)
 
 

@@ -25,6 +25,7 @@ from app.csv_files.reader import CsvReader, FileFormat, FileRow, delimiter_of, r
 from app.csv_files.source import UnreadableFile
 from app.db.database import Database, Transaction
 from app.db.write_turns import WriteTurns
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
@@ -32,6 +33,7 @@ from app.lists.find import get_list
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 5000
 MOST_FAULTS = 20
+READS_LONGER_ONES = f"`{COMMAND_LINE} contacts import FILE.csv` reads longer ones"
 LEFT_OUT = ""
 """In place of an attribute: the column is not read."""
 
@@ -91,7 +93,7 @@ def check_file(database: Database, contact_list: ListSpec, content: bytes, chose
     Raises `too_long`, and `invalid_string` for one that is no such file."""
     identifier_of(contact_list)
     if len(content) > MOST_BYTES:
-        detail = f"A file has at most {MOST_BYTES:,} bytes here; contacts import FILE.csv reads longer ones."
+        detail = f"A file has at most {MOST_BYTES:,} bytes here; {READS_LONGER_ONES}."
         raise ServiceError("too_long", field="file", detail=detail)
     try:
         return _checked(database, contact_list, io.BytesIO(content), chosen)
@@ -124,9 +126,7 @@ def _first_row(reader: CsvReader) -> FileRow:
     """The first row, if there are not too many. Raises `UnreadableFile`."""
     rows = list(islice(reader.rows(), MOST_ROWS + 1))
     if len(rows) > MOST_ROWS:
-        raise UnreadableFile(
-            f"the file has more than {MOST_ROWS:,} rows; divide it, or use the command contacts import FILE.csv"
-        )
+        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or {READS_LONGER_ONES}")
     if not rows:
         raise UnreadableFile("the file has no row below the names of its columns")
     return rows[0]

@@ -15,22 +15,12 @@ from app.console.overview import MOST, Attention, of_domain
 from app.db.models import Account, Domain
 from app.infrastructure.startup_report import email_destination
 from app.maintenance.figures import Figures
-from app.maintenance.findings import are_complete
+from app.maintenance.findings import COMMANDS, are_complete
 from app.maintenance.overview import Overview
 from app.routing.table import DEFAULT
 from app.routing.transports import list_transports, shown_url
 from app.settings import Settings
 from app.transports.urls import display_url
-
-COMMANDS: Mapping[str, str] = {
-    "TmsSchemaDoesNotFit": "db upgrade",
-    "TmsMessagesUncertain": "sends list --state uncertain",
-    "TmsMessagesHeld": "holds list",
-    "TmsWebhooksBehind": "webhooks list",
-    "TmsTransportSetAside": "transports list",
-    "TmsAutomationsLate": "automations list",
-}
-"""Alert -> the command that shows more, or mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +77,7 @@ def installation(session: Session, settings: Settings, overview: Overview) -> In
 
 def _found(overview: Overview) -> Iterator[Attention]:
     for one in overview.found:
-        yield Attention(one.words, COMMANDS.get(one.alert), f"docs/monitoring/alerts.md#{one.alert.lower()}")
+        yield Attention(one.words, COMMANDS.get(one.alert), one.alert)
 
 
 def _domains(session: Session) -> Iterator[Attention]:

@@ -11,6 +11,7 @@ from app.contacts.counts import number_of_contacts
 from app.contacts.delete import delete_list
 from app.db.database import Transaction
 from app.db.models import List
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.lists.define import add_field, create_list, update_list
 from app.lists.fields import ADDRESS_KEYS, ListSpec
@@ -79,7 +80,8 @@ def name_of(contact_list: ListSpec) -> str:
 
 def _check_size(transaction: Transaction, contact_list: ListSpec, command: str) -> None:
     if number_of_contacts(transaction, contact_list.id) > MOST_AT_ONCE:
-        detail = f"The list has more than {MOST_AT_ONCE:,} contacts: use the command {command}."
+        doing = f"the operator does it with `{COMMAND_LINE} {command}`"
+        detail = f"The list has more than {MOST_AT_ONCE:,} contacts: {doing}."
         raise ServiceError("conflict", detail=detail)
 
 

@@ -16,6 +16,7 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt
 from app.db.models.webhooks import UNCHECKED
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.events.outbox import record_for_webhooks
 from app.events.payloads import Payload, trial_event
@@ -55,7 +56,8 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
     """
     events = events_of(transaction, delivery)
     if len(events) != delivery.events:
-        detail = f"of its {delivery.events} events {len(events)} are still kept; `webhooks replay` sends what there is"
+        sending = f"`{COMMAND_LINE} webhooks replay` sends what there is"
+        detail = f"of its {delivery.events} events {len(events)} are still kept; {sending}"
         raise ServiceError("conflict", field="delivery", detail=detail)
     record_for_webhooks(transaction, delivery.account_id, {delivery.webhook_id: events})
     return len(events)

@@ -105,7 +105,7 @@ def _headers(error: ServiceError, code: Code) -> dict[str, str]:
 def from_http_exception(error: HTTPException) -> ServiceError:
     """The catalogue's error for one that Flask or Werkzeug raised."""
     if isinstance(error, NotFound):
-        return ServiceError("not_found", detail="No endpoint has this path; docs/endpoints.md lists the existing ones.")
+        return ServiceError("not_found", detail="No endpoint has this path; the reference at /docs shows all of them.")
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted({*(error.valid_methods or ()), "OPTIONS"}))
         return ServiceError("method_not_allowed", headers={"Allow": allowed})

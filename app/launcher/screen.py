@@ -53,7 +53,7 @@ def screen(services: Services, demo: Demo | None) -> str:
         lines += ["", f"  {title}:", "", curl(settings.public_url, demo.token if demo else "", body)]
     if settings.require_https and settings.public_url.startswith("http://"):
         lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
-        lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off to try it out."]
+        lines += ["  PUBLIC_URL and TRUSTED_PROXIES, or set REQUIRE_HTTPS=off to try it out."]
     if demo and settings.exposed:
         lines += [
             "",

@@ -27,6 +27,16 @@ NEEDED = {
     "scheduler": "retries and what lost its wake-up wait",
 }
 """Role -> what does not happen without a live process of it."""
+COMMANDS: Mapping[str, str] = {
+    "TmsDatabaseDown": "db current",
+    "TmsSchemaDoesNotFit": "db upgrade",
+    "TmsMessagesUncertain": "sends list --state uncertain",
+    "TmsMessagesHeld": "holds list",
+    "TmsWebhooksBehind": "webhooks list",
+    "TmsTransportSetAside": "transports list",
+    "TmsAutomationsLate": "automations list",
+}
+"""Alert -> the command that shows more, or mends it."""
 REDIS_DOWN = "Redis does not answer: messages may leave half a second later, and rate limits are not kept"
 
 

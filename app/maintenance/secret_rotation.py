@@ -13,6 +13,7 @@ from sqlalchemy import select
 from app.clock import now
 from app.db.database import Database
 from app.db.models import RunningProcess
+from app.distribution import COMMAND_LINE
 from app.infrastructure.heartbeat import SILENT
 from app.maintenance.stored_secrets import Advance, StoredSecrets, count_secrets, encrypt_anew
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint, write_generated_keys
@@ -66,7 +67,7 @@ def rotate(services: Services, progress: Progress) -> Rotated:
     elif len(keys) == 1:
         raise NotPossible(
             "SECRET_KEY has no fallbacks: add the new key to SECRET_KEY_FALLBACKS of all processes, restart them, then "
-            "exchange the two (docs/operations.md)"
+            "exchange the two"
         )
     before = count_secrets(database, keys)
     is_new = is_generated and not any(map(before.under, keys[1:]))
@@ -123,7 +124,9 @@ def check_retirable(services: Services, key: str) -> None:
     if key in (keys[0], *generated[:1]):
         raise NotPossible(f"{name} is the key that signs and encrypts; rotate first")
     if remaining := count_secrets(services.database, keys).under(key):
-        raise NotPossible(f"encrypted under {name}: {remaining} of the stored secrets; run `secrets rotate` first")
+        raise NotPossible(
+            f"encrypted under {name}: {remaining} of the stored secrets; run `{COMMAND_LINE} secrets rotate` first"
+        )
     for process, known in processes_by_key(services.database):
         if known[:1] == (name,):
             raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")

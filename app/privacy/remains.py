@@ -16,6 +16,7 @@ from sqlalchemy import delete, select
 from app.db.database import Database
 from app.db.models import Remains
 from app.db.remains import compact, compact_within, empty_log, file_size, renew_statistics
+from app.distribution import COMMAND_LINE
 from app.privacy.places import tables_of_places
 from app.services import Services
 
@@ -25,6 +26,7 @@ LONGEST = 0.5
 """Seconds for which it keeps others from writing before that."""
 APART = 1800.0
 """Seconds between two tries: others cannot write for a moment."""
+TOO_LARGE = f"SQLite's file is too large to be compacted beside those who write: run `{COMMAND_LINE} db compact`"
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,5 @@ def _cleaned(database: Database) -> bool:
         return compact_within(database, LONGEST)
     is_done = empty_log(database)
     if is_done:
-        logger.info(
-            "SQLite's file is too large to be compacted beside those who write: run db compact", extra={"bytes": size}
-        )
+        logger.info(TOO_LARGE, extra={"bytes": size})
     return is_done

@@ -13,6 +13,7 @@ from werkzeug.test import TestResponse, encode_multipart
 from app.clock import this_second
 from app.console.contact_import import MOST_FAULTS, MOST_ROWS
 from app.db.models import Contact, Event, List, Webhook
+from app.distribution import COMMAND_LINE
 from tests.api.test_console_lists import PATH, acts, linked
 from tests.support.browser import SAME_ORIGIN, Browser, signed_in, words
 from tests.support.cases import each
@@ -153,7 +154,10 @@ def test_an_import_is_told_to_webhooks_and_a_preview_is_not(tenant: Tenant) -> N
         (b"", "the file is empty"),
         (b"email\n", "the file has no row below the names of its columns"),
         (b"email\n" + b"a@example.com\n" * (MOST_ROWS + 1), "more than 5,000 rows"),
-        (b"x" * (1024 * 1024 + 1), "at most 1,048,576 bytes here; contacts import FILE.csv reads longer ones"),
+        (
+            b"x" * (1024 * 1024 + 1),
+            f"1,048,576 bytes here; `{COMMAND_LINE} contacts import FILE.csv` reads longer ones",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_says_so(tenant: Tenant, content: bytes, said: str) -> None:

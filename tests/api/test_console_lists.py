@@ -16,6 +16,7 @@ from app.accounts.testing import refreshed_test_account
 from app.clock import this_second
 from app.console.overview import MOST
 from app.db.models import Account, AuditEntry, Contact, List, ListField
+from app.distribution import COMMAND_LINE
 from tests.support.browser import Browser, new_link, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, unique
@@ -125,7 +126,7 @@ def test_a_list_that_is_too_large_for_one_request_names_the_command(
     ):
         answer = browser.post(f"{PATH}/{list_id}{path}", **form)
         assert answer.status_code == 409
-        assert f"use the command {command}." in words(answer)
+        assert f"the operator does it with `{COMMAND_LINE} {command}`." in words(answer)
     assert browser.post(f"{PATH}/{list_id}", name="Larger").status_code == 303
     assert browser.post(f"{PATH}/{list_id}/fields", name="Note", type="Text Field").status_code == 303
 

@@ -142,7 +142,7 @@ def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant
     pages = [words(browser.get(HOME)) for _ in range(3)]
     assert "Processes Role Alive Silent api" in pages[-1]
     assert "no process with the role sends shows a sign of life: no message leaves" in pages[-1]
-    assert "docs/monitoring/alerts.md#tmsprocessmissing" in pages[-1]
+    assert "What to do: TmsProcessMissing , on the page Alerts" in pages[-1]
 
 
 def test_no_text_becomes_markup(tenant: Tenant) -> None:

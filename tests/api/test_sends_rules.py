@@ -12,6 +12,7 @@ from flask import Flask
 
 from app.clock import this_second
 from app.db.models import Domain, Send
+from app.distribution import COMMAND_LINE
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.cases import each
@@ -190,7 +191,7 @@ ATTACHMENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
         ({"type": "fax"}, "type must be one of: email, sms."),
         ({"group_name": "  "}, "group_name must not be blank; it has up to 255 characters."),
         ({"list_id": None}, "GET /v1/lists shows the lists with their ids."),
-        ({"from_address": "a@gmail.com"}, "with the command `domains add gmail.com` or in the console, under Domains."),
+        ({"from_address": "a@gmail.com"}, f"the operator to add it, with `{COMMAND_LINE} domains add gmail.com` or"),
     ],
 )
 def test_an_error_says_what_would_be_accepted_or_who_can_help(

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from app.accounts.find import find_account
 from app.db.models import Account, ApiKey
+from app.distribution import COMMAND_LINE
 from app.sends.delivery.drain import drain
 from tests.cli.conftest import Cli
 from tests.support.client import Client
@@ -64,7 +65,7 @@ def test_the_test_account_is_shown_refreshed_and_deleted(
     assert cli.run("test-account", "delete", input="n").exit_code == 1
     deleted = cli.text("test-account", "delete", "--yes")
     assert deleted.startswith(f"deleted {key['account']}: 1 key, 1 recipient, 1 send, 1 captured message, ")
-    without = "flask keys create NAME --level LEVEL --test"
+    without = f"`{COMMAND_LINE} keys create NAME --level LEVEL --test` makes the first"
     for command in (("inbox", "list"), ("test-account", "show"), ("test-account", "delete", "--yes")):
         assert cli.refused(*command).endswith(without)
     assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
@@ -83,7 +84,7 @@ def test_deleting_tells_programs_what_it_has_deleted(cli: Cli, key: dict[str, An
 
 def test_deleting_the_test_account_by_its_name_deletes_it_too(cli: Cli, bare: Cli, key: dict[str, Any]) -> None:
     bare.text("accounts", "delete", key["account"], "--yes")
-    assert cli.refused("inbox", "list").endswith("flask keys create NAME --level LEVEL --test")
+    assert cli.refused("inbox", "list").endswith("keys create NAME --level LEVEL --test` makes the first")
 
 
 def test_accounts_and_keys_of_tests_are_marked(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:

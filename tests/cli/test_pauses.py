@@ -9,6 +9,7 @@ from sqlalchemy import delete, select
 
 from app.clock import now, timestamp
 from app.db.models import AuditEntry, SendPause
+from app.distribution import COMMAND_LINE
 from app.sends.pauses import pause as pausing
 from app.sends.pauses import read
 from tests.cli.conftest import Cli
@@ -157,7 +158,7 @@ def test_status_counts_and_names_what_is_paused(rows: Rows, cli: Cli, bare: Cli)
     paused(rows, "ann@example.com")
     result = bare.run("status")
     assert f"- paused: the account {cli.account}, since {timestamp(now())[:10]}" in result.stdout
-    assert f"(wrong prices); go on with `sends resume --account {cli.account}`" in result.stdout
+    assert f"(wrong prices); go on with `{COMMAND_LINE} sends resume --account {cli.account}`" in result.stdout
     assert bare.json("status")["paused"] == before + 1
     cli.json("sends", "resume")
     assert "paused: the account" not in bare.run("status").stdout

@@ -74,7 +74,7 @@ def test_status_says_it_with_the_answer_and_with_the_commands(bare: Cli, rows: R
     begin = re.escape(f"! the transport default has refused everything of {tenant.name} since ")
     assert re.match(rf"{begin}\S+Z, with: {REPLY}; its messages wait and nobody is blocked, ", line), line
     assert "2 messages bounced before that was noticed" in line
-    assert "#tmsrelayrefuses" in line
+    assert "(TmsRelayRefuses)" in line
     listing, retrying = commands_in(line)
     assert sorted(one["uuid"] for one in bare.json(*listing)) == sorted(before)
     assert bare.text(*retrying, "--dry-run").startswith("2 messages of ")

@@ -16,6 +16,7 @@ from app.bulk_actions.run import run_due
 from app.clock import now, this_second, timestamp
 from app.db.counters import count_in_group, hour_of
 from app.db.models import BlockedAddress, BulkAction, RecipientStep
+from app.distribution import COMMAND_LINE
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.rows import Rows
@@ -272,7 +273,8 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     refused = f"The bulk action {number} has ended: it is cancelled."
     assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused
     said = cli.text(*wanted, "--yes")
-    assert said.startswith("3 messages will be retried, from 30 seconds from now on; sends bulk-actions cancel ")
+    assert said.startswith("3 messages will be retried, from 30 seconds from now on; `")
+    assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
     run_due(tenant.services, time_slice=60)

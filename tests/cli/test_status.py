@@ -17,6 +17,7 @@ from sqlalchemy import delete, text, update
 from app.clock import now, this_second
 from app.db.migrate import upgrade
 from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
+from app.distribution import COMMAND_LINE
 from app.events.payloads import contact_event
 from app.http.context import EXTENSION
 from app.maintenance import put_off
@@ -147,7 +148,9 @@ def test_it_says_what_needs_attention(bare: Cli, tenant: Tenant) -> None:
     result = bare.run("status", "--check")
     assert result.exit_code == 1, result.output
     assert re.search(
-        r"^! held after a restore: \d+ email messages? \(.*#tmsmessagesheld\)$", result.stdout, re.MULTILINE
+        rf"^! held after a restore: \d+ email messages? \(TmsMessagesHeld: `{COMMAND_LINE} holds list`\)$",
+        result.stdout,
+        re.MULTILINE,
     )
     assert "all is well" not in result.stdout
     assert bare.run("status").exit_code == 0, "without --check the exit code says whether the command worked"
@@ -200,7 +203,7 @@ def test_a_database_that_does_not_answer_is_what_needs_attention(without_databas
     result = without_database.run("status")
     assert result.exit_code == 1
     (line,) = [one for one in result.stdout.splitlines() if one.startswith("! the database does not answer")]
-    assert line.endswith("(docs/monitoring/alerts.md#tmsdatabasedown)")
+    assert line.endswith(f"(TmsDatabaseDown: `{COMMAND_LINE} db current`)")
     assert without_database.run("status", "--json").stderr.startswith("Error: the database cannot be used: ")
 
 

@@ -13,6 +13,7 @@ from app.bulk_actions.run import run_due
 from app.clock import now
 from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.db.models import BulkAction, Event
+from app.distribution import COMMAND_LINE
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.tenants import Tenant
@@ -138,7 +139,8 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
     assert cli.text(*wanted, "--dry-run").startswith(f"3 addresses of {tenant.name} would be unblocked\n")
     assert len(cli.json("suppressions", "list", "--state", "blocked")) == 4
     said = cli.text(*wanted, "--yes")
-    assert said.startswith("3 addresses will be unblocked, from 30 seconds from now on; sends bulk-actions cancel ")
+    assert said.startswith("3 addresses will be unblocked, from 30 seconds from now on; `")
+    assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
     run_due(tenant.services, time_slice=60)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,7 +17,6 @@ from app import cli, distribution
 from app.cli.processes import PROCESSES
 from app.tms import script_info, tms
 from tests.support.servers import PATIENCE
-from tests.support.sources import Source, sources
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "gunicorn.conf.py"
@@ -114,17 +111,3 @@ def test_a_process_imports_nothing_of_the_current_folder(tmp_path: Path) -> None
 def test_every_process_has_a_help_text_and_a_name_of_its_own() -> None:
     assert [name for name, command in PROCESSES.items() if not command.help] == []
     assert {*cli.NOUNS, *cli.COMMANDS}.isdisjoint(PROCESSES)
-
-
-def test_no_text_names_the_command_of_one_kind_of_installation_only() -> None:
-    """They take it from `COMMAND_LINE`, as what is typed in front of a command."""
-    naming = {one.name for one in sources() if any("flask --app" in text for text in texts(one))}
-    assert naming == {"app.distribution", "app.generated_docs.settings"}
-
-
-def texts(one: Source) -> Iterator[str]:
-    """The strings of a module but for those that stand alone, which are documentation."""
-    alone = {node.value for node in ast.walk(one.tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(one.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in alone:
-            yield node.value

@@ -114,7 +114,7 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
     assert load.refused == []
     assert said.splitlines()[:2] == [
         f"the database is at revision {EXPANDED}",
-        f"left until all processes run this release: {CONTRACTED}; then `db upgrade --contract`",
+        f"left until all processes run this release: {CONTRACTED}; then `tms db upgrade --contract`",
     ]
     assert said.splitlines()[-1] == f"the database is at revision {CONTRACTED}"
     for one in processes.values():

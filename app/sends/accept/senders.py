@@ -9,6 +9,7 @@ from sqlalchemy import Row, case, select
 
 from app.addresses import domain_of, is_valid_email
 from app.db.models import Domain, SmsSender
+from app.distribution import COMMAND_LINE
 from app.ids import shown_id
 from app.sends.accept.check import SendCheck
 
@@ -28,7 +29,8 @@ def find_email_sender(check: SendCheck) -> Sender | None:
     """The sender in the request, else that of the message, else the default sender of the account."""
     sender = _requested_or_default(check)
     if sender is None:
-        detail = "from_address: neither the request nor the message has one, and the account has no default sender."
+        missing = "neither the request nor the message has one, and the account has no default sender"
+        detail = f"from_address: {missing}. Give an address of a configured domain."
         check.errors.add("invalid_from_address", field="from_address", detail=detail)
     elif not is_valid_email(sender.address):
         detail = f"from_address: {sender.address} is not an email address."
@@ -68,11 +70,11 @@ def _unconfigured_detail(field: str, domain: str, is_added: bool) -> str:
     if is_added:
         return (
             f"{field}: the domain {domain} is added to the account, but not verified yet: its DNS records have to be "
-            f"published and looked up, with the command `domains verify {domain}` or in the console, under Domains."
+            f"published, and looked up with `{COMMAND_LINE} domains verify {domain}` or in the console, under Domains."
         )
     return (
-        f"{field}: the domain {domain} is not configured in the account. Send from one that is, or have it added, with "
-        f"the command `domains add {domain}` or in the console, under Domains."
+        f"{field}: the domain {domain} is not configured in the account. Send from one that is, or ask the operator to "
+        f"add it, with `{COMMAND_LINE} domains add {domain}` or in the console, under Domains."
     )
 
 
@@ -111,10 +113,10 @@ def find_sms_sender(check: SendCheck) -> Sender | None:
 
 def _missing_detail(address: str | None) -> str:
     if address is not None:
-        return f"from_address: {address} is not an approved sender of this account."
-    return (
-        "from_address is required: the list has no number of its own, and the account does not have exactly one sender."
-    )
+        approving = f"or ask the operator to approve it, with `{COMMAND_LINE} senders create`"
+        return f"from_address: {address} is not an approved sender of this account. Send from one that is, {approving}."
+    missing = "the list has no number of its own, and the account does not have exactly one sender"
+    return f"from_address is required: {missing}. Give an approved one."
 
 
 def _find_approved(check: SendCheck) -> Row[*tuple[Any, ...]] | None:

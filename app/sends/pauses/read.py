@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import timestamp
 from app.db.models import Account, List, QueueEntry, SendPause
+from app.distribution import COMMAND_LINE
 from app.sends.pauses.release import IS_PAUSED
 from app.sends.pauses.subject import words_of
 
@@ -125,6 +126,6 @@ def words(pauses: Sequence[ShownPause], most: int) -> Iterator[str]:
     for one in pauses[:most]:
         whose = "" if one.account is None or one.kind == "account" else f" of {one.account}"
         subject = f"the account {one.account}" if one.kind == "account" else f"{one.subject}{whose}"
-        yield f"paused: {subject}, {one.since}; go on with `{shlex.join(one.resuming)}`"
+        yield f"paused: {subject}, {one.since}; go on with `{COMMAND_LINE} {shlex.join(one.resuming)}`"
     if len(pauses) > most:
-        yield "more is paused: `sends pauses`"
+        yield f"more is paused: `{COMMAND_LINE} sends pauses`"

@@ -294,7 +294,7 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
         transaction.execute(update(Transport).values(url="no token of ours"))
     monkeypatch.setattr(stored_secrets, "SLICE", 1)
     with running(later(one, one.settings)) as after:
-        assert "run `secrets rotate` first" in after.refused("secrets", "retire", short_fingerprint(old), "--yes")
+        assert "secrets rotate` first" in after.refused("secrets", "retire", short_fingerprint(old), "--yes")
         rotated = after.json("secrets", "rotate")
         assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), False, 4)
         assert keys_of(after) == {
