@@ -75,10 +75,16 @@ TYPE_LEVEL: dict[str, Code] = {
         "ip_restricted",
         403,
         NO_PERMISSION,
-        "The account accepts requests from certain networks only, and this address is in none of them.",
+        "The account accepts requests from certain networks only, and this address is in none of them. Ask the "
+        "operator to permit it.",
     ),
-    **_single("permission_denied", 403, NO_PERMISSION, "The access level of this key does not include this operation."),
-    **_single("ssl_required", 403, NO_PERMISSION, "This API answers over https only."),
+    **_single(
+        "permission_denied",
+        403,
+        NO_PERMISSION,
+        "The access level of this key does not include this operation. Use a key of a higher level.",
+    ),
+    **_single("ssl_required", 403, NO_PERMISSION, "This API answers over https only. Use its https URL."),
     **_single("not_found", 404, "This could not be found.", "Nothing exists at this path for this account."),
     **_single(
         "method_not_allowed",
@@ -150,7 +156,7 @@ FILTER = _family(
             "parameter_not_available": "This query parameter is not available for this method.",
             "invalid_operator": "The operator is none of :ne and :in.",
             "invalid_query_syntax": "The value does not fit the type of the parameter.",
-            "text_search_not_supported": "This resource has no text search, so `q` is not supported.",
+            "text_search_not_supported": "This resource has no text search, so `q` is not supported. Use its filters.",
             "invalid_order_by": "The order cannot be chosen: collections come newest first.",
             "invalid_limit": "limit must be an integer from 0 to 1000.",
             "invalid_offset": "offset must be an integer of 0 or more.",
@@ -166,7 +172,7 @@ CONTACTS = _family(
         {
             "field_email_not_in_list": "The list has no field of the type Email, so email cannot be written.",
             "field_mobile_not_in_list": "The list has no field of the type Mobile Phone, so mobile cannot be written.",
-            "no_subscribed_addresses": "remove_unsubscribers left no contact to create.",
+            "no_subscribed_addresses": "remove_unsubscribers left no contact to create: all are unsubscribed.",
             "list_not_mutable": "This is a system list; its contacts cannot be created, updated or deleted.",
             "cannot_reset_double_opt_in": "double_opt_in cannot be set to false once it is true.",
             "filter_id_required": "Name the contacts to delete, as in `?id=12` or `?id:in=12,13`.",
@@ -181,7 +187,8 @@ SENDS = _family(
         {
             "email_address_missing": "A recipient of an email send needs email or contact_id.",
             "mobile_address_missing": "A recipient of an sms send needs mobile or contact_id.",
-            "list_address_field_missing": "The list has no address field for this type of message.",
+            "list_address_field_missing": "The list has no address field for this type of message. Use another "
+            "list_id.",
             "content_missing": "No content: give body_html or body_text, or a message_id that has them.",
             "group_missing": "Give group_id or group_name.",
             "group_count_exceeded": "The account has the maximum number of transactional groups; use an existing one.",
@@ -189,7 +196,8 @@ SENDS = _family(
             "does not begin with a dot and occurs once per recipient.",
             "invalid_attachment_extension": "The extension of the name does not fit the MIME type.",
             "invalid_attachment_content": "The content is not valid base64.",
-            "account_owner_unverified": "The account owner's email address is not confirmed yet.",
+            "account_owner_unverified": "The account owner's email address is not confirmed yet. Ask the operator "
+            "to mark it as confirmed.",
             "recipient_destination_ambiguous": "A recipient names exactly one of contact_id, email and mobile.",
             "invalid_wildcard_name_characters": "A wildcard name has the characters A-Z, a-z, 0-9 and underscore.",
             "invalid_wildcard_name_reserved": "This wildcard name is reserved.",
@@ -198,13 +206,18 @@ SENDS = _family(
             "subject_empty": "There is no subject, neither in the request nor in the message.",
             "from_name_required": "The message has no sender name saved, so from_name is needed.",
             "invalid_from_address": "The from address does not fit the type of the message.",
-            "invalid_from_address_domain": "The domain of from_address is not configured in the account.",
+            "invalid_from_address_domain": "The domain of from_address is not configured in the account. Ask the "
+            "operator to add it.",
             "invalid_reply_to_address": "reply_to must be an email address.",
-            "invalid_bcc_address_domain": "The domain of bcc_address is not configured in the account.",
-            "redundant_unsubscribe_type": "unsubscribe_type is not given together with message_id.",
-            "unsubscribe_type_sender_mismatch": "word and link need a sender that is a virtual number.",
+            "invalid_bcc_address_domain": "The domain of bcc_address is not configured in the account. Ask the "
+            "operator to add it.",
+            "redundant_unsubscribe_type": "unsubscribe_type is not given together with message_id. Leave one of "
+            "them out.",
+            "unsubscribe_type_sender_mismatch": "word and link need a sender that is a virtual number. Use another "
+            "from_address, or unsubscribe_type none.",
             "recipient_missing_list_id": "A recipient by contact_id needs list_id.",
-            "from_address_invalid_list": "This sender is assigned to another list.",
+            "from_address_invalid_list": "This sender is assigned to another list. Use another from_address, or "
+            "that list.",
             "missing_stop_words": "body_text must contain a stop word of the list, or STOP.",
         }
     ),

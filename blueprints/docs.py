@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from flask import Response, current_app, render_template, request
 from flask.views import MethodView
+from markupsafe import Markup, escape
 
+from app.error_help import HELP
 from app.errors import CATALOGUE, ServiceError
 from app.http.api import PUBLIC, Blueprint
 from app.http.openapi import description
@@ -77,8 +79,17 @@ class ErrorType(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, type_: str) -> str:
-        """An HTML page with an anchor per code."""
+        """An HTML page that explains each code, with an anchor for it."""
         codes = [code for code in CATALOGUE.values() if code.type == type_]
         if not codes:
             raise ServiceError("not_found")
-        return render_template("error_type.html", type=type_, codes=codes)
+        explained = [(code, [_with_code(text) for text in HELP[code.code]]) for code in codes]
+        return render_template("error_type.html", type=type_, explained=explained)
+
+
+def _with_code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part) for index, part in enumerate(parts)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.error_help import HELP
 from app.errors import CONTACTS, FILTER, MAX_LISTED_ERRORS, SCHEMA, SENDS, TYPE_LEVEL, Code
 
 HEAD = f"""\
@@ -44,7 +45,8 @@ The body of a response with an error status:
 - 429 and 503 carry `Retry-After` in seconds. After a 503 nothing has been written.
 - When a request fails several checks, the first in the [order of checks](requests.md#order-of-checks) is reported.
 
-This page is generated from `app/errors.py` by `make docs`. A running service shows the same at `/docs/errors`.
+This page is generated from `app/error_help.py` by `make docs`. A running service shows the same at `/docs/errors`, with
+the commands as its installation has them.
 """
 
 SECTIONS: dict[str, Mapping[str, Code]] = {
@@ -62,10 +64,15 @@ def page() -> str:
 
 
 def _section(title: str, codes: Mapping[str, Code]) -> str:
-    rows = [
-        f"| `{code.code}` | {code.status} | `{code.type}` | {code.developer_message} |\n" for code in codes.values()
-    ]
-    return f"\n## {title}\n\n| code | status | type | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
+    head = (
+        "| code | status | type | what it means, and its usual cause | what to do |\n| --- | --- | --- | --- | --- |\n"
+    )
+    return f"\n## {title}\n\n{head}" + "".join(map(_row, codes.values()))
+
+
+def _row(code: Code) -> str:
+    meaning, cause, remedy = HELP[code.code]
+    return f"| `{code.code}` | {code.status} | `{code.type}` | {meaning} **Usual cause:** {cause} | {remedy} |\n"
 
 
 if __name__ == "__main__":

@@ -150,7 +150,8 @@ def _check_scope(principal: Principal) -> None:
     """Step 7. A route that accepts several scopes checks the exact one itself."""
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
-        detail = f"This needs the scope {' or '.join(needed)}, which keys of the level {principal.access_level} lack."
+        lacking = f"which keys of the level {principal.access_level} lack. Use a key of a higher level."
+        detail = f"This needs the scope {' or '.join(needed)}, {lacking}"
         raise ServiceError("permission_denied", detail=detail)
 
 

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from app.error_help import HELP
 from app.errors import CATALOGUE
+from tests.support.browser import words
 from tests.support.cases import each
 from tests.support.client import Client, not_found
 
@@ -22,10 +24,13 @@ def test_each_type_has_a_page_with_an_anchor_for_each_of_its_codes(anon: Client,
         assert (f'id="{code.code}"' in page.text) is (code.type == type_)
 
 
-def test_the_pages_show_both_messages(anon: Client) -> None:
-    page = anon.get("/docs/errors/not_found").text
-    assert CATALOGUE["not_found"].message in page
-    assert CATALOGUE["not_found"].developer_message in page
+def test_a_page_explains_each_code_and_gives_the_text_for_users(anon: Client) -> None:
+    for type_ in TYPES:
+        text = words(anon.get(f"/docs/errors/{type_}"))
+        for code in CATALOGUE.values():
+            if code.type == type_:
+                for said in (*HELP[code.code], code.message):
+                    assert " ".join(said.replace("`", " ").split()) in text, code.code
 
 
 def test_one_page_links_to_all_types(anon: Client) -> None:

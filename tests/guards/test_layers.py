@@ -23,6 +23,7 @@ FOUNDATION = (
     "addresses",
     "clock",
     "distribution",
+    "error_help",
     "errors",
     "ids",
     "names",
