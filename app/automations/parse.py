@@ -15,6 +15,8 @@ from app.errors import ErrorCollector
 KINDS: tuple[AutomationKind, ...] = ("standard", "advanced")
 AGAIN: tuple[Again, ...] = ("never", "when ended", "always")
 LEAST_TIME = Record({"after": duration})
+KEYS = ("name", "list", "trigger", "message", "if", "again", "after", "leave_when", "steps")
+"""Those of both kinds but `kind` itself."""
 DELAY, MESSAGE = "delay", "message"
 """Names of the steps of a standard automation."""
 
@@ -47,9 +49,11 @@ def _parse(document: Any, parser: StepParser, ids: dict[str, Check]) -> Definiti
 
 
 def _kind(document: Any) -> AutomationKind:
-    """Read first, because the keys depend on it."""
-    given = {"kind": mapping(document, "").get("kind")}
-    return cast(AutomationKind, Record({"kind": one_of(KINDS)})(given, "")["kind"])
+    """Read first, because the keys depend on it. Without it, only keys that neither kind has are unknown."""
+    given = mapping(document, "")
+    if given.get("kind") not in KINDS:
+        Record({"kind": one_of(KINDS)}, dict.fromkeys(KEYS, lambda value, _: value))(given, "")
+    return cast(AutomationKind, given["kind"])
 
 
 def _definition(found: dict[str, Any], steps: tuple[Step, ...], again: Again) -> Definition:

@@ -110,12 +110,10 @@ class Record:
     optional: Mapping[str, Check] = field(default_factory=dict)
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
-        """The checked mapping. An unknown key is an error: it would have no effect."""
+        """The checked mapping. An unknown key is an error: it would have no effect. Keys that are missing are reported
+        after the errors of those that are there (docs/requests.md#errors)."""
         given = mapping(value, path)
         checks, errors = {**self.required, **self.optional}, ErrorCollector()
-        for key in self.required:
-            if given.get(key) is None:
-                errors.add("required", field=joined(path, key), detail="is required")
         result = {}
         for key, item in given.items():
             try:
@@ -126,6 +124,9 @@ class Record:
                     result[key] = checks[key](item, joined(path, key))
             except ServiceError as error:
                 errors.errors += error.errors
+        for key in self.required:
+            if given.get(key) is None:
+                errors.add("required", field=joined(path, key), detail="is required")
         errors.raise_any()
         return result
 

@@ -25,7 +25,8 @@ class InstanceConverter(BaseConverter):
     """A path segment that is an id, valid or not, and no word of a route beside it: `/v1/automations/validate` has the
     methods of that route alone."""
 
-    regex = r"(?!validate(?:/|$))[^/]+"
+    regex = r"(?!validate\Z)[^/]+"
+    part_isolating = True  # one segment: a slash behind it changes nothing
 
 
 def request_path() -> str:

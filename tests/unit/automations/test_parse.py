@@ -89,6 +89,7 @@ def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
     [
         ({"kind": "simple"}, [("invalid_string", "kind")]),
         ({"kind": None}, [("required", "kind")]),
+        ({"kind": None, "steps": [], 5: True}, [("unexpected_field", "5"), ("required", "kind")]),
         ({"trigger": "REST API Contact Created"}, [("invalid_string", "trigger")]),
         ({"steps": []}, [("unexpected_field", "steps")]),
         ({"name": " ", "message": 5.5}, [("not_empty", "name"), ("invalid_string", "message")]),
@@ -102,7 +103,7 @@ def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
         ({"after": "401 days"}, [("invalid_range", "after")]),
         ({"again": "sometimes"}, [("invalid_string", "again")]),
         ({"again": {"after": "1 day", "before": "2 days"}}, [("unexpected_field", "again.before")]),
-        ({"list": None, 5: True}, [("required", "list"), ("unexpected_field", "5")]),
+        ({"list": None, 5: True}, [("unexpected_field", "5"), ("required", "list")]),
         ({"message_id": 5}, [("unexpected_field", "message_id")]),
     ],
 )
@@ -144,7 +145,7 @@ def step(**verb: Any) -> dict[str, Any]:
         (step(branch={"if": "plan:HAS"}, then=[]), [("not_empty", "steps[0].then")]),
         (
             step(branch={"step": "a", "did": "read"}, then=[stop("b")]),
-            [("required", "steps[0].branch.within"), ("invalid_string", "steps[0].branch.did")],
+            [("invalid_string", "steps[0].branch.did"), ("required", "steps[0].branch.within")],
         ),
         (step(set={}), [("not_empty", "steps[0].set")]),
         (step(set={"status": True}), [("invalid_string", "steps[0].set.status")]),
