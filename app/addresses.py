@@ -6,7 +6,9 @@ Pure, and fast enough for a thousand addresses in one request.
 from __future__ import annotations
 
 import re
-from functools import cache
+import unicodedata
+from collections.abc import Iterable
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 import email_validator
@@ -33,8 +35,15 @@ email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 
 
 def email_key(email: str) -> str:
-    """The normalised form for comparison: lower case."""
-    return email.lower()
+    """The normalised form for comparison: lower case, composed (NFC), the domain in ASCII (UTS 46)."""
+    if email.isascii():  # nearly all addresses, and the ASCII form of an international domain
+        return email.lower()
+    local, _, domain = email.rpartition("@")
+    return f"{_composed(local)}@{domain_of(email)}" if local else _composed(domain)
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
 
 
 class NormalizedAddress(NamedTuple):
@@ -51,6 +60,21 @@ def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
 
 def _address_key(kind: AddressKind, text: str) -> str:
     return email_key(text) if kind == "email" else text
+
+
+def address_forms(key: str) -> tuple[str, ...]:
+    """A normalized address, and the other forms in which releases before revision 0072 stored the same one: its domain
+    as it is written, and decomposed (NFD). They normalised only the case. One form for nearly all addresses."""
+    if key.isascii() and "xn--" not in key:
+        return (key,)
+    local, at, domain = key.rpartition("@")
+    composed = key, f"{local}{at}{_written_domain(domain)}"
+    return tuple(dict.fromkeys((*composed, *(unicodedata.normalize("NFD", form) for form in composed))))
+
+
+def all_forms(keys: Iterable[str]) -> list[str]:
+    """The forms in which any of these normalized addresses may be stored."""
+    return [form for key in keys for form in address_forms(key)]
 
 
 class AccountAddress(NamedTuple):
@@ -96,12 +120,27 @@ def _holds_encoded_word(text: str) -> bool:
 
 def domain_of(email: str) -> str:
     """The domain in its normalised form: lower case, international domains in ASCII."""
-    domain = email.rpartition("@")[2].lower()
+    domain = email.rpartition("@")[2]
     if domain.isascii():  # its own ASCII form; the library takes 0.1 ms
-        return domain
+        return domain.lower()
+    return _ascii_domain(domain) if len(domain) <= LONGEST_EMAIL else _composed(domain)
+
+
+@lru_cache(maxsize=1024)
+def _ascii_domain(domain: str) -> str:
+    """The composed form of one that has no ASCII form."""
     try:
         return idna.encode(domain, uts46=True).decode("ascii")
-    except idna.IDNAError:
+    except UnicodeError:
+        return _composed(domain)
+
+
+@lru_cache(maxsize=1024)
+def _written_domain(domain: str) -> str:
+    """An ASCII form as people write it; any other domain as it is."""
+    try:
+        return idna.decode(domain)
+    except UnicodeError:
         return domain
 
 

@@ -31,6 +31,7 @@ from app.contacts.cells import column_key, contact_from_cells, flat
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
+from app.contacts.same_address import find_pairs
 from app.contacts.update import update_contacts
 from app.db.models import Contact
 from app.errors import ServiceError
@@ -134,6 +135,20 @@ def show(contact: str, list_: str, account: str | None, as_json: bool) -> None:
     with services().database.read() as session:
         contact_list = find_list(session, account, list_)
         _print(session, contact_list, find_contact(session, contact_list, contact).id, as_json)
+
+
+@group.command("same-address")
+@limit_option
+@accounts_option
+@json_option
+def same_address(limit: int, account: str | None, as_json: bool) -> None:
+    """Show contacts of a list that have one email address in two spellings, such as x@bücher.example and
+    x@xn--bcher-kva.example, although the list allows no duplicates. The older one is found by the address."""
+    with services().database.read() as session:
+        rows = rows_of_accounts(
+            session, account, lambda one: [pair._asdict() for pair in find_pairs(session, one, limit)]
+        )
+    print_rows(rows, as_json)
 
 
 @group.command("create")

@@ -28,6 +28,7 @@ from app.db.phases import Part
 from app.db.schema import fits
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.maintenance.stored_addresses import compare_stored_addresses
 from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
@@ -76,6 +77,7 @@ def _correct_what_older_processes_wrote() -> None:
     """What they have added since the schema was expanded, in a form that migrations had replaced by then."""
     with services().database.write() as transaction:
         renumber_all_late_copies(transaction)
+    compare_stored_addresses(services())
 
 
 @group.command()

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import email_key
+from app.addresses import address_forms, email_key
 from app.cli.base import Row
 from app.clock import timestamp
 from app.contacts.read import contact_shape, get_contact
@@ -38,7 +38,7 @@ def find_contact(session: Session, contact_list: ListSpec, wanted: str) -> Conta
         statement = select(Contact).where(Contact.list_id == contact_list.id, Contact.id == contact_id)
         found = session.scalars(statement).first()
     if found is None:
-        address = or_(Contact.email_key == email_key(wanted), Contact.mobile == wanted)
+        address = or_(Contact.email_key.in_(address_forms(email_key(wanted))), Contact.mobile == wanted)
         statement = select(Contact).where(Contact.list_id == contact_list.id, address)
         found = session.scalars(statement.order_by(Contact.creation_time, Contact.id).limit(1)).first()
     if found is None:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import normalize_address
+from app.addresses import address_forms, normalize_address
 from app.audit.record import Act, record
 from app.bulk_actions.kinds import UNBLOCK
 from app.cli import suppression_export
@@ -85,7 +85,7 @@ def _on(
         kind = address_kind(address)
         yield model.kind == kind
         normalized = normalize_address(kind, address)
-        yield model.address.in_([normalized.key, *find_digests(session, [normalized])])
+        yield model.address.in_([*address_forms(normalized.key), *find_digests(session, [normalized])])
 
 
 def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:

@@ -11,7 +11,7 @@ from typing import cast
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind, NormalizedAddress
+from app.addresses import AccountAddress, AddressKind, NormalizedAddress, normalize_address
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.console.suppressions import Suppression
@@ -49,7 +49,7 @@ def causes(session: Session, secret_keys: SecretKeys, account_id: int, one: Supp
     """What is known of the address, the latest first: three statements. Nothing of a forgotten one."""
     if one.address is None:
         return ()
-    address = NormalizedAddress(cast("AddressKind", one.kind), one.address)
+    address = normalize_address(cast("AddressKind", one.kind), one.address)
     found = [
         *_steps(session, AccountAddress(account_id, *address), one),
         *_acts(session, secret_keys, account_id, address),

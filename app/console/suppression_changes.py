@@ -83,7 +83,7 @@ def remove_suppression(transaction: Transaction, secret_key: str, account_id: in
     if one.address is None:
         raise ServiceError("conflict", detail="The address was forgotten; add it anew to change what is kept of it.")
     kind = cast("AddressKind", one.kind)
-    digest = address_digest(secret_key, NormalizedAddress(kind, one.address))
+    digest = address_digest(secret_key, normalize_address(kind, one.address))
     if one.state == BLOCKED:
         unblock(transaction, account_id, kind, one.address)
         record(transaction, suppression_act("suppression.removed", account_id, digest, one.state))

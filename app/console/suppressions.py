@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, String, and_, case, cast, false, literal, null, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, NormalizedAddress
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, address_forms
 from app.console.queries import Pairs, older_query
 from app.contacts.matching_blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.db.address_digests import PREFIX, find_digests
@@ -143,7 +143,7 @@ def suppressions_of(
     """What keeps messages of the list from the addresses: two statements."""
     found: list[Suppression] = []
     for state, model in MODELS.items():
-        of_any = or_(*(and_(model.kind == one.kind, model.address == one.key) for one in addresses))
+        of_any = or_(*(and_(model.kind == one.kind, model.address.in_(address_forms(one.key))) for one in addresses))
         entries = _selected(state).where(model.account_id == account_id, of_any)
         if state == UNSUBSCRIBED:
             entries = entries.where(or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == list_id))

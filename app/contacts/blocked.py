@@ -14,14 +14,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Delete, Insert, and_, delete, or_, select, update
 
-from app.addresses import AccountAddress, AddressKind
+from app.addresses import AccountAddress, AddressKind, address_forms
 from app.clock import this_second
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.db.address_forms import written_forms
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Contact
@@ -40,6 +42,8 @@ class Block(NamedTuple):
 
     reason: str
     reply: str | None = None
+    since: datetime | None = None
+    """Now, if it is None."""
 
 
 ChangedContacts = dict[int, list[ContactKey]]
@@ -53,10 +57,16 @@ def block_addresses(transaction: Transaction, blocks: Mapping[AccountAddress, Bl
         return {}
     moment = this_second()
     rows = [
-        {**_row_of(address), "reason": blocks[address].reason, "reply": _without(address, blocks[address].reply)}
-        for address in sorted(blocks)
+        {
+            **_row_of(form),
+            "reason": block.reason,
+            "reply": _without(form, block.reply),
+            "creation_time": block.since or moment,
+        }
+        for form in sorted(written_forms(transaction, blocks))
+        for block in [blocks[AccountAddress.of(*form)]]
     ]
-    statement = insert_or_ignore(transaction, BlockedAddress, [{**row, "creation_time": moment} for row in rows])
+    statement = insert_or_ignore(transaction, BlockedAddress, rows)
     changed = _changed(transaction, statement)
     complaints = [address for address, block in blocks.items() if block.reason == COMPLAINT]
     if complaints:
@@ -86,7 +96,11 @@ def _row_of(address: AccountAddress) -> dict[str, int | str]:
 
 def _without(address: AccountAddress, reply: str | None) -> str | None:
     """The reply without the address: it is then the same for all that one setting of a relay has blocked."""
-    return None if reply is None else re.sub(re.escape(address.key), OWN_ADDRESS, reply, flags=re.IGNORECASE)
+    if reply is None:
+        return None
+    for form in address_forms(address.key):
+        reply = re.sub(re.escape(form), OWN_ADDRESS, reply, flags=re.IGNORECASE)
+    return reply
 
 
 def _is_any(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
@@ -100,10 +114,10 @@ def _is_any(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
 
 
 def _changed(transaction: Transaction, statement: Insert | Delete) -> list[AccountAddress]:
-    """The addresses of the rows that the statement has written or deleted."""
+    """The addresses of the rows that the statement has written or deleted, each once."""
     returning = statement.returning(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address)
     rows = transaction.execute(returning, execution_options={"synchronize_session": False})
-    return [AccountAddress(row.account_id, cast(AddressKind, row.kind), row.address) for row in rows]
+    return list({AccountAddress.of(row.account_id, cast(AddressKind, row.kind), row.address): None for row in rows})
 
 
 def _mark_modified(transaction: Transaction, changed: Collection[AccountAddress]) -> ChangedContacts:
@@ -138,8 +152,9 @@ def _has_any_address(addresses: Collection[AccountAddress]) -> ColumnElement[boo
 
 
 def _by_account_and_kind(addresses: Collection[AccountAddress]) -> Mapping[tuple[int, AddressKind], list[str]]:
-    """The addresses for a condition on each account and kind: for a list of pairs SQLite would read the whole table."""
+    """The addresses, in all forms in which they may be stored, for a condition on each account and kind: for a list of
+    pairs SQLite would read the whole table."""
     keys: dict[tuple[int, AddressKind], list[str]] = defaultdict(list)
     for address in sorted(addresses):
-        keys[address.account_id, address.kind].append(address.key)
+        keys[address.account_id, address.kind].extend(address_forms(address.key))
     return keys

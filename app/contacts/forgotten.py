@@ -6,6 +6,7 @@ whatever compares addresses sees them: the contact is unsubscribed or blocked as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -41,9 +42,18 @@ def restore_address(transaction: Transaction, account_id: int, address: Normaliz
 
 
 def _restore(transaction: Transaction, account_id: int, digests: Mapping[str, NormalizedAddress]) -> None:
-    """Four statements, whatever the number of addresses."""
-    _restore_entries(transaction, Unsubscriber, account_id, digests, ("kind", "list_id"))
-    _restore_entries(transaction, BlockedAddress, account_id, digests, ("kind",))
+    """Four statements for each form of an address (`app.addresses.address_forms`), whatever the number of addresses:
+    an address may have been forgotten in several forms."""
+    rounds: list[dict[str, NormalizedAddress]] = []
+    seen = Counter[NormalizedAddress]()
+    for digest, address in digests.items():
+        if seen[address] == len(rounds):
+            rounds.append({})
+        rounds[seen[address]][digest] = address
+        seen[address] += 1
+    for one in rounds:
+        _restore_entries(transaction, Unsubscriber, account_id, one, ("kind", "list_id"))
+        _restore_entries(transaction, BlockedAddress, account_id, one, ("kind",))
 
 
 def _restore_entries(

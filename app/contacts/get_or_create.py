@@ -7,12 +7,13 @@ that; otherwise the transaction that creates the contact locks the list.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import BigInteger, String, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
@@ -82,18 +83,23 @@ def planned_contacts(
 
 
 def find_by_address(kind: AddressKind, addresses: Collection[str], *, account_id: int, list_id: int) -> Read:
-    """The statement that finds the contacts with these addresses in a list of the account: rows of a normalized
-    address and an id."""
+    """The statement that finds the contacts with these addresses in a list of the account: rows for
+    `ids_by_address`."""
     return _find_keys(kind, {normalize_address(kind, text).key for text in addresses}, account_id, list_id)
 
 
 def _find_keys(kind: AddressKind, keys: Collection[str], account_id: int, list_id: int) -> Read:
-    return FIND[kind], {"account_id": account_id, "list_id": list_id, "keys": json_array(keys)}
+    return FIND[kind], {"account_id": account_id, "list_id": list_id, "keys": json_array(all_forms(keys))}
 
 
 def _find(transaction: Transaction, contact_list: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
     statement, values = _find_keys(kind, keys, contact_list.account_id, contact_list.id)
-    return dict(statement.rows(transaction, **values))
+    return ids_by_address(kind, statement.rows(transaction, **values))
+
+
+def ids_by_address(kind: AddressKind, rows: Iterable[Sequence[Any]]) -> dict[str, int]:
+    """Normalized address -> the id of its contact, from the rows of an address as it is stored and an id."""
+    return {normalize_address(kind, stored).key: contact_id for stored, contact_id in rows}
 
 
 def _find_statement(kind: AddressKind) -> PreparedStatement:

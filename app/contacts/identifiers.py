@@ -14,6 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from app.addresses import all_forms, email_key
 from app.contacts.rules import element_location
 from app.contacts.state import WriteResult
 from app.db.database import Transaction
@@ -59,8 +60,8 @@ def check_identifiers_free(
     errors, taken = [], []
     earlier: set[str] = set()
     for one in requested:
-        owner = owners.get(one.identifier)
-        if owner is not None and owner not in released:
+        owner = next((each for each in owners.get(email_key(one.identifier), ()) if each not in released), None)
+        if owner is not None:
             detail = f"{field}: contact {owner} of this list has it already."
             errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))
             taken.append({"contact_id": owner})
@@ -87,10 +88,13 @@ def unique_violation_as_conflict(transaction: Transaction, check: Callable[[], N
         raise
 
 
-def _owners(session: Session, list_id: int, identifiers: Collection[str]) -> dict[str, int]:
-    """Identifier -> the id of the contact that has it."""
+def _owners(session: Session, list_id: int, identifiers: Iterable[str]) -> dict[str, list[int]]:
+    """Identifier -> the ids of the contacts that have it, in whatever form it is stored, the oldest first."""
+    stored = all_forms(map(email_key, identifiers))
     statement = select(Contact.identifier, Contact.id).where(
-        Contact.list_id == list_id, in_json(Contact.identifier, identifiers)
+        Contact.list_id == list_id, in_json(Contact.identifier, stored)
     )
-    rows = session.connection().execute(statement)
-    return {identifier: contact_id for identifier, contact_id in rows if identifier is not None}
+    owners: dict[str, list[int]] = {}
+    for identifier, contact_id in sorted(session.connection().execute(statement), key=lambda row: int(row.id)):
+        owners.setdefault(email_key(str(identifier)), []).append(contact_id)
+    return owners

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, delete, false, func, literal, not_, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS
+from app.addresses import ADDRESS_KINDS, all_forms
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, unblock_entries
 from app.contacts.events import record_contact_events
@@ -116,7 +116,8 @@ def unblock_matching(transaction: Transaction, matching: MatchingBlocked, ids: C
     """Unblocks those of these entries that still match, and resets their soft bounces, as for one address; records the
     events of their contacts. Returns how many. A fixed number of statements."""
     unblocked, changed = unblock_entries(transaction, in_json(BlockedAddress.id, ids), *matching.conditions)
-    counts = SoftBounces.account_id == matching.account_id, in_json(SoftBounces.address, [one.key for one in unblocked])
+    keys = all_forms(one.key for one in unblocked)
+    counts = SoftBounces.account_id == matching.account_id, in_json(SoftBounces.address, keys)
     forgotten = delete(SoftBounces).where(*counts, SoftBounces.kind.in_({one.kind for one in unblocked}))
     transaction.execute(forgotten, execution_options={"synchronize_session": False})
     contacts = changed.get(matching.account_id, ())

@@ -105,11 +105,11 @@ def state_after(
 ) -> ContactState:
     """The contact's state after the write."""
     before, attributes = write.before, write.attributes
-    email, mobile = write.addresses["email"], write.addresses["mobile"]
+    mobile = write.addresses["mobile"]
     opts_in = bool(attributes.get("double_opt_in")) and not before["double_opt_in"]
     return {
         "email": attributes.get("email", before["email"]),
-        "email_key": email and email.key,
+        "email_key": _stored_key(write),
         "mobile": mobile and mobile.key,
         "identifier": _identifier(contact_list, write),
         "subscribed_email": _is_subscribed(write, "email", entries, subscriptions),
@@ -128,15 +128,30 @@ def _address_after(kind: AddressKind, before: ContactState, attributes: ContactA
 
 
 def _normalized(kind: AddressKind, state: ContactState) -> NormalizedAddress | None:
-    """The address in a state, which has it in its normalized form."""
+    """The address in a state, which has it in a normalized form, perhaps one of a release before."""
     key = state[NORMALIZED_COLUMNS[kind]]
-    return None if key is None else NormalizedAddress(kind, key)
+    return None if key is None else normalize_address(kind, key)
+
+
+def _stored_key(write: ContactWrite) -> str | None:
+    """The email as it is compared. A write that leaves the address as it is leaves that, too: only maintenance knows
+    whether the address is free in its new form (app/contacts/same_address.py)."""
+    email = write.addresses["email"]
+    if not write.changes_address("email"):
+        key: str | None = write.before["email_key"]
+        return key
+    return email and email.key
 
 
 def _identifier(contact_list: ListSpec, write: ContactWrite) -> str | None:
-    """The value that is unique among the list's contacts; None if the list or the contact has none."""
-    address = None if contact_list.identifier is None else write.addresses[contact_list.identifier]
-    return None if address is None or contact_list.allow_duplicates else address.key
+    """The value that is unique among the list's contacts; None if the list or the contact has none. A contact whose
+    address an older one of the list has, too, keeps its own (docs/contacts.md#one-address)."""
+    kind = contact_list.identifier
+    address = None if kind is None else write.addresses[kind]
+    if kind is None or address is None or contact_list.allow_duplicates:
+        return None
+    before: str | None = write.before["identifier"]
+    return before if before is not None and not write.changes_address(kind) else address.key
 
 
 def _is_subscribed(

@@ -7,9 +7,10 @@ that the request does not name change too, because two contacts may have the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -17,12 +18,14 @@ from sqlalchemy import (
     exists,
     or_,
     select,
+    true,
     update,
 )
 
-from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.contacts.events import ContactKey
 from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, of_addresses
+from app.db.address_forms import written_forms
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -100,7 +103,7 @@ def unsubscribe_addresses(
     """
     rows = [
         {"account_id": account_id, "list_id": list_id, "kind": kind, "address": key, "creation_time": moment}
-        for kind, key in addresses
+        for kind, key in written_forms(transaction, addresses)
     ]
     insert_new_rows(transaction, Unsubscriber, rows)
     return _set_flags(transaction, account_id, list_id, addresses, subscribed=False, moment=moment)
@@ -134,7 +137,10 @@ def resubscribe_addresses(
 def _keep_on_other_lists(
     transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
 ) -> None:
-    rows = []
+    found: dict[int, set[NormalizedAddress]] = {}
+    is_wide: Callable[[AddressKind], ColumnElement[bool]] = partial(has_entry, condition=Unsubscriber.list_id.is_(None))
+    if len(all_forms(address.key for address in addresses)) > len(addresses):
+        addresses, is_wide = _account_wide(transaction, account_id, addresses), lambda _: true()
     for kind, keys in by_kind(addresses).items():
         statement = (
             select(Contact.list_id, ADDRESS_COLUMNS[kind])
@@ -143,14 +149,26 @@ def _keep_on_other_lists(
                 Contact.account_id == account_id,
                 Contact.list_id != list_id,
                 in_json(ADDRESS_COLUMNS[kind], keys),
-                _has_entry(kind, Unsubscriber.list_id.is_(None)),
+                is_wide(kind),
             )
         )
-        rows += [
-            {"account_id": account_id, "list_id": other, "kind": kind, "address": key, "creation_time": moment}
-            for other, key in transaction.execute(statement)
-        ]
+        for other, key in transaction.execute(statement):
+            found.setdefault(other, set()).add(normalize_address(kind, key))
+    rows = [
+        {"account_id": account_id, "list_id": other, "kind": kind, "address": key, "creation_time": moment}
+        for other, kept in found.items()
+        for kind, key in written_forms(transaction, kept)
+    ]
     insert_new_rows(transaction, Unsubscriber, rows)
+
+
+def _account_wide(
+    transaction: Transaction, account_id: int, addresses: Collection[NormalizedAddress]
+) -> Collection[NormalizedAddress]:
+    """Those of the addresses that are unsubscribed from the whole account, in whatever form that is stored."""
+    of_account = Unsubscriber.account_id == account_id, Unsubscriber.list_id.is_(None), of_addresses(addresses)
+    rows = transaction.execute(select(Unsubscriber.kind, Unsubscriber.address).where(*of_account))
+    return {normalize_address(cast(AddressKind, kind), key) for kind, key in rows}
 
 
 def _set_flags(
@@ -174,7 +192,7 @@ def _set_flags(
             conditions.append(Contact.list_id == list_id)
         if subscribed:
             applies = or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id)
-            conditions.append(~_has_entry(kind, applies))
+            conditions.append(~has_entry(kind, applies))
         statement = (
             update(Contact)
             .where(*conditions)
@@ -186,7 +204,7 @@ def _set_flags(
     return changed
 
 
-def _has_entry(kind: AddressKind, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def has_entry(kind: AddressKind, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     """Whether the contact's address has an entry that meets the condition."""
     return exists().where(
         Unsubscriber.account_id == Contact.account_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import delete
 
-from app.addresses import AccountAddress, AddressKind, normalize_address
+from app.addresses import AccountAddress, AddressKind, address_forms, normalize_address
 from app.clock import this_second
 from app.contacts.blocked import Block, block_addresses, unblock_addresses
 from app.contacts.events import record_contact_events
@@ -68,7 +68,7 @@ def unblock(transaction: Transaction, account_id: int, kind: AddressKind, addres
     soft_bounces = delete(SoftBounces).where(
         SoftBounces.account_id == account_id,
         SoftBounces.kind == kind,
-        SoftBounces.address == unblocked.key,
+        SoftBounces.address.in_(address_forms(unblocked.key)),
     )
     transaction.execute(soft_bounces, execution_options={"synchronize_session": False})
     count, changed = unblock_addresses(transaction, [unblocked])

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, literal, null, or_, select, union_all
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, address_forms, normalize_address
 from app.db.address_digests import find_digests
 from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Unsubscriber
@@ -55,7 +55,7 @@ def find_unsubscriber_entries(
         for kind, key, list_id, is_blocked in session.connection().execute(
             _entries(contact_list.account_id, addresses, digests)
         ):
-            address = NormalizedAddress(cast(AddressKind, kind), key)
+            address = normalize_address(cast(AddressKind, kind), key)
             if key in digests:
                 address = forgotten[key] = digests[key]
             if is_blocked:
@@ -81,14 +81,14 @@ def _entries(
 
 
 def of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
-    """Entries of these addresses."""
+    """Entries of these addresses, in whatever form they are stored."""
     keys_by_kind = by_kind(addresses).items()
     return or_(*(and_(Unsubscriber.kind == kind, in_json(Unsubscriber.address, keys)) for kind, keys in keys_by_kind))
 
 
 def by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[str]]:
-    """The keys of the addresses of each kind."""
+    """The keys of the addresses of each kind, in all forms in which they may be stored."""
     keys: dict[AddressKind, list[str]] = {}
     for kind, key in addresses:
-        keys.setdefault(kind, []).append(key)
+        keys.setdefault(kind, []).extend(address_forms(key))
     return keys

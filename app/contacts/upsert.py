@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.contacts.create import create_contacts
 from app.contacts.state import ContactAttributes
 from app.contacts.subscriptions import ADDRESS_COLUMNS
@@ -164,12 +164,12 @@ def match_contacts(
     column = ADDRESS_COLUMNS[kind]
     statement = (
         select(column, Contact.id)
-        .where(Contact.list_id == contact_list.id, in_json(column, keys))
+        .where(Contact.list_id == contact_list.id, in_json(column, all_forms(keys)))
         .order_by(Contact.creation_time, Contact.id)
     )
     found: defaultdict[str, list[int]] = defaultdict(list)
     for key, contact_id in session.execute(statement):
-        found[key].append(contact_id)
+        found[normalize_address(kind, key).key].append(contact_id)
     places = zip((found.get(key, ()) for key in keys), earlier, strict=True)
     return [ids[place] if place < len(ids) else None for ids, place in places]
 

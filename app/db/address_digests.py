@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, NormalizedAddress
+from app.addresses import AccountAddress, NormalizedAddress, address_forms
 from app.db.models import DigestKey
 
 PREFIX = "forgotten:"
@@ -31,11 +31,15 @@ class AddressDigests:
         self._digest: Digest | None = None
 
     def of(self, session: Session, addresses: Collection[Address]) -> dict[str, Address]:
-        """Digest, as it is stored in place of an address -> the address. Empty while no address was ever forgotten."""
+        """Digest, as it is stored in place of an address -> the address: first those of the normalized form, then those
+        that releases before made of other forms, which nobody can make anew. Empty while no address was ever
+        forgotten."""
         digest = self._digest or self._read(session)
         if digest is None:
             return {}
-        return {f"{PREFIX}{digest(NormalizedAddress(one.kind, one.key))}": one for one in addresses}
+        forms = [(place, form, one) for one in addresses for place, form in enumerate(address_forms(one.key))]
+        forms.sort(key=lambda form: form[0])
+        return {f"{PREFIX}{digest(NormalizedAddress(one.kind, form))}": one for _, form, one in forms}
 
     def _read(self, session: Session) -> Digest | None:
         """The key is read once: it never changes."""
@@ -45,6 +49,7 @@ class AddressDigests:
 
 
 def find_digests(session: Session, addresses: Collection[Address]) -> dict[str, Address]:
-    """Digest, as it is stored in place of an address -> the address, with the key of the session's database."""
+    """Digest, as it is stored in place of an address -> the address, with the key of the session's database. Those of
+    the normalized forms come first."""
     digests: AddressDigests | None = getattr(session, "digests", None)
     return digests.of(session, addresses) if digests and addresses else {}

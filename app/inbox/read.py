@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from app.addresses import address_forms, email_key
 from app.db.database import Database
 from app.db.models import CapturedMessage
 from app.errors import ServiceError
@@ -29,7 +30,9 @@ class InboxFilter:
         found = select(CapturedMessage).where(
             CapturedMessage.account_id == self.account_id, CapturedMessage.id > self.after
         )
-        return found if self.address is None else found.where(CapturedMessage.address == self.address.lower())
+        if self.address is None:
+            return found
+        return found.where(CapturedMessage.address.in_(address_forms(email_key(self.address))))
 
 
 def list_captured(session: Session, wanted: InboxFilter, limit: int) -> list[CapturedMessage]:

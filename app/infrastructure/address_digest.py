@@ -12,7 +12,7 @@ from functools import lru_cache
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from app.addresses import NormalizedAddress
+from app.addresses import NormalizedAddress, address_forms
 from app.secret_keys import SecretKeys
 
 PURPOSE = b"transactional-messaging-service address digests 1"
@@ -27,8 +27,10 @@ def address_digest(secret_key: str, address: NormalizedAddress) -> str:
 
 
 def address_digests(secret_keys: SecretKeys, address: NormalizedAddress) -> list[str]:
-    """All hashes by which a record may know the address: it has that of the SECRET_KEY of its time."""
-    return [address_digest(key, address) for key in secret_keys]
+    """All hashes by which a record may know the address: it has that of the SECRET_KEY of its time, and of the form in
+    which addresses were compared then."""
+    forms = [NormalizedAddress(address.kind, form) for form in address_forms(address.key)]
+    return [address_digest(key, form) for key in secret_keys for form in forms]
 
 
 @lru_cache(maxsize=32)

@@ -60,6 +60,7 @@ from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.aged_rows import ATTEMPTS, AUDIT, CAPTURED, CHUNK, Aged, delete_by_owner
 from app.maintenance.inbox_limit import delete_beyond_limit
+from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
@@ -149,18 +150,19 @@ def simulations_waiting(session: Session) -> bool:
 
 
 def clean(services: Services) -> None:
-    """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
-    all recipients, idempotency records, webhook attempts, trigger firings, captured messages, records of processed
-    reports, of imports and of bulk actions, tokens of relays, reports about domains, retired DKIM keys, counts by
-    hour, ended runs and audit entries past their retention, ended sessions of the console, captured messages beyond
-    their maximum, expired back-offs, refusals of relays, and queue entries whose recipient was deleted by hand;
-    rotates the tables of events; updates the planner's statistics."""
+    """Prepares the ranges of the history; brings addresses into the form in which they are compared; reports long
+    replies with missing parts; deletes sends that are older than all recipients, idempotency records, webhook attempts,
+    trigger firings, captured messages, records of processed reports, of imports and of bulk actions, tokens of relays,
+    reports about domains, retired DKIM keys, counts by hour, ended runs and audit entries past their retention, ended
+    sessions of the console, captured messages beyond their maximum, expired back-offs, refusals of relays, and queue
+    entries whose recipient was deleted by hand; rotates the tables of events; updates the planner's statistics."""
     with measured_sweep("cleaning"):
         _clean(services)
 
 
 def _clean(services: Services) -> None:
     history.prepare(services.database)
+    compare_stored_addresses(services)
     reassembly.flush_overdue(services)
     settings = services.settings
     logs = settings.retain_logs

@@ -95,7 +95,7 @@ def requests_of(session: Session, person: Person) -> Iterator[list[Request]]:
     """The requests whose answer or error names the person, page by page; they are looked through likewise."""
     attempt = WebhookAttempt
     columns: tuple[Any, ...] = (attempt.id, attempt.time, attempt.detail, attempt.answer)
-    matches = or_(*(contains_any(session, text, person.words[:1]) for text in (attempt.detail, attempt.answer)))
+    matches = or_(*(contains_any(session, text, person.own_words) for text in (attempt.detail, attempt.answer)))
     for webhook_id in _webhooks(session, person):
         order = attempt.webhook_id, attempt.id
         for rows in matching_pages(session, select(*columns), attempt.webhook_id == webhook_id, order, matches):

@@ -30,7 +30,7 @@ from app.services import Services
 def read_contacts(_services: Services, session: Session, person: Person) -> Pages:
     """The contacts that have the address, each with the name of its list."""
     statement = select(List.name.label("list"), table_of(Contact)).join(List, List.id == Contact.list_id)
-    chosen = Contact.account_id == person.account_id, ADDRESS_COLUMNS[person.kind] == person.key
+    chosen = Contact.account_id == person.account_id, ADDRESS_COLUMNS[person.kind].in_(person.forms)
     rows = session.execute(statement.where(*chosen).order_by(Contact.id)).all()
     yield from one_page(shown_rows(rows, "account_id", "email_key", "identifier"))
 
@@ -53,7 +53,7 @@ def _prepare_digests(eraser: Eraser, person: Person) -> None:
 def _delete(transaction: Transaction, person: Person) -> int:
     keep_as_digests(transaction, person)
     by_list: dict[int, list[int]] = defaultdict(list)
-    chosen = in_json(Contact.id, person.contact_ids), ADDRESS_COLUMNS[person.kind] == person.key
+    chosen = in_json(Contact.id, person.contact_ids), ADDRESS_COLUMNS[person.kind].in_(person.forms)
     rows = transaction.execute(
         select(Contact.list_id, Contact.id).where(Contact.account_id == person.account_id, *chosen)
     )

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind, NormalizedAddress, normalize_address
+from app.addresses import (
+    AccountAddress,
+    AddressKind,
+    NormalizedAddress,
+    address_forms,
+    all_forms,
+    email_key,
+    normalize_address,
+)
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.in_json import in_json
 from app.db.models import Account, Contact, Recipient
@@ -39,15 +47,19 @@ class Person:
         return NormalizedAddress(self.kind, self.key)
 
     @property
-    def needles(self) -> tuple[str, ...]:
-        """The addresses as they stand in JSON, in lower case."""
-        return tuple(json.dumps(key, ensure_ascii=False)[1:-1] for key in (self.key, *self.other_addresses))
+    def forms(self) -> tuple[str, ...]:
+        """The forms in which the address is stored, or stands in texts."""
+        return address_forms(self.key)
+
+    @property
+    def own_words(self) -> tuple[str, ...]:
+        """The longest plain part of each form of the address: no text without one of them has the address."""
+        return _words(self.forms)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The longest plain part of each of the addresses, the person's own first: no text without one of them has an
-        address."""
-        return tuple(max(PLAIN.findall(key), key=len) for key in (self.key, *self.other_addresses))
+        """The same for all of the addresses."""
+        return _words(all_forms((self.key, *self.other_addresses)))
 
     def includes(self, other: Person) -> bool:
         """Whether all that names the other one names this one, too."""
@@ -61,7 +73,9 @@ class Person:
 
     def is_named_in(self, text: str | None) -> bool:
         """Whether the text has the address itself, also escaped as in JSON."""
-        return text is not None and (self.needles[0] in (lower := text.lower()) or self.key in lower)
+        return text is not None and any(
+            form in (lower := text.lower()) or _in_json(form) in lower for form in self.forms
+        )
 
     @property
     def received(self) -> Sequence[ColumnElement[bool]]:
@@ -72,14 +86,22 @@ class Person:
         return [of_address, Recipient.contact_id.is_not(None) & in_json(Recipient.contact_id, self.contact_ids)]
 
 
+def _words(forms: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(max(PLAIN.findall(form), key=len) for form in forms))
+
+
+def _in_json(form: str) -> str:
+    return json.dumps(form, ensure_ascii=False)[1:-1]
+
+
 def find_person(session: Session, account_id: int, kind: AddressKind, address: str) -> Person:
     """The person with that address, whether anything is held or not."""
     key = normalize_address(kind, address).key
     statement = select(Contact.id, Contact.email_key, Contact.mobile).where(
-        Contact.account_id == account_id, ADDRESS_COLUMNS[kind] == key
+        Contact.account_id == account_id, ADDRESS_COLUMNS[kind].in_(address_forms(key))
     )
     contacts = session.execute(statement.order_by(Contact.id)).all()
-    others = {one for _, *addresses in contacts for one in addresses if one is not None and one != key}
+    others = {email_key(one) for _, *addresses in contacts for one in addresses if one is not None} - {key}
     return Person(account_id, kind, key, tuple(row.id for row in contacts), tuple(sorted(others)))
 
 

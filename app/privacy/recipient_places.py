@@ -133,12 +133,12 @@ def _named_in_sends(session: Session, person: Person) -> Iterable[Sequence[Row[A
     columns: tuple[Any, ...] = (Send.id, Send.creation_time, Send.reply_to, Send.bcc_address)
     for column in (Send.reply_to, Send.bcc_address):
         key = func.lower(column)
-        named = Send.account_id == person.account_id, key == person.key, column.is_not(None)
+        named = Send.account_id == person.account_id, key.in_(person.forms), column.is_not(None)
         yield from pages_of(session, select(*columns).where(*named), (Send.account_id, key, Send.id))
 
 
 def _remove_from_sends(transaction: Transaction, person: Person, ids: Sequence[int]) -> None:
     columns = table_of(Send).c
     for name in ("reply_to", "bcc_address"):
-        chosen = in_json(columns.id, ids), func.lower(columns[name]) == person.key
+        chosen = in_json(columns.id, ids), func.lower(columns[name]).in_(person.forms)
         transaction.connection().execute(update(table_of(Send)).where(*chosen).values({name: None}))

@@ -48,9 +48,9 @@ def _answers(session: Session, person: Person) -> Any:
     columns: tuple[Any, ...] = (record.id, record.key, record.creation_time, record.body, record.fingerprint)
     of_contacts = [f'"id":{one},' for one in person.contact_ids]
     matches = or_(
-        contains_any(session, record.key, person.words[:1]),
+        contains_any(session, record.key, person.own_words),
         contains_any(session, record.body, of_contacts, fold=False),
-        contains_any(session, record.body, person.words[:1]),
+        contains_any(session, record.body, person.own_words),
     )
     order = record.account_id, record.key
     for page in matching_pages(session, select(*columns), record.account_id == person.account_id, order, matches):
@@ -113,7 +113,7 @@ def _counts(session: Session, person: Person) -> Sequence[Row[Any]]:
     of_person = SoftBounces.account_id == person.account_id, SoftBounces.kind == person.kind
     columns: tuple[Any, ...] = (SoftBounces.id, SoftBounces.address, SoftBounces.bounces)
     statement = select(*columns)
-    return session.execute(statement.where(*of_person, SoftBounces.address == person.key)).all()
+    return session.execute(statement.where(*of_person, SoftBounces.address.in_(person.forms))).all()
 
 
 def read_bounces(_services: Services, session: Session, person: Person) -> Pages:

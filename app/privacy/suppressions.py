@@ -13,6 +13,7 @@ from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
 from app.db.address_digests import find_digests
+from app.db.address_forms import may_run_before
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber
@@ -59,7 +60,7 @@ def keep_as_digests(transaction: Transaction, person: Person) -> tuple[int, int]
     """Puts the digest in the place of the address; returns how many lists (or the account) it is unsubscribed from,
     and whether it is blocked."""
     lock_subscriptions(transaction, person.account_id)
-    digests = list(find_digests(transaction, [person.address]))
+    digests = find_digests(transaction, [person.address])
     lists = {row.list_id for row in unsubscribed_entries(transaction, person)}
     if None not in lists:
         lists |= set(_unsubscribed_contacts(transaction, person))
@@ -68,30 +69,43 @@ def keep_as_digests(transaction: Transaction, person: Person) -> tuple[int, int]
         transaction.execute(delete(model).where(*_of(model, person)), execution_options=_UNSYNCHRONIZED)
     if not digests or not (lists or blocked):
         return 0, 0
-    common: dict[str, Any] = {"account_id": person.account_id, "kind": person.kind, "address": digests[0]}
-    common["creation_time"] = this_second()
-    insert_new_rows(transaction, Unsubscriber, [{**common, "list_id": one} for one in lists])
-    reasons = (row.reason if row.reason in OWN_REASONS else OTHER_REASON for row in blocked)
-    insert_new_rows(transaction, BlockedAddress, [{**common, "reason": reason} for reason in reasons])
+    # The first is that of the normalized form. Older processes look for those of the others.
+    written = digests if may_run_before(transaction) else list(digests)[:1]
+    common: dict[str, Any] = {"account_id": person.account_id, "kind": person.kind, "creation_time": this_second()}
+    unsubscribed = [{**common, "address": digest, "list_id": one} for digest in written for one in lists]
+    insert_new_rows(transaction, Unsubscriber, unsubscribed)
+    if blocked:
+        reason = _kept_reason([row.reason for row in blocked])
+        insert_new_rows(transaction, BlockedAddress, [{**common, "address": one, "reason": reason} for one in written])
     return len(lists), len(blocked)
+
+
+def _kept_reason(reasons: Sequence[str]) -> str:
+    """Of an address that was blocked in several forms, the one that weighs most."""
+    reason = COMPLAINT if COMPLAINT in reasons else reasons[0]
+    return reason if reason in OWN_REASONS else OTHER_REASON
 
 
 def _unsubscribed_contacts(session: Session, person: Person) -> list[int]:
     """Lists with a contact that is marked as unsubscribed, whether there is an entry or not."""
     flag = SUBSCRIBED_COLUMNS[person.kind]
-    of_person = Contact.account_id == person.account_id, ADDRESS_COLUMNS[person.kind] == person.key
+    of_person = Contact.account_id == person.account_id, ADDRESS_COLUMNS[person.kind].in_(person.forms)
     return list(session.scalars(select(Contact.list_id).where(*of_person, flag.is_(False)).distinct()))
 
 
 def _of(model: type[Unsubscriber] | type[BlockedAddress], person: Person) -> tuple[Any, ...]:
-    return model.account_id == person.account_id, model.kind == person.kind, model.address == person.key
+    return model.account_id == person.account_id, model.kind == person.kind, model.address.in_(person.forms)
 
 
 def kept_digests(session: Session, person: Person) -> dict[str, int]:
-    """How many entries are kept under the digest of the address."""
+    """How many entries are kept under the digests of the address, whatever its form was."""
     digests = list(find_digests(session, [person.address]))
+    columns: dict[str, tuple[Any, Any]] = {
+        "unsubscribed": (Unsubscriber, func.coalesce(Unsubscriber.list_id, 0)),
+        "blocked": (BlockedAddress, BlockedAddress.kind),
+    }
     counts = {}
-    for state, model in (("unsubscribed", Unsubscriber), ("blocked", BlockedAddress)):
+    for state, (model, entry) in columns.items():
         of_digest = model.account_id == person.account_id, model.kind == person.kind, model.address.in_(digests)
-        counts[state] = session.scalar(select(func.count()).select_from(model).where(*of_digest)) or 0
+        counts[state] = session.scalar(select(func.count(entry.distinct())).where(*of_digest)) or 0
     return counts

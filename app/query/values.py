@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from app.addresses import email_key
+from app.addresses import address_forms, email_key
 from app.ids import UUID
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.fields import Filter, FilterType
@@ -94,7 +94,7 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
     if filter_.type is FilterType.STRING or (filter_.type is FilterType.ENUM and text in filter_.options):
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:
-        return (Equals(email_key(text)),) if _can_be_stored(text) else ()
+        return tuple(map(Equals, address_forms(email_key(text)))) if _can_be_stored(text) else ()
     if filter_.type is FilterType.UUID and UUID.fullmatch(text):
         return (Equals(text.lower()),)
     raise ValueError("not a value of this type")

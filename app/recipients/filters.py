@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, true
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress
+from app.addresses import AccountAddress, address_forms
 from app.db.index_hints import Indexed, by_ids_or_order, by_index_or_order
 from app.db.models import QueueEntry, Recipient
 from app.query import compile as compiled
@@ -43,7 +43,7 @@ CLOCKS_APART = timedelta(days=1)
 def sent_to(address: AccountAddress) -> ColumnElement[bool]:
     """The condition on recipients of the address's account that their message went to it."""
     column, of_index = INDEXED[address.kind]
-    return and_(of_index, column == address.key)
+    return and_(of_index, or_(*(column == form for form in address_forms(address.key))))
 
 
 def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:

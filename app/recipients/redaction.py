@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from app.addresses import address_forms, email_key
 from app.settings import Settings
 
 HIDDEN = "[hidden]"
@@ -48,11 +49,14 @@ class Redaction:
 
 
 def without_address(text: str | None, address: str | None) -> str | None:
-    """A text of another server for the log, without the address of the recipient: lines of a log cannot be erased when
-    the person is forgotten."""
-    if not text or not address or address.lower() not in text.lower():
+    """A text of another server for the log, without the address of the recipient in any form, such as that of the
+    envelope: lines of a log cannot be erased when the person is forgotten."""
+    if not text or not address:
         return text
-    return re.sub(re.escape(address), ADDRESS, text, flags=re.IGNORECASE)
+    for form in dict.fromkeys((address, *address_forms(email_key(address)))):
+        if form.lower() in text.lower():
+            text = re.sub(re.escape(form), ADDRESS, text, flags=re.IGNORECASE)
+    return text
 
 
 @lru_cache(maxsize=16)

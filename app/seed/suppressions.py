@@ -7,7 +7,16 @@ from typing import Any, cast
 
 from sqlalchemy import select
 
-from app.addresses import AccountAddress, AddressKind, NormalizedAddress, email_key, is_valid_email, is_valid_mobile
+from app.addresses import (
+    AccountAddress,
+    AddressKind,
+    NormalizedAddress,
+    all_forms,
+    email_key,
+    is_valid_email,
+    is_valid_mobile,
+    normalize_address,
+)
 from app.clock import this_second
 from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
@@ -48,9 +57,9 @@ def _unsubscribe(context: SeedContext, list_id: int | None, addresses: Iterable[
     statement = select(Unsubscriber.kind, Unsubscriber.address).where(
         Unsubscriber.account_id == context.account.id,
         Unsubscriber.list_id.is_(None) if list_id is None else Unsubscriber.list_id == list_id,
-        Unsubscriber.address.in_([address.key for address in addresses]),
+        Unsubscriber.address.in_(all_forms(address.key for address in addresses)),
     )
-    present = {(kind, key) for kind, key in context.transaction.execute(statement)}
+    present = {normalize_address(cast(AddressKind, kind), key) for kind, key in context.transaction.execute(statement)}
     missing = [address for address in addresses if address not in present]
     if missing:
         moment = this_second()
@@ -74,10 +83,10 @@ def _block(context: SeedContext, by_address: Mapping[NormalizedAddress, Entry]) 
     account_id = context.account.id
     statement = select(BlockedAddress).where(
         BlockedAddress.account_id == account_id,
-        in_json(BlockedAddress.address, [address.key for address in by_address]),
+        in_json(BlockedAddress.address, all_forms(address.key for address in by_address)),
     )
     present = {
-        NormalizedAddress(cast(AddressKind, row.kind), row.address): row
+        normalize_address(cast(AddressKind, row.kind), row.address): row
         for row in context.transaction.scalars(statement)
     }
     blocks = {

@@ -127,11 +127,11 @@ def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:
         Unsubscriber.account_id == request.account_id, of_addresses([address])
     )
     found = [row for row in session.execute(entries) if row.list_id in list_ids]
-    if [row.list_id for row in found] != [request.list_id]:
+    if {row.list_id for row in found} != {request.list_id}:
         return False
     step = _steps(request).where(RecipientStep.step == TimelineStep.UNSUBSCRIBED)
     unsubscribed_time = session.scalar(step.with_only_columns(RecipientStep.time))
-    made = found[0].creation_time
+    made = min(row.creation_time for row in found)
     return unsubscribed_time is not None and unsubscribed_time - SAME <= made and now() - UNDO <= made
 
 

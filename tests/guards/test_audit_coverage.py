@@ -121,7 +121,7 @@ NOT_AUDITED_COMMANDS = {
     ),
     "lists recount": "repairs counts, and changes no contact",
     **dict.fromkeys(("webhooks deliveries", "webhooks delivery"), "show"),
-    "domains reports": "shows",
+    **dict.fromkeys(("domains reports", "contacts same-address"), "shows"),
     **dict.fromkeys(("messages history", "messages difference", "sends explain", "sends pauses"), "show"),
     "inbox wait": "shows",
     **dict.fromkeys(("automations firings", "automations runs", "automations simulate"), "show"),

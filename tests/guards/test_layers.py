@@ -71,8 +71,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
-        *("accounts", "automations", "db", "events", "inbound", "infrastructure", "network", "recipients"),
-        *("retention", "routing", "runs", "sends", "services", "tracking"),
+        *("accounts", "automations", "contacts", "db", "events", "inbound", "infrastructure", "network"),
+        *("recipients", "retention", "routing", "runs", "sends", "services", "tracking"),
     ),
     "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),
     "privacy": (

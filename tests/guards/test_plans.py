@@ -356,6 +356,7 @@ COMMANDS = (
     ),
     *("sends list", "groups list", "groups stats", "groups stats --by day"),
     *("contacts list plan=gold --list 1", "contacts show p17@example.com --list 1"),
+    *("contacts same-address", "suppressions show p19@xn--bcher-kva.example", "sends list --to p17@bücher.example"),
     "contacts show 61410000017 --list 1",
     *("contacts create email=one.more@example.com --list 1", "contacts update 17 score=7 --list 1"),
     "contacts delete 18 --list 1",

@@ -24,19 +24,35 @@ RARE_SWITCHES = {
 nothing."""
 
 
+def non_ascii(column: str) -> tuple[str, str]:
+    """The condition that a text has other characters than those of ASCII, as PostgreSQL and as SQLite write it."""
+    return f"octet_length({column}) <> char_length({column})", f"length(CAST({column} AS BLOB)) <> length({column})"
+
+
 def partial_index(name: str, *columns: str, postgresql: str, sqlite: str | None = None) -> Index:
     """An index of the rows that meet the condition, which is written alike on both databases where only one is
     given."""
     return Index(name, *columns, postgresql_where=text(postgresql), sqlite_where=text(sqlite or postgresql))
 
 
+def non_ascii_index(table: str, column: str) -> Index:
+    """Of addresses that may be stored in a form of a release before revision 0072
+    (app/maintenance/stored_addresses.py)."""
+    postgresql, sqlite = non_ascii(column)
+    return partial_index(f"ix_{table}_non_ascii", "id", postgresql=postgresql, sqlite=sqlite)
+
+
+OTHER_IDENTIFIER = "identifier <> email_key"
+"""What contacts meet whose address another one of their list has as its identifier (app/contacts/same_address.py)."""
+
+
 class Contact(Timestamps, Base):
     """A person in a list (docs/contacts.md#attributes).
 
-    `email_key` is the email in its normalised form. `identifier` must be unique in the list: the email key, or the
-    mobile in a list without an email field; null where the list allows duplicates, so that one unique index serves
-    every list and two sends at the same moment create one contact (docs/contacts.md#identifiers). `values` holds the
-    list field values by key, without nulls.
+    `email_key` is the email in its normalised form. `identifier` must be unique in the list: the email key (but see
+    docs/contacts.md#one-address), or the mobile in a list without an email field; null where the list allows
+    duplicates, so that one unique index serves every list and two sends at the same moment create one contact
+    (docs/contacts.md#identifiers). `values` holds the list field values by key, without nulls.
     """
 
     __tablename__ = "contacts"
@@ -62,6 +78,8 @@ class Contact(Timestamps, Base):
             *("list_id", "double_opt_in_time", "id"),
             postgresql="double_opt_in_time IS NOT NULL",
         ),
+        non_ascii_index("contacts", "email_key"),
+        partial_index("ix_contacts_other_identifier", "account_id", "id", postgresql=OTHER_IDENTIFIER),
         Index(
             "ix_contacts_values",
             "values",
@@ -113,6 +131,7 @@ class Unsubscriber(Base):
         # For all lists together, which neither of the partial indexes answers.
         Index("ix_unsubscribers_address", "account_id", "kind", "address"),
         Index("ix_unsubscribers_page", "account_id", "creation_time", "id"),
+        non_ascii_index("unsubscribers", "address"),
         {"sqlite_autoincrement": True},
     )
 
@@ -133,6 +152,7 @@ class BlockedAddress(Base):
     __table_args__ = (
         UniqueConstraint("account_id", "kind", "address"),
         Index("ix_blocked_addresses_page", "account_id", "creation_time", "id"),
+        non_ascii_index("blocked_addresses", "address"),
         {"sqlite_autoincrement": True},
     )
 
@@ -156,7 +176,11 @@ class SoftBounces(Base):
     """
 
     __tablename__ = "soft_bounces"
-    __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        UniqueConstraint("account_id", "kind", "address"),
+        non_ascii_index("soft_bounces", "address"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]

@@ -88,8 +88,8 @@ def _is_about_another_address(mail: Mail, report: Report) -> bool:
     """A report may be about the blind copy. Other addresses are those that the recipient forwards its mail to; one that
     was only guessed must be the recipient's own."""
     if report.guessed:
-        return email_key(mail.recipient.email or "") not in report.about
-    return mail.is_about_copy(report.about)
+        return email_key(mail.recipient.email or "") not in report.addresses
+    return mail.is_about_copy(report.addresses)
 
 
 def _is_beyond_limit(transaction: Transaction, recipient: RecipientRow, report: Report) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from app.addresses import email_key
+
 
 class ReportKind(enum.Enum):
     """Kind of a report."""
@@ -26,7 +28,7 @@ class Report:
     """One recipient's part of a report.
 
     `status` is an RFC 3463 code, `detail` is the text of the other side. `about` has the addresses that it names, in
-    lower case; a `guessed` one was extracted from prose, and counts only if it is the recipient's. `original_senders`
+    any form; a `guessed` one was extracted from prose, and counts only if it is the recipient's. `original_senders`
     are the envelope senders that the original message is reported to have had.
     """
 
@@ -36,3 +38,8 @@ class Report:
     about: frozenset[str] = frozenset()
     guessed: bool = False
     original_senders: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Those that it names, normalised for comparison."""
+        return frozenset(map(email_key, self.about))

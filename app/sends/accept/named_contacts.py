@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, String, bindparam, select
 
 from app.addresses import ADDRESS_KIND_BY_TYPE
-from app.contacts.get_or_create import find_by_address
+from app.contacts.get_or_create import find_by_address, ids_by_address
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, List
 from app.db.prepared import PreparedStatement, Read
@@ -38,9 +38,10 @@ class NamedContacts:
     by_key: Mapping[str, int]
 
     @classmethod
-    def of(cls, found: Mapping[str, Sequence[Any]]) -> NamedContacts:
+    def of(cls, draft: SendDraft, found: Mapping[str, Sequence[Any]]) -> NamedContacts:
         """From the results of `contact_reads`."""
-        return cls(frozenset(row.id for row in found.get(BY_ID, ())), dict(found.get(BY_ADDRESS, ())))
+        by_key = ids_by_address(ADDRESS_KIND_BY_TYPE[draft.type], found.get(BY_ADDRESS, ()))
+        return cls(frozenset(row.id for row in found.get(BY_ID, ())), by_key)
 
 
 def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:

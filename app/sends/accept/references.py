@@ -83,7 +83,7 @@ def find_references(session: Session, account_id: int, draft: SendDraft, content
         None if row.group_id is None else ExistingGroup(row.group_id, row.group_type, row.group_name),
         {domain: bool(verified) for domain, verified in configured.items() if domain is not None},
         None if row.list_id is None else list_of(row),
-        NamedContacts.of(dict(zip(reads, found, strict=True))),
+        NamedContacts.of(draft, dict(zip(reads, found, strict=True))),
     )
 
 

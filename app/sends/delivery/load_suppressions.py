@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BindParameter, ColumnElement, Select, String, bindparam, literal_column, null, select, union_all
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress
+from app.addresses import AccountAddress, all_forms
 from app.contacts.row import ContactRow
 from app.db.address_digests import find_digests
 from app.db.in_json import in_json, json_array
@@ -56,11 +56,11 @@ def load_suppressions(
     parameters = {
         "accounts": json_array({address.account_id for address in looked_up}),
         "kinds": json_array({address.kind for address in looked_up}),
-        "addresses": json_array({address.key for address in looked_up} | digests.keys()),
+        "addresses": json_array({*all_forms(address.key for address in looked_up), *digests}),
     }
     blocked, unsubscribed = set(), set()
     for table, account_id, kind, key, list_id in SUPPRESSIONS.tuples(session, **parameters):
-        address = AccountAddress(account_id, kind, digests.get(key, key))
+        address = AccountAddress.of(account_id, kind, digests.get(key, key))
         if table == BlockedAddress.__tablename__:
             blocked.add(address)
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind, domain_of
+from app.addresses import AccountAddress, AddressKind, address_forms, domain_of
 from app.clock import now
 from app.contacts.subscriptions import SUBSCRIBED_COLUMNS
 from app.db.address_digests import find_digests
@@ -136,7 +136,7 @@ def _of_contact(route: Route, contact: Contact | None, list_name: str | None) ->
 
 def _stored(session: Session, address: AccountAddress) -> list[str]:
     """What stands in suppressions of the address: itself, or its digest if it was forgotten."""
-    return [address.key, *find_digests(session, [address])]
+    return [*address_forms(address.key), *find_digests(session, [address])]
 
 
 def _blocked(session: Session, route: Route, address: AccountAddress) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind
+from app.addresses import AccountAddress, AddressKind, address_forms
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.in_json import in_json
 from app.db.models import Contact, Recipient
@@ -19,7 +19,7 @@ def messages_to(session: Session, address: AccountAddress) -> ColumnElement[bool
     """The condition on recipients of the account that their messages went to the address, or will: those named by
     `contact_id` have the address of their contact until a message was sent."""
     contacts = select(Contact.id).where(
-        Contact.account_id == address.account_id, ADDRESS_COLUMNS[address.kind] == address.key
+        Contact.account_id == address.account_id, ADDRESS_COLUMNS[address.kind].in_(address_forms(address.key))
     )
     ids = session.scalars(contacts.limit(MOST_CONTACTS)).all()
     if not ids:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from sqlalchemy import bindparam, case, delete, or_, select, update
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
 from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, block_addresses
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -36,6 +36,11 @@ def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transitio
     replies, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
     hard = {_address_of(one): Block(PERMANENT, one.detail) for one in transitions if one.blocks_address}
     return block_addresses(transaction, {address: Block(TEMPORARY, replies[address]) for address in full} | hard)
+
+
+def add_soft_bounces(transaction: Transaction, bounces: Counter[AccountAddress]) -> ChangedContacts:
+    """Adds soft bounces that were counted apart, and blocks the addresses that have too many together."""
+    return block_addresses(transaction, dict.fromkeys(_count(transaction, bounces), Block(TEMPORARY)))
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
@@ -66,7 +71,7 @@ def _address_of(transition: Transition) -> AccountAddress:
 
 
 def _from_row(account_id: int, kind: str, key: str) -> AccountAddress:
-    return AccountAddress(account_id, cast(AddressKind, kind), key)
+    return AccountAddress.of(account_id, cast(AddressKind, kind), key)
 
 
 def _reset(transaction: Transaction, delivered: Mapping[AccountAddress, int]) -> None:
@@ -88,7 +93,7 @@ def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) 
     chosen = columns.where(
         SoftBounces.account_id.in_({address.account_id for address in addresses}),
         SoftBounces.kind.in_({address.kind for address in addresses}),
-        in_json(SoftBounces.address, {address.key for address in addresses}),
+        in_json(SoftBounces.address, all_forms(address.key for address in addresses)),
     )
     found = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(SoftBounces.id))}
     return {row: address for row, address in found.items() if address in addresses}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, email_key
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
 from app.clock import timestamp
 from app.db.address_digests import find_digests
 from app.db.id_bounds import between_ids
@@ -61,7 +61,7 @@ class Known(NamedTuple):
     @property
     def address(self) -> AccountAddress:
         """As blocked addresses have it."""
-        text = email_key(self.row.email) if self.row.email else self.row.mobile
+        text = self.row.email or self.row.mobile
         return AccountAddress.of(self.row.account_id, ADDRESS_KIND_BY_TYPE[self.row.type], text or "")
 
 
@@ -108,7 +108,10 @@ def _blocked(session: Session, found: Sequence[Known]) -> Collection[int]:
     rows = select(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address).where(
         in_json(BlockedAddress.account_id, {address.account_id for address in addresses}),
         in_json(BlockedAddress.kind, {address.kind for address in addresses}),
-        in_json(BlockedAddress.address, {*digests, *(address.key for address in addresses)}),
+        in_json(BlockedAddress.address, {*digests, *all_forms(address.key for address in addresses)}),
     )
-    blocked = {digests.get(row.address) or AccountAddress._make(row) for row in session.execute(rows)}
+    blocked = {
+        digests.get(key) or AccountAddress.of(account_id, cast(AddressKind, kind), key)
+        for account_id, kind, key in session.execute(rows)
+    }
     return {one.id for one in found if one.address in blocked}

@@ -1,0 +1,437 @@
+"""An email address is one, however it is spelled, also in rows of releases that told the spellings apart
+(docs/contacts.md#one-address, docs/operations.md#addresses)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from app.addresses import email_key, normalize_address
+from app.clock import this_second
+from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
+from app.db.address_digests import PREFIX
+from app.db.models import (
+    Account,
+    AuditEntry,
+    BlockedAddress,
+    Contact,
+    DigestKey,
+    SchemaState,
+    SoftBounces,
+    Unsubscriber,
+    table_of,
+)
+from app.inbound.email.receive import receive_email
+from app.infrastructure.address_digest import address_digest, address_digests
+from app.infrastructure.digest_key import new_digest_key
+from app.maintenance import stored_addresses
+from app.maintenance.stored_addresses import compare_stored_addresses
+from app.privacy.forget import forget
+from app.sends.delivery.drain import drain
+from app.sends.outcomes.bounce_blocking import SOFT_BOUNCES_THAT_BLOCK
+from app.tracking.return_path import return_path
+from tests.cli.conftest import Cli
+from tests.support.client import SENDS, conflict, items
+from tests.support.contacts import (
+    add_webhook,
+    block,
+    contact,
+    contacts_path,
+    entries,
+    events,
+    find,
+    resubscribe,
+    unblock,
+    unsubscribe,
+)
+from tests.support.mail_reports import complaint, delivery_failure, qmail_failure
+from tests.support.rows import FROM, Rows
+from tests.support.sends import SendsApi, rows_of
+from tests.support.tenants import Tenant, new_email, unique
+
+LONG_AGO = timedelta(days=100)
+SPELLINGS = ("written", "ascii", "decomposed", "capitals")
+
+
+class Address:
+    """A new address, as people write it, with its domain in ASCII, decomposed (NFD), and with other letters that mean
+    the same."""
+
+    def __init__(self, name: str = "jürgen") -> None:
+        local = unique(name)
+        self.written = f"{local}@bücher.example"
+        self.ascii = f"{local}@xn--bcher-kva.example"
+        self.decomposed = unicodedata.normalize("NFD", self.written)
+        self.capitals = f"{local.upper()}@BÜCHER。example"
+        self.before = self.written.lower()
+        """As a release before stores the written form."""
+        assert {email_key(getattr(self, one)) for one in SPELLINGS} == {self.ascii}
+
+
+@pytest.fixture
+def sends(tenant: Tenant) -> SendsApi:
+    """The sends API of the account."""
+    return SendsApi(tenant)
+
+
+@pytest.fixture
+def cli(tenant: Tenant) -> Cli:
+    """Commands on the account."""
+    return Cli(tenant.app, tenant.name)
+
+
+@pytest.fixture
+def bare_cli(tenant: Tenant) -> Cli:
+    """Commands that name no account."""
+    return Cli(tenant.app)
+
+
+@pytest.fixture
+def address() -> Address:
+    return Address()
+
+
+@contextmanager
+def rolling(tenant: Tenant) -> Iterator[None]:
+    """While processes of the release before may run."""
+    state, database = table_of(SchemaState), tenant.services.database
+    with database.write() as transaction:
+        before = transaction.execute(select(state.c.code_in_use)).scalar()
+        transaction.execute(update(state).values(code_in_use="0071"))
+    try:
+        yield
+    finally:
+        with database.write() as transaction:
+            transaction.execute(update(state).values(code_in_use=before))
+
+
+def add_unsubscriber(tenant: Tenant, address: str, list_id: int | None = None, **values: Any) -> int:
+    """As a process of the release before does it, without the flags of contacts."""
+    return tenant.add(
+        Unsubscriber,
+        **{"list_id": list_id, "kind": "email", "address": address, "creation_time": this_second(), **values},
+    )
+
+
+def add_block(tenant: Tenant, address: str, reason: str = PERMANENT, **values: Any) -> int:
+    return tenant.add(
+        BlockedAddress,
+        **{"kind": "email", "address": address, "reason": reason, "creation_time": this_second(), **values},
+    )
+
+
+def add_contact(tenant: Tenant, list_id: int, email: str, **values: Any) -> int:
+    """As a release before stores it."""
+    key = email.lower()
+    return Rows(tenant.services, tenant.id).add_contact(list_id, email, email_key=key, identifier=key, **values)
+
+
+def stored(tenant: Tenant, model: Any) -> list[str]:
+    return sorted(row.address for row in rows_of(tenant, model))
+
+
+def fate(tenant: Tenant, sends: SendsApi, email: str, **changes: Any) -> str | None:
+    """Why a message to the address is not sent."""
+    accepted = sends.send(sends.email(recipients=[{"email": email}], **changes))
+    drain(tenant.services)
+    reason: str | None = accepted.recipient.reason
+    return reason
+
+
+# ---------------------------------------------------------------------------------------------- suppressions
+
+
+@pytest.mark.parametrize(("first", "second"), [*pairwise(SPELLINGS), *pairwise(reversed(SPELLINGS))])
+def test_what_one_spelling_unsubscribes_or_blocks_holds_for_the_others(
+    tenant: Tenant, sends: SendsApi, address: Address, first: str, second: str
+) -> None:
+    one, other = getattr(address, first), getattr(address, second)
+    unsubscribe(tenant, one)
+    assert fate(tenant, sends, other) == "unsubscribed"
+    resubscribe(tenant, other)
+    assert entries(tenant) == set()
+    block(tenant, one)
+    assert stored(tenant, BlockedAddress) == [address.ascii]
+    assert fate(tenant, sends, other) == "blocked"
+    assert unblock(tenant, other)
+    assert fate(tenant, sends, one) != "blocked"
+
+
+def test_contacts_with_other_spellings_show_that_they_are_unsubscribed_and_blocked(
+    tenant: Tenant, customers: int, address: Address
+) -> None:
+    others = tenant.add_list("Others")
+    ids = {
+        list_id: tenant.new_contact(list_id, email=email)["id"]
+        for list_id, email in ((customers, address.written), (others, address.ascii))
+    }
+    unsubscribe(tenant, address.decomposed)
+    block(tenant, address.capitals)
+    for list_id, contact_id in ids.items():
+        shown = contact(tenant, list_id, contact_id)
+        assert (shown["subscribed"]["email"], shown["blocked"]["email"]) == (False, True)
+    tenant.api.patch(f"{contacts_path(customers)}/{ids[customers]}", {"subscribed": {"email": True}})
+    assert entries(tenant) == {("email", address.ascii, others)}
+    assert not contact(tenant, others, ids[others])["subscribed"]["email"]
+
+
+# ---------------------------------------------------------------------------------------------- contacts
+
+
+def test_a_contact_is_found_by_any_spelling_and_shows_its_own(
+    tenant: Tenant, cli: Cli, customers: int, address: Address
+) -> None:
+    created = tenant.new_contact(customers, email=address.written)
+    for spelling in SPELLINGS:
+        found = find(tenant, customers, email=getattr(address, spelling))
+        assert [(one["id"], one["email"]) for one in found] == [(created["id"], address.written)]
+        assert find(tenant, customers, **{"email:in": f"{getattr(address, spelling)},x@example.com"})
+        assert not find(tenant, customers, **{"email:ne": getattr(address, spelling)})
+        shown = cli.json("contacts", "show", getattr(address, spelling), "--list", str(customers))
+        assert shown["id"] == created["id"]
+        refused = conflict(tenant.api.post(contacts_path(customers), {"email": getattr(address, spelling)}))
+        assert refused["fields"] == {"email": {"contact_id": created["id"]}}
+
+
+def test_a_send_finds_the_contact_with_another_spelling(
+    tenant: Tenant, sends: SendsApi, customers: int, address: Address
+) -> None:
+    created = tenant.new_contact(customers, email=address.decomposed)
+    named = [{"email": getattr(address, one)} for one in SPELLINGS]
+    accepted = sends.send(sends.email(recipients=named, list_id=customers))
+    assert [row.contact_id for row in accepted.recipients] == [created["id"]] * len(SPELLINGS)
+    assert [row.email for row in accepted.recipients] == [one["email"] for one in named]
+    assert len(rows_of(tenant, Contact)) == 1
+
+
+def test_messages_are_found_by_any_spelling(tenant: Tenant, sends: SendsApi, address: Address) -> None:
+    accepted = sends.send(sends.email(recipients=[{"email": address.written}, {"email": address.ascii}]))
+    for spelling in SPELLINGS:
+        found = items(tenant.api.get(SENDS, {"email": getattr(address, spelling)}), "recipients")
+        assert {one["uuid"] for one in found} == set(accepted.uuids)
+
+
+# ---------------------------------------------------------------------------------------------- reports and people
+
+
+@pytest.mark.parametrize("write", [delivery_failure, qmail_failure, complaint])
+def test_a_report_names_the_recipient_in_another_spelling(tenant: Tenant, sends: SendsApi, write: Any) -> None:
+    address, rows = Address("ann"), Rows(tenant.services, tenant.id)
+    (recipient_id,) = rows.add_send([address.written])
+    rows.change([recipient_id], state="delivered", attempts=1)
+    to = return_path(tenant.services.settings, recipient_id, FROM)
+    receive_email(tenant.services, write(to, address.ascii), (to,), patience=0)
+    assert stored(tenant, BlockedAddress) == [address.ascii]
+    assert fate(tenant, sends, address.decomposed) == "blocked"
+
+
+def test_a_forgotten_person_is_known_by_any_spelling(
+    tenant: Tenant, sends: SendsApi, customers: int, address: Address
+) -> None:
+    tenant.new_contact(customers, email=address.written)
+    sends.send(sends.email(recipients=[{"email": address.decomposed}], list_id=customers))
+    unsubscribe(tenant, address.written)
+    forgotten = forget(tenant.services, [tenant.id], "email", address.ascii, wait=0)
+    assert (forgotten.removed["contacts"], forgotten.removed["recipients"]) == (1, 1)
+    assert forgotten.kept == {"unsubscribed": 1}
+    assert [one.startswith(PREFIX) for one in stored(tenant, Unsubscriber)] == [True]
+    assert fate(tenant, sends, address.capitals) == "unsubscribed"
+    assert not tenant.new_contact(customers, email=address.decomposed)["subscribed"]["email"]
+    assert stored(tenant, Unsubscriber) == [address.ascii]
+
+
+def digest_before(tenant: Tenant, address: str) -> str:
+    """As a release before has kept the digest of a forgotten address."""
+    secret_key = tenant.services.settings.secret_key
+    with tenant.services.database.write() as transaction:
+        if transaction.get(DigestKey, 1) is None:
+            transaction.add(DigestKey(id=1, key=new_digest_key(secret_key)))
+        transaction.execute(update(Account).where(Account.id == tenant.id).values(has_digests=True))
+        transaction.flush()
+        digest = transaction.digests._read(transaction)
+        assert digest is not None
+        return PREFIX + digest(normalize_address("email", "")._replace(key=address.lower()))
+
+
+def test_digests_of_all_forms_keep_a_forgotten_person_from_getting_mail(
+    tenant: Tenant, sends: SendsApi, customers: int, address: Address
+) -> None:
+    """Nobody can make them anew."""
+    for form in (address.written, address.ascii, address.decomposed):
+        add_unsubscriber(tenant, digest_before(tenant, form))
+        add_block(tenant, digest_before(tenant, form))
+    assert fate(tenant, sends, address.written) == "blocked"
+    created = tenant.new_contact(customers, email=address.decomposed)
+    assert (created["subscribed"]["email"], created["blocked"]["email"]) == (False, True)
+    assert (stored(tenant, Unsubscriber), stored(tenant, BlockedAddress)) == ([address.ascii], [address.ascii])
+
+
+def test_the_audit_log_finds_acts_on_any_spelling(tenant: Tenant, cli: Cli, address: Address) -> None:
+    cli.text("suppressions", "block", address.capitals)
+    keys = tenant.services.settings.secret_keys
+    digests = address_digests(keys, normalize_address("email", address.decomposed))
+    (entry,) = (row for row in rows_of(tenant, AuditEntry) if row.address_digest in digests)
+    assert entry.action == "suppression.added"
+    before = address_digest(
+        tenant.services.settings.secret_key, normalize_address("email", "")._replace(key=address.before)
+    )
+    assert before in digests
+
+
+# ---------------------------------------------------------------------------------------------- rows of releases before
+
+
+def test_new_processes_find_what_older_ones_write(
+    tenant: Tenant, sends: SendsApi, customers: int, address: Address
+) -> None:
+    with rolling(tenant):
+        add_unsubscriber(tenant, address.before)
+        contact_id = add_contact(tenant, customers, address.written)
+        assert fate(tenant, sends, address.ascii) == "unsubscribed"
+        add_block(tenant, unicodedata.normalize("NFD", address.before))
+        assert fate(tenant, sends, address.capitals) == "blocked"
+        assert [one["id"] for one in find(tenant, customers, email=address.ascii)] == [contact_id]
+        conflict(tenant.api.post(contacts_path(customers), {"email": address.ascii}))
+        assert unblock(tenant, address.ascii)
+        resubscribe(tenant, address.ascii)
+        assert (stored(tenant, Unsubscriber), stored(tenant, BlockedAddress)) == ([], [])
+
+
+def test_older_processes_find_what_new_ones_write(tenant: Tenant, sends: SendsApi, address: Address) -> None:
+    """They look for the form in which the address is written, or its digest."""
+    with rolling(tenant):
+        unsubscribe(tenant, address.ascii)
+        block(tenant, address.ascii)
+        usual = {address.before, address.ascii, unicodedata.normalize("NFD", address.before)}
+        assert set(stored(tenant, Unsubscriber)) >= usual
+        assert set(stored(tenant, BlockedAddress)) >= usual
+        compare_stored_addresses(tenant.services)
+        assert set(stored(tenant, Unsubscriber)) >= usual
+        forget(tenant.services, [tenant.id], "email", address.written, wait=0)
+        assert set(stored(tenant, Unsubscriber)) >= {digest_before(tenant, one) for one in usual}
+    unsubscribe(tenant, address.written)
+    compare_stored_addresses(tenant.services)
+    assert [one for one in stored(tenant, Unsubscriber) if not one.startswith(PREFIX)] == [address.ascii]
+    assert fate(tenant, sends, address.decomposed) == "blocked"
+
+
+def test_a_spelling_that_nobody_guesses_gets_an_entry_during_the_upgrade(
+    tenant: Tenant, sends: SendsApi, address: Address
+) -> None:
+    with rolling(tenant):
+        add_block(tenant, address.capitals.lower())
+        assert fate(tenant, sends, address.ascii) != "blocked"
+        compare_stored_addresses(tenant.services)
+        assert fate(tenant, sends, address.ascii) == "blocked"
+        assert address.capitals.lower() in stored(tenant, BlockedAddress)
+
+
+def test_suppressions_that_become_equal_merge_to_the_stricter(tenant: Tenant, customers: int, address: Address) -> None:
+    then = this_second() - LONG_AGO
+    add_block(tenant, address.before, TEMPORARY, creation_time=then)
+    add_block(tenant, unicodedata.normalize("NFD", address.before), COMPLAINT)
+    add_block(tenant, address.ascii, PERMANENT, reply="550")
+    add_unsubscriber(tenant, address.before, customers, creation_time=then)
+    add_unsubscriber(tenant, unicodedata.normalize("NFD", address.before), customers)
+    add_unsubscriber(tenant, address.before)
+    compare_stored_addresses(tenant.services)
+    (blocked,) = rows_of(tenant, BlockedAddress)
+    assert (blocked.address, blocked.reason, blocked.reply) == (address.ascii, COMPLAINT, None)
+    assert entries(tenant) == {("email", address.ascii, customers), ("email", address.ascii, None)}
+    assert then in {row.creation_time for row in rows_of(tenant, Unsubscriber)}
+    assert compare_stored_addresses(tenant.services) == 0
+
+
+def test_soft_bounces_of_all_spellings_count_together(tenant: Tenant, address: Address) -> None:
+    common = {"kind": "email", "bounces": SOFT_BOUNCES_THAT_BLOCK - 2}
+    tenant.add(SoftBounces, address=address.before, **common)
+    tenant.add(SoftBounces, address=unicodedata.normalize("NFD", address.before), **common, reset_by=1)
+    compare_stored_addresses(tenant.services)
+    (counted,) = rows_of(tenant, SoftBounces)
+    assert (counted.address, counted.bounces) == (address.ascii, SOFT_BOUNCES_THAT_BLOCK - 2)
+    tenant.add(SoftBounces, address=address.before, **common)
+    compare_stored_addresses(tenant.services)
+    assert (stored(tenant, SoftBounces), stored(tenant, BlockedAddress)) == ([], [address.ascii])
+
+
+def test_contacts_follow_what_is_suppressed_in_another_spelling(
+    tenant: Tenant, customers: int, address: Address
+) -> None:
+    add_webhook(tenant)
+    contact_id = add_contact(tenant, customers, address.written)
+    add_unsubscriber(tenant, address.ascii, customers)
+    add_block(tenant, address.ascii)
+    compare_stored_addresses(tenant.services)
+    shown = contact(tenant, customers, contact_id)
+    assert (shown["email"], shown["subscribed"]["email"], shown["blocked"]["email"]) == (address.written, False, True)
+    assert events(tenant) == [("updated", customers, contact_id)]
+
+
+def test_contacts_that_become_equal_stay_and_the_older_is_found(
+    tenant: Tenant, cli: Cli, sends: SendsApi, customers: int, address: Address
+) -> None:
+    older = add_contact(tenant, customers, address.written, creation_time=this_second() - LONG_AGO)
+    younger = add_contact(tenant, customers, address.ascii)
+    youngest = add_contact(tenant, customers, address.decomposed)
+    compare_stored_addresses(tenant.services)
+    assert {one["id"] for one in find(tenant, customers, email=address.capitals)} == {older, younger, youngest}
+    accepted = sends.send(sends.email(recipients=[{"email": address.ascii}], list_id=customers))
+    assert accepted.recipient.contact_id == older
+    assert cli.json("contacts", "show", address.ascii, "--list", str(customers))["id"] == older
+    refused = conflict(tenant.api.post(contacts_path(customers), {"email": address.written}))
+    assert refused["fields"] == {"email": {"contact_id": older}}
+    pairs = cli.json("contacts", "same-address")
+    assert [(one["older_id"], one["younger_id"]) for one in pairs] == [(older, younger), (younger, youngest)]
+    assert {one["address"] for one in pairs} == {address.ascii}
+    assert (pairs[0]["older_email"], pairs[0]["younger_email"]) == (address.written, address.ascii)
+
+    for contact_id in (older, younger, youngest):  # whatever is changed but the address
+        changed = tenant.api.patch(f"{contacts_path(customers)}/{contact_id}", {"is_active": False})
+        assert changed.status_code == 200, changed.text
+    assert tenant.api.delete(f"{contacts_path(customers)}/{younger}").status_code == 204
+    compare_stored_addresses(tenant.services)
+    (left,) = (row for row in rows_of(tenant, Contact) if row.identifier == address.ascii)
+    assert left.id == older
+    assert len(cli.json("contacts", "same-address")) == 1
+    tenant.api.delete(f"{contacts_path(customers)}/{youngest}")
+    assert cli.json("contacts", "same-address") == []
+
+
+def test_addresses_are_brought_into_the_form_in_slices_while_requests_are_served(
+    tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a transaction of its own, so that others write between them."""
+    monkeypatch.setattr(stored_addresses, "SLICE", 2)
+    addresses = [Address() for _ in range(9)]
+    for one in addresses:
+        add_block(tenant, one.before)
+        add_contact(tenant, customers, one.written)
+    with ThreadPoolExecutor(1) as thread:
+        work = thread.submit(compare_stored_addresses, tenant.services)
+        for one in addresses:
+            conflict(tenant.api.post(contacts_path(customers), {"email": one.ascii}))
+            tenant.new_contact(customers, email=new_email())
+        work.result()
+    assert stored(tenant, BlockedAddress) == sorted(one.ascii for one in addresses)
+    contacts = [row for row in rows_of(tenant, Contact) if not row.email.isascii()]
+    assert {row.email_key for row in contacts} == {one.ascii for one in addresses}
+    assert {row.identifier for row in contacts} == {one.ascii for one in addresses}
+
+
+def test_the_rest_of_an_upgrade_merges_what_older_processes_have_written(
+    tenant: Tenant, bare_cli: Cli, address: Address
+) -> None:
+    with rolling(tenant):
+        add_block(tenant, address.before)
+        compare_stored_addresses(tenant.services)
+        assert {address.before, address.ascii} < {*stored(tenant, BlockedAddress)}
+        bare_cli.text("db", "upgrade", "--contract")
+        assert stored(tenant, BlockedAddress) == [address.ascii]
