@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, bindparam, or_, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from app.addresses import email_key
 from app.clock import this_second
@@ -35,20 +35,19 @@ class Pair(NamedTuple):
 
 
 def find_pairs(session: Session, account_id: int, limit: int) -> list[Pair]:
-    """Pairs of contacts that have one address in a list without duplicates."""
-    one, other = aliased(Contact), aliased(Contact)
-    columns: tuple[Any, ...] = (List.name, one.email_key, one.id, one.email, one.creation_time)
-    pairs = (
-        select(*columns, other.id, other.email, other.creation_time)
-        .join(List, List.id == one.list_id)
-        .join(other, (other.list_id == one.list_id) & (other.identifier == one.email_key))
-        .where(one.account_id == account_id, one.identifier != one.email_key, other.id != one.id)
-    )
-    found = []
-    for name, address, *both in session.execute(pairs.order_by(one.list_id, one.email_key, one.id).limit(limit)):
-        contacts = sorted((both[:3], both[3:]), key=lambda contact: (contact[2], contact[0]))
-        found.append(Pair(name, address, *contacts[0][:2], *contacts[1][:2]))
-    return found
+    """Pairs of contacts that have one address in a list without duplicates: two statements."""
+    columns = select(Contact.list_id, Contact.email_key, Contact.creation_time, Contact.id, Contact.email)
+    others = columns.where(Contact.account_id == account_id, Contact.identifier != Contact.email_key)
+    found = session.execute(others.add_columns(List.name).join(List).order_by(Contact.id).limit(limit)).all()
+    of_lists = in_json(Contact.list_id, {row.list_id for row in found})
+    chosen = columns.where(of_lists, in_json(Contact.identifier, {str(row.email_key) for row in found}))
+    owners = {(row.list_id, row.email_key): row for row in session.execute(chosen)} if found else {}
+    pairs = []
+    for row in found:
+        if owner := owners.get((row.list_id, row.email_key)):
+            older, younger = sorted((owner, row), key=lambda one: (one.creation_time, one.id))
+            pairs.append(Pair(row.name, str(row.email_key), older.id, str(older.email), younger.id, str(younger.email)))
+    return pairs
 
 
 def compare_contacts(transaction: Transaction, account_id: int, ids: Sequence[int]) -> None:
