@@ -31,12 +31,14 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.definition_files import definition_in, file_argument, paths_shown
+from app.cli.hold_options import yes_option
 from app.cli.simulate import simulate_command
 from app.db.lookup import find_by_name
 from app.db.models import Automation, List, TriggerFiring
 from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.queueing import AUTOMATIONS
+from app.maintenance.findings import counted
 from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation
@@ -168,16 +170,22 @@ def rename(automation: str, name: str, account: str | None, as_json: bool) -> No
 
 @group.command("delete")
 @click.argument("automation")
+@yes_option
 @account_option
 @json_option
-def delete(automation: str, account: str | None, as_json: bool) -> None:
+def delete(automation: str, *, yes: bool, account: str | None, as_json: bool) -> None:
     """Delete an automation: its runs end. Reports of what it has sent are kept."""
+    with services().database.read() as session:
+        found = find_automation(session, account, automation)
+        name, runs = found.name, count_states(session, found.account_id)[found.id].total()
+    if not yes:
+        click.confirm(f"Delete the automation {name}? That ends {counted(runs, 'run')}.", abort=True, err=True)
     with services().database.write() as transaction:
-        found = find_automation(transaction, account, automation)
-        name, deleted = found.name, delete_automation(transaction, found.account_id, found.id)
+        deleted = delete_automation(transaction, found.account_id, found.id)
         transaction.after_commit(lambda: services().wake_ups.wake(AUTOMATIONS))
-        row = {"id": deleted.id, "name": deleted.name, "deleted": True}
-    print_done(f"deleted automation {name}; it is kept as {deleted.name}, for its reports", row, as_json)
+        row = {"id": deleted.id, "name": deleted.name, "deleted": True, "runs": runs}
+    line = f"deleted automation {name} with {counted(runs, 'run')}; it is kept as {deleted.name}, for its reports"
+    print_done(line, row, as_json)
 
 
 @group.command("stats")

@@ -151,7 +151,7 @@ def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant
     cli.text("automations", "pause", name)
     cli.text("automations", "resume", name)
     assert [tenant.api.post(f"{path}/{how}", {}).status_code for how in ("pause", "resume")] == [200, 200]
-    cli.text("automations", "delete", name)
+    cli.text("automations", "delete", name, "--yes")
     assert actions(cli) == [
         ("domain.created", "domains add"),
         ("domain.updated", "domains rotate"),

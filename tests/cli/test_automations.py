@@ -306,11 +306,28 @@ def test_an_automation_is_renamed_and_deleted(cli: Cli, tenant: Tenant, customer
     assert renamed == {**made, "name": "Hello", "version": 2}
     assert [row["name"] for row in cli.json("automations", "list")] == ["Hello"]
     name = f"Hello (deleted {made['id']})"
-    assert cli.json("automations", "delete", "Hello") == {"id": made["id"], "name": name, "deleted": True}
+    gone = {"id": made["id"], "name": name, "deleted": True, "runs": 0}
+    assert cli.json("automations", "delete", "Hello", "--yes") == gone
     assert cli.json("automations", "list") == []
     assert cli.json("automations", "show", str(made["id"]))["state"] == "deleted"
     again = cli.json("automations", "create", write({**STANDARD, "name": "Hello"}))
     assert (again["name"], again["version"]) == ("Hello", 1)
+
+
+@pytest.mark.usefixtures("customers")
+def test_deleting_says_how_many_runs_it_ends_and_asks(cli: Cli, tenant: Tenant, write: Write) -> None:
+    made = cli.json("automations", "create", write({**STANDARD, "name": "Hello", "after": "1 day"}))
+    for number in range(3):
+        add_run(tenant, made["id"], 1, step="delay", contact_id=number)
+    asked = cli.run("automations", "delete", "Hello", input="n\n")
+    assert asked.exit_code == 1
+    assert "Delete the automation Hello? That ends 3 runs. [y/N]" in asked.stderr
+    assert cli.run("automations", "delete", "Hello", input="").exit_code == 1
+    assert cli.json("automations", "show", "Hello")["state"] == "active"
+    assert cli.acts("object=automation") == [("automation.created", "automations create")]
+    kept = f"Hello (deleted {made['id']})"
+    done = cli.text("automations", "delete", "Hello", input="y\n")
+    assert done == f"deleted automation Hello with 3 runs; it is kept as {kept}, for its reports\n"
 
 
 def test_deleted_automations_do_not_count_among_those_that_an_account_may_have(tenant: Tenant, customers: int) -> None:
