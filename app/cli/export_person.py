@@ -11,10 +11,11 @@ from flask.cli import with_appcontext
 
 from app.cli.addresses import address_kind
 from app.cli.base import Command, Failure, account_option, json_option, print_part_of_json, print_rows
-from app.cli.forget_person import accounts_of, all_accounts_option, record_acts
+from app.cli.forget_person import accounts_of, all_accounts_option, record_act_on_person
 from app.http.context import services
 from app.privacy.document import document
 from app.privacy.export import Found, export_person
+from app.privacy.forget import sizes
 
 
 @click.command("export-person", cls=Command)
@@ -31,7 +32,8 @@ def export_(address: str, *, all_accounts: bool, account: str | None, as_json: b
     first = next(found, None)
     if first is None:
         raise Failure(f"nothing is held about {address}")
-    record_acts("person.exported", address, accounts)
+    counts = sizes(services(), accounts, kind, address)
+    record_act_on_person("person.exported", address, None if all_accounts else accounts[0], counts)
     if as_json:
         for text in document(kind, address, chain([first], found)):
             print_part_of_json(text)

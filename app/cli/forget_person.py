@@ -16,7 +16,7 @@ from app.cli.base import Command, WrongValue, account_option, json_option, print
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.privacy.forget import Forgotten, forget, held
+from app.privacy.forget import Forgotten, forget, held, sizes
 from app.privacy.nouns import counted
 from app.privacy.person import with_test_account
 from app.privacy.remains import remove_remains
@@ -58,7 +58,8 @@ def forget_(
         return
     if not yes:
         click.confirm(f"Remove all that is held about {address}? This cannot be undone.", abort=True, err=True)
-    record_acts("person.forgotten", address, accounts)
+    counts = sizes(services(), accounts, kind, address)
+    record_act_on_person("person.forgotten", address, None if all_accounts else accounts[0], counts)
     with progress("forgetting", None) as advance:
         forgotten = forget(services(), accounts, kind, address, wait=wait, advance=advance)
     compacted = remove_remains(services().database) if compact else None
@@ -67,14 +68,13 @@ def forget_(
         raise click.exceptions.Exit(1)
 
 
-def record_acts(action: str, address: str, accounts: Sequence[int]) -> None:
-    """Records in each account what is about to be done: the log knows the address by its keyed hash."""
-    for account_id in accounts:
-        record_act(Act(action, account_id, address_digest=digest_of(address)))
+def record_act_on_person(action: str, address: str, account_id: int | None, counts: Mapping[str, int]) -> None:
+    """Records what is about to be done, in all accounts for None: the log knows the address by its keyed hash."""
+    record_act(Act(action, account_id, address_digest=digest_of(address), counts=counts))
 
 
 def accounts_of(account: str | None, every: bool) -> list[int]:
-    """The ids of the accounts that are meant, each with its test account."""
+    """The ids of the accounts that are meant: the one that is named comes before its test account."""
     if every and account is not None:
         raise WrongValue("--all-accounts and --account exclude each other")
     with services().database.read() as session:

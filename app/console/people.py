@@ -17,7 +17,7 @@ from app.errors import ServiceError
 from app.infrastructure.address_digest import address_digest
 from app.privacy.document import document
 from app.privacy.export import export_person
-from app.privacy.forget import Forgotten, forget, held
+from app.privacy.forget import Forgotten, forget, held, sizes
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES
 from app.services import Services
@@ -82,8 +82,8 @@ def person_document(services: Services, person: Whom) -> Iterator[str] | None:
 
 
 def _record(services: Services, action: str, person: Whom) -> None:
-    """What is about to be done, in each account: the log knows the address by its keyed hash alone."""
+    """What is about to be done, with its test account in one entry: the log knows the address by its keyed hash."""
+    counts = sizes(services, person.account_ids, person.address.kind, person.address.key)
     digest = address_digest(services.settings.secret_key, person.address)
     with services.database.write() as transaction:
-        for account_id in person.account_ids:
-            record(transaction, Act(action, account_id, address_digest=digest))
+        record(transaction, Act(action, person.account.id, address_digest=digest, counts=counts))

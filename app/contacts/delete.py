@@ -29,9 +29,11 @@ def delete_contacts(
     *,
     allow_system: bool = False,
     address_digest: str | None = None,
+    has_entry: bool = False,
 ) -> int:
     """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
-    `address_digest` is for the audit log, where the address of a contact is known.
+    `address_digest` is for the audit log, where the address of a contact is known; `has_entry` says that this is part
+    of an act that the log has already.
 
     Raises `list_not_mutable` for a system list and `filter_id_required` if no ids were named (None)
     (docs/contacts.md#system-lists).
@@ -44,7 +46,7 @@ def delete_contacts(
         return 0
     deleted = _delete(transaction, contact_list, ids)
     count_in_list(transaction, contact_list, -deleted)
-    if deleted:
+    if deleted and not has_entry:
         record(transaction, _deletion(contact_list, ids, deleted, address_digest))
     return deleted
 

@@ -59,10 +59,8 @@ def _delete(transaction: Transaction, person: Person) -> int:
     )
     for list_id, contact_id in rows:
         by_list[list_id].append(contact_id)
-    return sum(
-        delete_contacts(transaction, get_list(transaction, person.account_id, list_id), ids, allow_system=True)
-        for list_id, ids in sorted(by_list.items())
-    )
+    lists = [(get_list(transaction, person.account_id, list_id), ids) for list_id, ids in sorted(by_list.items())]
+    return sum(delete_contacts(transaction, one, ids, allow_system=True, has_entry=True) for one, ids in lists)
 
 
 def read_suppressions(_services: Services, session: Session, person: Person) -> Pages:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Row, Select, delete, exists, select, update
+from sqlalchemy import ColumnElement, CursorResult, Row, Select, delete, exists, func, select, union, update
 from sqlalchemy.orm import Session, aliased
 
 from app.clock import now
@@ -48,6 +48,12 @@ def select_received(person: Person, which: ColumnElement[bool], *columns: Any) -
     """Columns of the recipients that one of the conditions of the person finds."""
     of_person = select(*columns).where(Recipient.account_id == person.account_id, which, ~has_been_forgotten())
     return of_person.order_by(Recipient.creation_time, Recipient.id)
+
+
+def count_received(session: Session, person: Person) -> int:
+    """How many recipients are the person."""
+    found = union(*(select_received(person, which, Recipient.id).order_by(None) for which in person.received))
+    return session.scalar(select(func.count()).select_from(found.subquery())) or 0
 
 
 @dataclass(slots=True)

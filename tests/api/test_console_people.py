@@ -91,6 +91,11 @@ def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: S
         ("person.exported", digest(tenant, address)),
         ("person.forgotten", digest(tenant, address)),
     ]
+    with tenant.services.database.read() as session:
+        of_contact = AuditEntry.account_id == tenant.id, AuditEntry.object == "contact"
+        assert session.scalars(select(AuditEntry.action).where(*of_contact)).all() == []
+        last = select(AuditEntry.counts).where(AuditEntry.account_id == tenant.id).order_by(AuditEntry.id.desc())
+        assert session.scalars(last.limit(1)).one() == {"contacts": 1, "messages": 1, "suppressions": 1}
     assert "Nothing is held about this address." in words(browser.post(f"{PATH}/held", address=new_email()))
 
 

@@ -50,6 +50,28 @@ def test_it_asks_and_says_what_was_removed(cli: Cli, tenant: Tenant, customers: 
     assert cli.acts("--address", email, "object=person") == [("person.forgotten", "contacts forget")] * 2
 
 
+def test_forgetting_is_one_entry_that_says_what_was_forgotten(
+    cli: Cli, bare: Cli, sends: SendsApi, customers: int
+) -> None:
+    """With contacts of three lists, suppressions, messages and a test account; likewise handing out."""
+    tenant, email = sends.tenant, new_email("Ann")
+    cli.text("keys", "create", "ci", "--level", "standard", "--test")
+    for list_id in (customers, tenant.add_list("Others")):
+        tenant.new_contact(list_id, email=email)
+    cli.text("suppressions", "unsubscribe", email)
+    sends.send(sends.email(recipients=[{"email": email}, {"email": new_email()}]))
+    before = bare.json("audit", "list", "--limit", "1")[0]["id"]
+    cli.text("contacts", "export-person", email)
+    cli.text("contacts", "forget", email, "--yes")
+    bare.text("contacts", "forget", email, "--yes", "--all-accounts")
+    handed_out, one, everywhere = reversed(bare.json("audit", "list", "--after", str(before)))
+    assert (handed_out["action"], handed_out["account_id"]) == ("person.exported", tenant.id)
+    assert (one["action"], one["account_id"]) == ("person.forgotten", tenant.id)
+    assert handed_out["counts"] == one["counts"] == {"contacts": 3, "messages": 1, "suppressions": 1}
+    assert (everywhere["action"], everywhere["account_id"]) == ("person.forgotten", None)
+    assert everywhere["counts"] == {"contacts": 0, "messages": 0, "suppressions": 0}
+
+
 def test_files_are_cleaned_at_once_on_request_and_by_the_maintenance_otherwise(
     cli: Cli, bare: Cli, tenant: Tenant
 ) -> None:
