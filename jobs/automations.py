@@ -6,6 +6,7 @@ from functools import cache
 
 from app.bulk_actions.run import run_due
 from app.inbound.simulated import simulate_due
+from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
 from app.runs.due_runs import DueRuns
 from app.runs.work import advance_due
@@ -14,8 +15,9 @@ from jobs.runtime import process_services
 
 def advance() -> None:
     """Advances the runs of automations that are due, for one time slice, carries out what magic addresses simulate
-    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console.md#checks), and runs
-    slices of bulk actions (docs/console.md#bulk-actions)."""
+    (docs/testing.md#magic-addresses), begins checks that wait for name servers (docs/console.md#checks), and makes
+    slices of bulk actions (docs/console.md#bulk-actions) and the seals of the audit log (docs/audit.md#seals)."""
+    seal_entries(process_services())
     simulate_due(process_services())
     network_checker().start()
     run_due(process_services())

@@ -15,6 +15,7 @@ from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.audit.seals import has_unsealed
 from app.bulk_actions.run import has_due as has_due_actions
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
@@ -80,6 +81,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         simulations = sweeps.simulations_waiting(session)
         actions = has_due_actions(session)
         checks = has_due_checks(session)
+        seals = has_unsealed(session)
     publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
@@ -87,7 +89,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweep
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if has_runs or simulations or actions or checks:
+    if has_runs or simulations or actions or checks or seals:
         services.wake_ups.wake(AUTOMATIONS)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.audit.read import last_entry
 from app.audit.record import Act, record
+from app.audit.verify import Break, verify
 from app.backup.archive import ArchiveReader, open_archive
 from app.backup.journals import results_of_archive, results_of_machine
 from app.backup.manifest import TABLES, Manifest, NotABackup
@@ -32,7 +33,7 @@ from app.events.holds import hold_webhooks
 from app.inbound.holds import drop_simulations, record_incomplete_replies
 from app.infrastructure.running import databases
 from app.runs.holds import hold_runs
-from app.secret_keys import fingerprint
+from app.secret_keys import SecretKeys, fingerprint
 from app.sends.holds.hold import hold_messages
 from app.sends.holds.release import settle_as_journalled
 from app.sends.outcomes.attempt_result import AttemptResult
@@ -66,6 +67,8 @@ class Restored(NamedTuple):
     settled: int
     secret_key: bool
     """Whether the key of the backup was installed."""
+    audit_breaks: Sequence[Break]
+    """Where the audit log of the backup is not as it was sealed."""
 
 
 def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begin: Begin) -> Restored:
@@ -91,7 +94,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
             journalled += results_of_machine(settings)
         undo = install_keys(settings, keys, keeps_journals=is_same) if keys is not None else _do_nothing
         try:
-            restored = _restore(services, archive, path.name, journalled, begin)
+            restored = _restore(services, archive, path.name, journalled, begin, keys=keys or ())
         except NotKnown:
             raise
         except BaseException:
@@ -106,14 +109,21 @@ def _do_nothing() -> None:
 
 
 def _restore(
-    services: Services, archive: ArchiveReader, name: str, journalled: Sequence[AttemptResult], begin: Begin
+    services: Services,
+    archive: ArchiveReader,
+    name: str,
+    journalled: Sequence[AttemptResult],
+    begin: Begin,
+    *,
+    keys: SecretKeys,
 ) -> Restored:
-    """Everything that is in the transaction."""
+    """Everything that is in the transaction. `keys` are those that were installed for it."""
     manifest, is_commit_sent = archive.manifest, False
     try:
         with loading(services.settings.database_url) as database:
             _load_rows(database, archive, begin("restoring", manifest.rows))
-            restored = _hold(services, database.connection, manifest, journalled)
+            breaks = verify(database.connection, services.settings, secret_keys=keys).breaks
+            restored = _hold(services, database.connection, manifest, journalled)._replace(audit_breaks=breaks)
             database.refresh_statistics()
             with services.database.part_of(database.connection) as transaction:
                 record(transaction, Act(RESTORED, name=name, counts={"rows": manifest.rows}))
@@ -136,7 +146,9 @@ def _hold(
     messages, runs = hold_messages(connection, manifest.taken, moment), hold_runs(connection)
     settled = settle_as_journalled(services, journalled, part)
     record_incomplete_replies(part)
-    return Restored(manifest, messages, runs, hold_webhooks(connection, moment), settled, secret_key=False)
+    return Restored(
+        manifest, messages, runs, hold_webhooks(connection, moment), settled, secret_key=False, audit_breaks=()
+    )
 
 
 def _load_rows(database: Loading, archive: ArchiveReader, advance: Advance) -> None:

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 import orjson
 from sqlalchemy import ColumnElement
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.audit.read import AUDIT_ENTRIES, entries_in_order
+from app.audit.verify import NotedSeal, Verified, verify
 from app.cli.acts import digests_of
 from app.cli.base import (
     Group,
     Row,
+    Unavailable,
     View,
     WrongValue,
     accounts_option,
     echo,
     json_option,
     limit_option,
+    print_done,
     print_json,
     print_row,
     print_rows,
 )
 from app.cli.find_contacts import without_links
+from app.clock import timestamp
 from app.db.commit_order import settled_to
+from app.db.copies.snapshot import snapshot
 from app.db.models import AuditEntry
+from app.db.outage import reason
 from app.errors import ServiceError
 from app.http.context import services
 from app.ids import id_in
+from app.maintenance.findings import counted
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
 from app.query.reader import read_page
@@ -143,6 +151,62 @@ def export(
         for page in entries_in_order(session, query, AuditEntry.id <= last, *_scope(session, account)):
             stdout.write(b"".join(_line(item) for item in page))
     stdout.flush()
+
+
+class _Noted(click.ParamType[NotedSeal]):
+    """A seal as `audit verify` prints the last one."""
+
+    name = "NUMBER:HASH"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> NotedSeal:
+        """Its number and hash."""
+        number, _, hash_ = str(value).partition(":")
+        if not number.isascii() or not number.isdigit() or not hash_:
+            self.fail("must be a seal as audit verify prints it, such as 12:9f86…", param, ctx)
+        return NotedSeal(int(number), hash_)
+
+
+@group.command("verify")
+@click.option("--seal", "noted", type=_Noted(), help="A seal that was noted elsewhere, which must still be there.")
+@json_option
+def verify_(noted: NotedSeal | None, as_json: bool) -> None:
+    """Compare the entries with their seals: says where the log was changed, and ends with 1 if it was."""
+    try:
+        with snapshot(services().settings.database_url) as shown:
+            found = verify(shown.connection, services().settings, noted)
+    except SQLAlchemyError as error:
+        raise Unavailable(reason(error)) from None
+    print_done("\n".join(_said(found)), _facts(found), as_json)
+    if found.breaks:
+        raise click.exceptions.Exit(1)
+
+
+def _said(found: Verified) -> Iterator[str]:
+    first, others = found.breaks[:1], found.breaks[1:]
+    if first:
+        yield f"the log is not as it was sealed, first at {first[0]}"
+    else:
+        yield f"the log is as it was sealed: {counted(found.sealed, 'entry', 'entries')}"
+    yield from (f"also {one}" for one in others)
+    if found.purged:
+        moment = f", last at {timestamp(found.purged_time)}" if found.purged_time else ""
+        yield f"purged by the retention: {counted(found.purged, 'entry', 'entries')}{moment}"
+    if found.waiting:
+        yield f"not sealed yet: {counted(found.waiting, 'entry', 'entries')}"
+    if found.is_noted_purged:
+        yield "the entry of the seal that was noted is purged: it cannot be compared any more"
+    if found.last:
+        yield f"the last seal: {found.last}"
+
+
+def _facts(found: Verified) -> Row:
+    return {
+        "whole": not found.breaks,
+        **{"sealed": found.sealed, "purged": found.purged, "purged_time": found.purged_time, "waiting": found.waiting},
+        "last_seal": str(found.last) if found.last else None,
+        "noted_seal_purged": found.is_noted_purged,
+        "breaks": [one._asdict() for one in found.breaks],
+    }
 
 
 def _line(item: Row) -> bytes:

@@ -57,6 +57,7 @@ def _facts(restored: Restored) -> dict[str, object]:
         "secret_key": restored.secret_key,
         "settled": restored.settled,
         "held": held,
+        "audit_breaks": [one._asdict() for one in restored.audit_breaks],
     }
 
 
@@ -67,6 +68,9 @@ def _print(restored: Restored) -> None:
         echo("took SECRET_KEY from the backup; the one that was here is beside it in DATA_DIR")
     if restored.settled:
         echo(f"wrote {counted(restored.settled, 'outcome')} that journals of the backup or of this machine knew")
+    if restored.audit_breaks:
+        first = restored.audit_breaks[0]
+        echo(f"the audit log of the backup is not as it was sealed, first at {first}: `{COMMAND_LINE} audit verify`")
     held = restored.messages - restored.settled
     runs, webhooks = counted(restored.runs, "run"), counted(restored.webhooks, "webhook")
     echo(f"held: {counted(held, 'message')}, {runs} of automations, {webhooks}")

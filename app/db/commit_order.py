@@ -9,6 +9,7 @@ first the last id drawn, and then the marks, knows that up to the lowest of them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, text
@@ -17,7 +18,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.dialect import is_postgresql
 from app.db.models import Base
 from app.db.prepared import execute_on_driver
@@ -33,6 +34,14 @@ READ_MARKS = (
     "AND classid = CAST(CAST(%(account_id)s AS bigint) & %(low_bits)s AS oid) "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+
+READ_WRITERS = text(
+    "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = CAST(:table AS regclass) "
+    "AND mode = 'RowExclusiveLock' AND granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+LOOKS, BETWEEN_LOOKS = 5, 0.02
+"""How often writers are looked for again, and the seconds before."""
 
 
 class _MarkWriter(FunctionElement[int]):
@@ -85,6 +94,29 @@ def settled_to(transaction: Transaction, model: type[Base]) -> int:
     transaction.execute(text(f"LOCK TABLE {table} IN SHARE MODE"))
     last: int = transaction.execute(text(f"SELECT coalesce(max(id), 0) FROM {table}")).scalar_one()  # noqa: S608 - a name
     return last
+
+
+def settled_beside_writers(database: Database, model: type[Base], pause: Callable[[float], object]) -> int:
+    """As `settled_to`, but it lets others write, and waits a moment only for those that are inserting when it looks; 0
+    if they take longer. Whoever has drawn an id of the table holds the table's lock for writers until it can be
+    seen."""
+    last_id = text(f"SELECT coalesce(max(id), 0) FROM {model.__tablename__}")  # noqa: S608 - a name
+    with database.read() as session:
+        last: int = session.execute(last_id).scalar_one()
+        if not database.is_postgresql:
+            return last
+        writing = _writers(session, model)
+        for _ in range(LOOKS):
+            if not writing:
+                return last
+            pause(BETWEEN_LOOKS)
+            writing &= _writers(session, model)
+        return 0 if writing else last
+
+
+def _writers(session: Session, model: type[Base]) -> set[str]:
+    """The transactions that have written the table, or are about to."""
+    return set(session.execute(READ_WRITERS, {"table": model.__tablename__}).scalars())
 
 
 def id_near(known: int, low_bits: int) -> int:

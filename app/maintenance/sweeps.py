@@ -58,7 +58,7 @@ from app.inbound import reassembly, simulated
 from app.infrastructure import signs_of_life
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
-from app.maintenance.aged_rows import ATTEMPTS, AUDIT, CAPTURED, CHUNK, Aged, delete_by_owner
+from app.maintenance.aged_rows import ATTEMPTS, AUDIT, CAPTURED, CHUNK, Aged, delete_aged
 from app.maintenance.inbox_limit import delete_beyond_limit
 from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
@@ -192,12 +192,7 @@ def _clean(services: Services) -> None:
 
 
 def _delete_aged(services: Services, aged: Aged) -> None:
-    """Those of which an account may have a retention of its own."""
-    with services.database.read() as session:
-        own = aged.own(session)
-    if not own:
-        _delete_older(services, aged.model, aged.time, aged.default(services.settings))
-    elif total := delete_by_owner(services, aged, own):
+    if total := delete_aged(services, aged):
         logger.info("cleaned %s", aged.model.__tablename__, extra={"rows": total})
 
 

@@ -19,6 +19,7 @@ IMPERSONAL: Mapping[str, str] = {
     "audit_entries": (
         "action actor actor_kind address_digest changes counts object object_id object_name request_id source via"
     ),
+    "audit_seals": "digest hash purged_mark",
     "automation_passed_steps": "detail result",
     "automation_runs": "reason state step watched_event",
     "automation_step_counts": "result",

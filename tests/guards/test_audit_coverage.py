@@ -59,7 +59,7 @@ NOT_AUDITED_TABLES = {
         ),
         "the service's own",
     ),
-    "audit_entries": "the log itself",
+    **dict.fromkeys(("audit_entries", "audit_seals"), "the log itself"),
     **dict.fromkeys(("bulk_actions", "console_links", "console_sessions"), "recorded by their acts"),
 }
 
@@ -129,7 +129,7 @@ NOT_AUDITED_COMMANDS = {
         ("inbound sms", "inbound email", "inbound receipt"), "traffic, from a pipe of a mail server or a gateway"
     ),
     "inbound kannel-url": "shows",
-    "audit export": "reads the log",
+    **dict.fromkeys(("audit export", "audit verify"), "reads the log"),
     "console sessions": "shows",
     "db compact": "removes nothing that anybody could still ask for",
     "db generate": "writes a file for developers",
@@ -322,8 +322,10 @@ def test_only_the_retention_deletes_entries_and_nothing_updates_them() -> None:
     assert [name for name in naming if not name.startswith("app.db.migrations")] == [
         "app.audit.read",
         "app.audit.record",
+        "app.audit.seals",
         "app.cli.audit",
         "app.db.models",
         "app.db.models.audit",
         "app.maintenance.aged_rows",
+        "app.maintenance.audit_seals",
     ]

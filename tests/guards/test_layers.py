@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "transports": ("content", "network"),
     "query": ("db",),
     "infrastructure": ("db", "network", "transports"),
-    "audit": ("db", "query"),
+    "audit": ("db", "infrastructure", "query"),
     "services": ("audit", "db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "infrastructure", "network", "query", "transports"),
@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "retention": ("db", "recipients", "sends", "services"),
     "maintenance": (
-        *("accounts", "automations", "contacts", "db", "events", "inbound", "infrastructure", "network"),
+        *("accounts", "audit", "automations", "contacts", "db", "events", "inbound", "infrastructure", "network"),
         *("recipients", "retention", "routing", "runs", "sends", "services", "tracking"),
     ),
     "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),

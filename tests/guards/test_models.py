@@ -9,7 +9,7 @@ from tests.support.cases import each
 
 SHARED = {
     *("accounts", "event_rotation", "transports", "routes", "routing_version", "processes", "schema_state"),
-    *("audit_entries", "digest_key", "remains", "console_links", "console_sessions", "send_pauses"),
+    *("audit_entries", "audit_seals", "digest_key", "remains", "console_links", "console_sessions", "send_pauses"),
 }
 """`event_rotation` says to which table the events of all accounts are written. Transports, routes and
 processes are the operator's, and so is the audit log, which outlives accounts; `schema_state` is the database's own,

@@ -1,7 +1,7 @@
 """The tables, one module per noun."""
 
 from app.db.models.accounts import Account, AccountHost, ApiKey, DkimKey, Domain, SmsSender
-from app.db.models.audit import AuditEntry
+from app.db.models.audit import AuditEntry, AuditSeal
 from app.db.models.automations import (
     Automation,
     AutomationPassedStep,
@@ -40,6 +40,7 @@ __all__ = [
     "ApiKey",
     "Attachment",
     "AuditEntry",
+    "AuditSeal",
     "Automation",
     "AutomationPassedStep",
     "AutomationRun",

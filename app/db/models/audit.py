@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, text
+from sqlalchemy import Index, SmallInteger, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, BigInt, Identity
@@ -61,3 +61,29 @@ class AuditEntry(Base):
     """The attributes that changed, each with `field`, and `old` and `new` where they may be shown."""
     counts: Mapped[dict[str, Any]] = mapped_column(Json)
     """How many of what an act on many things was about."""
+
+
+class AuditSeal(Base):
+    """The seal of one entry, made soon after its commit: its hash depends on the entry and on the seal before
+    (docs/audit.md#seals). When the entry is purged, its seal stays as a checkpoint, which takes in those beside it."""
+
+    __tablename__ = "audit_seals"
+    __table_args__ = (UniqueConstraint("entry_id"), UniqueConstraint("first_number"))
+
+    number: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    """The place in the order of sealing, from 1 on without gaps."""
+    first_number: Mapped[BigInt]
+    """The number itself; of a checkpoint that of the first seal that it stands for."""
+    entry_id: Mapped[BigInt]
+    time: Mapped[datetime]
+    """That of the entry."""
+    key_id: Mapped[int] = mapped_column(SmallInteger)
+    """The row of `digest_key` whose key the hashes are made with."""
+    digest: Mapped[str]
+    """The keyed hash of the entry."""
+    hash: Mapped[str]
+    """The keyed hash of this seal and the one before."""
+    purged_time: Mapped[datetime | None]
+    """When the entry was purged; it makes this a checkpoint."""
+    purged_mark: Mapped[str | None]
+    """Of a checkpoint: its keyed hash, which says that it was the retention that deleted the entries."""
