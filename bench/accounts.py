@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.bulk import draw_ids, insert_rows
-from app.db.models import Account, Base, Group, List, QueueEntry, Recipient, Send, table_of
+from app.db.models import Account, Base, Domain, Group, List, QueueEntry, Recipient, Send, table_of
 from bench.contacts import Shop
 from bench.mail import values
 from bench.stack import Stack
@@ -30,6 +30,7 @@ def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
     with parts.services.database.write() as transaction:
         accounts = _copies(transaction, Account, [{"name": f"Account {number}"} for number in range(count)], shop)
         owners = [{"account_id": account} for account in accounts]
+        _copies(transaction, Domain, owners, shop)
         lists = _copies(transaction, List, owners, shop)
         groups = _copies(transaction, Group, owners, shop)
         of_account = [

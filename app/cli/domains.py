@@ -117,7 +117,7 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def delete(name: str, account: str | None, as_json: bool) -> None:
-    """Remove a domain; sends from it are refused from now on."""
+    """Remove a domain; sends from it are refused from now on, and what waits is sent once the account has it again."""
     with services().database.write() as transaction:
         delete_domain(transaction, find_account(transaction, account).id, name)
     print_done(f"deleted domain {name}", {"name": name, "deleted": True}, as_json)

@@ -118,7 +118,7 @@ def update(
 @account_option
 @json_option
 def delete(address: str, account: str | None, as_json: bool) -> None:
-    """Withdraw the approval of a sender."""
+    """Withdraw the approval of a sender; what waits is sent once it is approved again."""
     with services().database.write() as transaction:
         transaction.delete(find_sender(transaction, find_account(transaction, account).id, address))
     print_done(f"deleted sender {address}", {"address": address, "deleted": True}, as_json)

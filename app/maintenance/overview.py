@@ -88,8 +88,11 @@ def notes_on_schema(shown: Figures) -> list[str]:
 
 
 def _words(put_off: Sequence[PutOff]) -> list[str]:
-    return [
-        f"{'at least ' if one.number == MOST else ''}{counted(one.number, 'message')} put off by transport "
-        f"{one.transport}, which said last: {one.reply}"
-        for one in put_off
-    ]
+    return [f"{'at least ' if one.number == MOST else ''}{_sentence(one)}" for one in put_off]
+
+
+def _sentence(one: PutOff) -> str:
+    number = counted(one.number, "message")
+    if one.transport is None:
+        return f"{number} put off, which no transport was given: {one.reply}"
+    return f"{number} put off by transport {one.transport}, which said last: {one.reply}"

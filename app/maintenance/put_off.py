@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from app.db.in_json import in_json
 from app.db.models import Account, QueueEntry, RecipientStep
 from app.recipients.conditions import IS_READY
+from app.recipients.reasons import NOT_PERMITTED
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 
@@ -24,9 +25,10 @@ MOST = 100
 
 
 class PutOff(NamedTuple):
-    """Messages that a transport has put off, up to `MOST` of all together, and the reply to the last attempt."""
+    """Messages that a transport has put off, up to `MOST` of all together, and the reply to the last attempt.
+    `transport` is None where it was not asked, because the account lacks what `reply` says."""
 
-    transport: str
+    transport: str | None
     number: int
     reply: str
 
@@ -54,6 +56,11 @@ def _by_transport(session: Session, recipient_ids: Sequence[int]) -> list[PutOff
     columns = RecipientStep.recipient_id, RecipientStep.transport, RecipientStep.detail, RecipientStep.note
     of_attempts = in_json(RecipientStep.recipient_id, recipient_ids), RecipientStep.step == TimelineStep.DEFERRED
     steps = session.execute(select(*columns).where(*of_attempts).order_by(RecipientStep.id)).all()
-    last = {step.recipient_id: step.transport or DEFAULT for step in steps}
-    replies = {step.transport or DEFAULT: step.note or step.detail or "" for step in steps}
-    return [PutOff(name, number, replies[name]) for name, number in Counter(last.values()).most_common()]
+    last = {step.recipient_id: _key(step.transport, step.detail) for step in steps}
+    replies = {_key(step.transport, step.detail): step.note or step.detail or "" for step in steps}
+    return [PutOff(key[0], number, replies[key]) for key, number in Counter(last.values()).most_common()]
+
+
+def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | None]:
+    """What the messages have in common: the transport, or what their account lacks."""
+    return (None, detail) if (detail or "").startswith(NOT_PERMITTED) else (transport or DEFAULT, None)

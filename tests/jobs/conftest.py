@@ -16,6 +16,7 @@ from app.events.registration import checked_url
 from app.events.webhooks import create_webhook, pending_events
 from app.services import Services, make_services
 from app.settings import Settings
+from tests.support.rows import permit_senders
 from tests.support.tenants import unique
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -90,9 +91,11 @@ def new_account(services: Services) -> int:
     """A new account's id."""
     moment = this_second()
     with services.database.write() as transaction:
-        account = Account(name=unique("account"), creation_time=moment, last_modified_time=moment)
+        times = {"creation_time": moment, "last_modified_time": moment}
+        account = Account(name=unique("account"), owner_confirmed=True, **times)
         transaction.add(account)
         transaction.flush()
+        permit_senders(transaction, account.id)
         return account.id
 
 

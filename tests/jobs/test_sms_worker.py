@@ -41,7 +41,7 @@ def environment() -> Iterator[dict[str, str]]:
 def add_account(services: Services) -> Rows:
     moment = this_second()
     with services.database.write() as transaction:
-        account = Account(name="Acme", creation_time=moment, last_modified_time=moment)
+        account = Account(name="Acme", owner_confirmed=True, creation_time=moment, last_modified_time=moment)
         transaction.add(account)
         transaction.flush()
         rows = Rows(services, account.id)

@@ -22,6 +22,7 @@ from app.db.models import (
     Attachment,
     Base,
     Contact,
+    Domain,
     Event,
     Group,
     List,
@@ -29,6 +30,7 @@ from app.db.models import (
     Recipient,
     RecipientStep,
     Send,
+    SmsSender,
     Webhook,
     table_of,
 )
@@ -36,8 +38,22 @@ from app.services import Services
 from tests.support.tenants import unique
 
 FROM = "hello@acme.example"
+NUMBER = "61400000001"
+DOMAINS = ("acme.example", "news.acme.example", "second.example", "other.example", "slow.example", "d.example")
+"""The domains of senders and blind copies."""
 File = tuple[str, str, bytes]
 """Name, type and content of an attachment."""
+
+
+def permit_senders(transaction: Transaction, account_id: int) -> None:
+    """Gives an account what the rows of these tests need to be sent: the domains, without keys, and the sender of text
+    messages."""
+    moment = this_second()
+    for name in DOMAINS:
+        transaction.add(Domain(account_id=account_id, name=name, creation_time=moment, verified_time=moment))
+    sender = {"address": NUMBER, "kind": "virtual_number", "list_id": None, "creation_time": moment}
+    transaction.add(SmsSender(account_id=account_id, **sender))
+    transaction.flush()
 
 
 @dataclass
@@ -252,7 +268,7 @@ def _send_columns(content: Mapping[str, Any]) -> dict[str, Any]:
         "unsubscribe_type": None,
         "subject": None if is_sms else "Hello",
         "from_name": None if is_sms else "Acme",
-        "from_address": "61400000001" if is_sms else FROM,
+        "from_address": NUMBER if is_sms else FROM,
         "reply_to": None,
         "bcc_address": None,
         "body_html": None,

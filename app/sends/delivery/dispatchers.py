@@ -16,6 +16,7 @@ from datetime import datetime
 from redis import Redis
 
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
+from app.recipients.reasons import DEFERRAL_TEXTS, WaitReason
 from app.routing.table import DEFAULT
 from app.sends.delivery.answers import Answers
 from app.sends.delivery.build import BuiltMessage
@@ -33,7 +34,7 @@ from app.sends.outcomes.attempt_result import AttemptResult
 from app.transports.base import DeliveryResult
 
 ONLY_DEFAULT = (DEFAULT,)
-NONE_IN_USE = DeliveryResult.deferred("no transport for this message is in use", "4.3.5")
+NONE_IN_USE = DeliveryResult.deferred(DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT], "4.3.5")
 
 
 class Dispatchers:
@@ -145,7 +146,7 @@ class Dispatchers:
         self._postpone(pool, recipients[count:])
 
     def _postpone(self, pool: TransportPool, recipients: Sequence[PreparedRecipient]) -> None:
-        count_deferred([one.claimed for one in recipients], "transport")
+        count_deferred([one.claimed for one in recipients], WaitReason.TRANSPORT)
         for recipient in recipients:
             self.postponed[recipient.id] = pool.turns.next(recipient.claimed.account_id, pool.step)
 

@@ -18,6 +18,7 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import DomainBackoff, Send
+from app.recipients.reasons import WaitReason
 from app.sends.delivery.claim import ClaimedRecipient, postpone
 from app.sends.delivery.recipient_domains import domains_of
 from app.sends.delivery.transmission_counts import count_deferred
@@ -43,7 +44,7 @@ def defer_backed_off(
         rows = by_domain[backoff.account_id, backoff.domain]
         concerned_by = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
         deferred.update(_defer(transaction, worker, backoff, concerned_by))
-    count_deferred([row for row in claimed if row.id in deferred], "domain_backoff")
+    count_deferred([row for row in claimed if row.id in deferred], WaitReason.DOMAIN_BACKOFF)
     return [row for row in claimed if row.id not in deferred]
 
 
@@ -67,8 +68,8 @@ def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient
 
 def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
     """Postpones all of the rows, or all but one if the back-off is over: the worker that extends it sends the probe."""
-    until = backoff.until_time
-    if rows and until <= now() and _claim_probe(transaction, backoff):
+    until = max(backoff.until_time, now())
+    if rows and backoff.until_time <= now() and _claim_probe(transaction, backoff):
         until, rows = now() + timedelta(seconds=PROBE_TIMEOUT), rows[1:]
     postpone(transaction, worker, {row.id: until for row in rows})
     return [row.id for row in rows]

@@ -29,11 +29,12 @@ from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.dispatchers import Dispatchers
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
-from app.sends.delivery.not_sent import not_sent
+from app.sends.delivery.not_sent import deferred, not_sent
 from app.sends.delivery.pending_outcomes import PendingOutcomes
-from app.sends.delivery.rate_limit import load_rates, rate_limited
+from app.sends.delivery.rate_limit import rate_limited
 from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
 from app.sends.delivery.render_quota import apply_render_quota
+from app.sends.delivery.requirements import load_senders, not_permitted
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
     SenderWorker,
@@ -251,7 +252,7 @@ class Drain:
                 recipients, postponed = apply_render_quota(
                     session, load(session, loaded, self._services.settings), self._sender_worker.builder.limits
                 )
-                rates = load_rates(session, recipients)
+                senders = load_senders(session, recipients)
                 self._sender_worker.router.update(session, recipients)
                 refusals = load_refusals(session, recipients)
         except Exception as error:
@@ -259,8 +260,13 @@ class Drain:
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
         self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
-        sendable = [recipient for recipient in recipients if not recipient.skip]
-        postponed |= rate_limited(self._services.redis, rates, sendable)
+        wanted = [recipient for recipient in recipients if not recipient.skip]
+        lacking = not_permitted(wanted, senders)
+        self._pending.add(
+            [deferred(recipient, lacking[recipient.id]) for recipient in wanted if recipient.id in lacking]
+        )
+        sendable = [recipient for recipient in wanted if recipient.id not in lacking]
+        postponed |= rate_limited(self._services.redis, senders, sendable)
         postponed |= self._wait_for_relays(refusals, [one for one in sendable if one.id not in postponed])
         self._pending.postponed |= postponed
         self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)

@@ -30,6 +30,7 @@ from app.db.models import Account, Attachment, DkimKey, Domain, ListField, Relay
 from app.db.prepared import PreparedStatement
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
+from app.recipients.reasons import Lacking
 from app.routing.version import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
@@ -62,6 +63,7 @@ _HIDDEN_ATTRIBUTES = (
 )
 _LOOKED_UP = {
     "time_zone": Account.time_zone,
+    "owner_confirmed": Account.owner_confirmed,
     "is_test": Account.test_of.is_not(None),
     "has_digests": Account.has_digests,
     "hidden_attributes": _HIDDEN_ATTRIBUTES,
@@ -99,6 +101,7 @@ DOMAINS = PreparedStatement(
     select(
         Domain.account_id,
         Domain.name,
+        Domain.verified_time.is_not(None),
         case((Domain.tracking_host_ready, Domain.tracking_host)),
         case((Domain.return_path_host_ready, Domain.return_path_host)),
         DkimKey.id,
@@ -163,23 +166,32 @@ def load_domains(
     session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
 ) -> dict[int, SendingDomain]:
     """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
-    and its hosts; one select."""
+    and its hosts; and what a domain that it needs lacks. One select."""
     accounts = {row.send_id: row.account_id for row in claimed}
-    senders = {send.id: (accounts[send.id], domain_of(send.from_address)) for send in sends}
+    needed = {send.id: [(accounts[send.id], name) for name in _domains_of(send)] for send in sends}
     parameters = {
         "accounts": json_array(set(accounts.values())),
-        "domains": json_array({name for _, name in senders.values()}),
+        "domains": json_array({name for some in needed.values() for _, name in some}),
     }
     keys: dict[tuple[int, str], list[StoredKey]] = defaultdict(list)
     hosts: dict[tuple[int, str], SenderHosts] = {}
-    for account_id, domain, tracking, return_path, *key in DOMAINS.tuples(session, **parameters):
-        hosts[account_id, domain] = SenderHosts(tracking, return_path)
+    verified: dict[tuple[int, str], bool] = {}
+    for account_id, domain, is_verified, tracking, return_path, *key in DOMAINS.tuples(session, **parameters):
+        verified[account_id, domain], hosts[account_id, domain] = bool(is_verified), SenderHosts(tracking, return_path)
         key_id, selector, private_key = key
         if key_id is not None:
             keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
-    return {
-        send_id: SendingDomain(keys.get(sender, ()), hosts.get(sender, NO_HOSTS)) for send_id, sender in senders.items()
-    }
+    found = {}
+    for send_id, some in needed.items():
+        lacking = [Lacking.of_domain(name, verified.get((account_id, name))) for account_id, name in some]
+        of_sender = keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS)
+        found[send_id] = SendingDomain(*of_sender, next(filter(None, lacking), None))
+    return found
+
+
+def _domains_of(send: SendContent) -> list[str]:
+    """The domain of its sender, and that of its blind copies."""
+    return [domain_of(address) for address in (send.from_address, send.bcc_address) if address]
 
 
 def _attachments(

@@ -23,7 +23,8 @@ def not_sent(recipient: PreparedRecipient, reason: FailReason, detail: str | Non
 
 
 def deferred(recipient: PreparedRecipient, result: DeliveryResult) -> AttemptResult:
-    """The result of a recipient for whose message no transport is left, with what became of it at those before."""
+    """The result of a recipient whose message goes to no transport now, with what became of it at those before."""
     if recipient.route:
         result = result._replace(note=recipient.route.note(result.note))
-    return AttemptResult(recipient.id, recipient.claimed.attempts, recipient.address, now(), result=result)
+    attempt, is_test = recipient.claimed.attempts, recipient.compiled.send.is_test
+    return AttemptResult(recipient.id, attempt, recipient.address, now(), result=result, is_test=is_test)

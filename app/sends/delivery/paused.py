@@ -15,6 +15,7 @@ from app.clock import now
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.models import QueueEntry, table_of
+from app.recipients.reasons import WaitReason
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps
@@ -48,7 +49,7 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRe
             for row in paused
         ],
     )
-    count_deferred(paused, "pause")
+    count_deferred(paused, WaitReason.PAUSE)
     ids = {row.id for row in paused}
     return [row for row in claimed if row.id not in ids]
 

@@ -12,25 +12,21 @@ import contextlib
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import RedisError, WatchError
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.models import SmsSender
+from app.recipients.reasons import WaitReason
 from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery.requirements import SenderKey, Senders, sender_key
 from app.sends.delivery.transmission_counts import count_deferred
 
 logger = logging.getLogger(__name__)
-
-Sender = tuple[int, str]
-"""Account and address."""
 
 EXPIRE_AFTER = 86_400
 """Seconds after which the bucket of an idle sender is deleted."""
@@ -57,32 +53,18 @@ def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Buck
     return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
 
 
-def load_rates(session: Session, recipients: Sequence[PreparedRecipient]) -> dict[Sender, float]:
-    """The rates of the senders that have one; no select where there is no text message."""
-    senders = {_sender(recipient) for recipient in recipients if recipient.claimed.type == "sms"}
-    if not senders:
-        return {}
-    statement = select(SmsSender.account_id, SmsSender.address, SmsSender.messages_per_second).where(
-        SmsSender.account_id.in_({account for account, _ in senders}),
-        SmsSender.address.in_({address for _, address in senders}),
-        SmsSender.messages_per_second.is_not(None),
-    )
-    return {(account, address): rate for account, address, rate in session.execute(statement) if rate is not None}
-
-
-def rate_limited(
-    redis: Redis, rates: Mapping[Sender, float], recipients: Sequence[PreparedRecipient]
-) -> dict[int, datetime]:
+def rate_limited(redis: Redis, senders: Senders, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
     """The recipients that must wait, with their new due times by id."""
-    by_sender: dict[Sender, list[int]] = defaultdict(list)
-    for recipient in recipients:
-        if recipient.claimed.type == "sms" and _sender(recipient) in rates:
-            by_sender[_sender(recipient)].append(recipient.id)
+    rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
+    by_sender: dict[SenderKey, list[int]] = defaultdict(list)
+    for recipient in recipients if rates else ():
+        if recipient.claimed.type == "sms" and sender_key(recipient) in rates:
+            by_sender[sender_key(recipient)].append(recipient.id)
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
         due_times |= _due_times(redis, sender, rates[sender], ids)
     live = [one for one in recipients if one.id in due_times and not one.compiled.send.is_test]
-    count_deferred([one.claimed for one in live], "rate_limit")
+    count_deferred([one.claimed for one in live], WaitReason.RATE_LIMIT)
     return due_times
 
 
@@ -95,7 +77,7 @@ def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
         return count
 
 
-def _due_times(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
+def _due_times(redis: Redis, sender: SenderKey, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
     try:
         allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:
@@ -129,7 +111,3 @@ def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: in
     commands.expire(key, math.ceil(after.turn - clock) + EXPIRE_AFTER)
     commands.execute()
     return allowed, max(before.turn, clock) + 1 / rate - clock
-
-
-def _sender(recipient: PreparedRecipient) -> Sender:
-    return recipient.claimed.account_id, recipient.compiled.send.from_address

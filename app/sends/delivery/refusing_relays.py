@@ -19,6 +19,7 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.in_json import in_json
 from app.db.models import RelayRefusal
+from app.recipients.reasons import WaitReason
 from app.sends.delivery.capture import is_test
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.route_progress import RouteProgress
@@ -63,7 +64,7 @@ def wait_for_relays(
         waits = _Waits(transaction, router, refusals, timedelta(seconds=period))
         for recipient in sorted(concerned, key=lambda one: one.claimed.attempts):
             waits.decide(recipient)
-    count_deferred([one.claimed for one in concerned if one.id in waits.due_times], "relay")
+    count_deferred([one.claimed for one in concerned if one.id in waits.due_times], WaitReason.RELAY)
     return waits.due_times
 
 

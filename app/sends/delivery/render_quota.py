@@ -23,6 +23,7 @@ from app.clock import now
 from app.db.in_json import in_json, json_array
 from app.db.models import QueueEntry, Recipient
 from app.db.prepared import PreparedStatement
+from app.recipients.reasons import WaitReason
 from app.recipients.states import RecipientState
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.size_limits import RenderQuota, SizeLimits
@@ -66,7 +67,7 @@ def apply_render_quota(
     allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
     due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
     others = [recipient for recipient in recipients if recipient.id not in allowed]
-    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], "render_quota")
+    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], WaitReason.RENDER_QUOTA)
     return (
         [recipient for recipient in recipients if recipient.id in allowed],
         {recipient.id: due_time for recipient in others},

@@ -33,6 +33,8 @@ class SendContent:
     track_secrets: bool
     time_zone: str
     """The account's time zone (docs/personalisation.md#time-zone)."""
+    owner_confirmed: bool
+    """Whether the account's owner has confirmed the address, as sending requires."""
     is_test: bool
     """Whether its account is a test account: its messages are captured instead of sent."""
     has_digests: bool

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from app.infrastructure.secrets import decrypt
+from app.recipients.reasons import Lacking
 from app.secret_keys import SecretKeys
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.base import OutboundEmail
@@ -26,10 +27,12 @@ class StoredKey:
 
 
 class SendingDomain(NamedTuple):
-    """What the domain of a sender has: its active DKIM keys, and its hosts."""
+    """What the domain of a sender has: its active DKIM keys, and its hosts; and what it lacks, or the domain of the
+    blind copies."""
 
     keys: Sequence[StoredKey] = ()
     hosts: SenderHosts = NO_HOSTS
+    lacking: Lacking | None = None
 
 
 NO_DOMAIN = SendingDomain()

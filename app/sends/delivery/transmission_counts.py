@@ -16,6 +16,7 @@ from app.infrastructure.metrics import (
     account_class,
 )
 from app.network.connections import attempts
+from app.recipients.reasons import WaitReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import PreparedRecipient
 from app.transports.base import DeliveryResult, Outcome
@@ -65,7 +66,7 @@ def reply_class(result: DeliveryResult) -> str:
     return "none" if is_lost and not is_reply else "temporary"
 
 
-def count_deferred(recipients: Iterable[ClaimedRecipient], reason: str) -> None:
+def count_deferred(recipients: Iterable[ClaimedRecipient], reason: WaitReason) -> None:
     """Counts recipients that are put off without an attempt."""
     for type_, number in Counter(recipient.type for recipient in recipients).items():
-        DEFERRALS.labels(type_, reason).inc(number)
+        DEFERRALS.labels(type_, reason.value).inc(number)

@@ -121,7 +121,8 @@ def _compiled(
     session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
 ) -> CompiledMessage:
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
-    of_account = select(Account.time_zone, Account.test_of.is_not(None).label("is_test"), Account.has_digests)
+    is_test = Account.test_of.is_not(None).label("is_test")
+    of_account = select(Account.time_zone, Account.owner_confirmed, is_test, Account.has_digests)
     account = session.connection().execute(of_account.where(Account.id == check.account_id)).one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
     columns |= {

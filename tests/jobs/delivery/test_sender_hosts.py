@@ -7,8 +7,11 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
+from sqlalchemy import delete
+
 from app.accounts.domain_hosts import set_hosts
 from app.accounts.domains import add_domain, find_domain
+from app.db.models import AccountHost
 from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, parsed
@@ -21,7 +24,9 @@ HTML = '<p><a href="https://shop.example/a">A</a> <a href="%%unsubscribe_link%%"
 
 
 def give_hosts(services: Services, account_id: int, *, trusted: bool) -> None:
+    """Those that an account of another test holds are free again."""
     with services.database.write() as transaction:
+        transaction.execute(delete(AccountHost))
         add_domain(transaction, account_id, "acme.example", trusted=trusted, secret_key=services.settings.secret_key)
         set_hosts(transaction, find_domain(transaction, account_id, "acme.example"), HOSTS, by_operator=True)
 
