@@ -20,13 +20,11 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
 from app.recipients.read import find_recipient
-from app.recipients.states import RecipientState
 from app.sends.explain.finding import Finding
-from app.sends.explain.obstacles import Route, obstacles
-from app.sends.explain.recipient import Explained, explain_recipient
+from app.sends.explain.obstacles import obstacles
+from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient
 from app.sends.explain.search import newest_messages
-
-ARRIVED = (RecipientState.SENT, RecipientState.DELIVERED)
+from app.sends.explain.waits import Route
 
 
 @click.command("explain", cls=Command)
@@ -62,8 +60,8 @@ class _Told:
         self._account, self._address = account, AccountAddress.of(account.id, kind, text)
         named = _account_words(session, account)
         newest = session.scalars(newest_messages(session, self._address).limit(limit)).all()
-        period = services().settings.retry_period
-        self._messages = [explain_recipient(session, one, period, named) for one in newest]
+        settings = services().settings
+        self._messages = [explain_recipient(session, one, settings, named) for one in newest]
         # A message that did not arrive is followed by what stands in its way.
         tells = bool(self._messages) and self._messages[0].state not in ARRIVED
         self._now = [] if tells else list(obstacles(session, Route(account, kind, self._address, named)))
@@ -89,7 +87,7 @@ class _Told:
 def _message(session: Session, uuid: str) -> Explained:
     recipient = find_recipient(session, uuid)
     account = session.get_one(Account, recipient.account_id)
-    return explain_recipient(session, recipient, services().settings.retry_period, _account_words(session, account))
+    return explain_recipient(session, recipient, services().settings, _account_words(session, account))
 
 
 def _account_words(session: Session, account: Account) -> tuple[str, ...]:
@@ -99,7 +97,7 @@ def _account_words(session: Session, account: Account) -> tuple[str, ...]:
 
 def _lines_of_message(message: Explained) -> list[str]:
     recipient = message.recipient
-    to = message.address or "a contact without an address"
+    to = message.address or ("somebody forgotten" if message.is_forgotten else "a contact without an address")
     head = f"{recipient.uuid}: {recipient.type} to {to}, accepted {timestamp(recipient.creation_time)}: {message.state}"
     return [head, *_lines(message.findings)]
 

@@ -162,8 +162,7 @@ def _of_accounts(session: Session, account_id: int, uuid: str, *, with_tests: bo
 def read_message(session: Session, services: Services, recipient: Recipient) -> Message:
     """What became of the message. Commands name its account."""
     account = session.get_one(Account, recipient.account_id)
-    period = services.settings.retry_period
-    explained = explain_recipient(session, recipient, period, ("--account", account.name))
+    explained = explain_recipient(session, recipient, services.settings, ("--account", account.name))
     steps = latest_steps(session, recipient, MOST_STEPS)
     return Message(recipient, explained, steps, actions_for(explained.findings))
 

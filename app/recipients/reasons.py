@@ -84,10 +84,8 @@ class Lacking(NamedTuple):
     name: str = ""
 
     @classmethod
-    def of_domain(cls, name: str, verified: bool | None) -> Lacking | None:
-        """What the domain lacks. `verified` is None if the account does not have it."""
-        if verified:
-            return None
+    def of_domain(cls, name: str, verified: bool | None) -> Lacking:
+        """A domain that is not verified. `verified` is None if the account does not have it."""
         return cls(WaitReason.DOMAIN_MISSING if verified is None else WaitReason.DOMAIN_UNVERIFIED, name)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -28,6 +29,9 @@ from app.settings import Settings
 
 class NotComposable(Exception):
     """The message cannot be composed again; the text says why."""
+
+    NO_MESSAGE: ClassVar = "There is no message: "
+    """How the text begins where the message would not be sent either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def recompose(settings: Settings, ingredients: Ingredients) -> ComposedMessage:
     try:
         return builder.compose(prepared, builder.channels(prepared).of_dry_run())
     except Unsendable as refusal:
-        raise NotComposable(f"There is no message: {refusal}.") from None
+        raise NotComposable(f"{NotComposable.NO_MESSAGE}{refusal}.") from None
     except SecretUnreadable:
         raise NotComposable("It cannot be composed: SECRET_KEY is not the one of the domain's DKIM keys.") from None
 

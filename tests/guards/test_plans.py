@@ -513,7 +513,7 @@ def hold_back(full: Full) -> None:
             active_shown(session, of, 10)
         pauses_everywhere(session)
         assert len(pauses_concerning(session, account, list_id=1, domain="paused.example")) == 1
-        explain_recipient(session, session.get_one(Recipient, recipient_id), 86_400, ())
+        explain_recipient(session, session.get_one(Recipient, recipient_id), services.settings, ())
     with services.database.write() as transaction:
         resume_sending(transaction, find_pause(transaction, subject))
         resume_sending(transaction, find_pause(transaction, everywhere))

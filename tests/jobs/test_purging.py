@@ -239,7 +239,8 @@ def test_retrying_what_was_purged_is_refused(kept: Kept) -> None:
     assert asked == f"uuid: its content was purged at {at} (RETAIN_CONTENT); make a new send"
     assert kept.rows.states([purged]) == ["bounced"]
     assert cli.json("sends", "retry", uuids[1])["state"] == "queued"
-    assert f"its content was purged at {at}. Make a new send." in cli.text("sends", "explain", uuids[0])
+    explained = cli.text("sends", "explain", uuids[0])
+    assert f"its content was purged at {at} (RETAIN_CONTENT); make a new send." in explained
     assert cli.json("sends", "show", uuids[1])["content_purged_time"] is None
 
 

@@ -11,7 +11,14 @@ from sqlalchemy import delete
 
 from app.db.models import QueueEntry, Route, RoutingVersion, Transport
 from app.routing.routes import create_route
-from app.routing.transports import create_transport, delete_transport, find_transport, set_allowed, update_transport
+from app.routing.transports import (
+    create_transport,
+    delete_transport,
+    find_transport,
+    list_transports,
+    set_allowed,
+    update_transport,
+)
 from app.services import Services
 from tests.support.tenants import unique
 
@@ -48,6 +55,11 @@ class Routing:
         with self.services.database.write() as transaction:
             create_route(transaction, name, type_, attributes, position=position)
         return name
+
+    def names(self) -> list[str]:
+        """The names of all transports."""
+        with self.services.database.read() as session:
+            return [one.name for one in list_transports(session)]
 
     @property
     def _secret(self) -> str:

@@ -183,9 +183,8 @@ def load_domains(
             keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
     found = {}
     for send_id, some in needed.items():
-        lacking = [Lacking.of_domain(name, verified.get((account_id, name))) for account_id, name in some]
-        of_sender = keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS)
-        found[send_id] = SendingDomain(*of_sender, next(filter(None, lacking), None))
+        lacking = next((Lacking.of_domain(one[1], verified.get(one)) for one in some if not verified.get(one)), None)
+        found[send_id] = SendingDomain(keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS), lacking)
     return found
 
 

@@ -68,5 +68,8 @@ def lacking_of(recipient: PreparedRecipient, senders: Senders) -> Lacking | None
 
 def not_permitted(recipients: Collection[PreparedRecipient], senders: Senders) -> dict[int, DeliveryResult]:
     """The deferrals of those whose sends lack something, by id."""
-    found = {recipient.id: lacking_of(recipient, senders) for recipient in recipients}
-    return {key: DeliveryResult.deferred(one.text, NOT_PERMITTED) for key, one in found.items() if one is not None}
+    return {
+        recipient.id: DeliveryResult.deferred(lacking.text, NOT_PERMITTED)
+        for recipient in recipients
+        if (lacking := lacking_of(recipient, senders)) is not None
+    }

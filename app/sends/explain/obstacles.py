@@ -1,111 +1,33 @@
-"""What keeps messages from an address now: of the account, of the address, and of the contact
-(docs/delivery.md#skipped-recipients)."""
+"""What keeps messages from an address now: what makes them wait, and what of the address and of the contact has them
+skipped (docs/delivery.md#skipped-recipients)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind, address_forms, domain_of
-from app.clock import now
+from app.addresses import AccountAddress, address_forms
 from app.contacts.subscriptions import SUBSCRIBED_COLUMNS
 from app.db.address_digests import find_digests
-from app.db.models import Account, BlockedAddress, Contact, Domain, DomainBackoff, List, Recipient, Unsubscriber
+from app.db.models import BlockedAddress, Contact, List, Recipient, Unsubscriber
 from app.recipients.conditions import settled_as
 from app.recipients.filters import sent_to
 from app.recipients.states import RecipientState
-from app.sends.explain.finding import Command, Finding, at
-from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
-from app.sends.outcomes.shown_refusals import shown_refusals
-from app.sends.pauses.read import ShownPause, pauses_concerning
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where a message goes: the address, if it is known, the contact and the list, and the sender of an email.
-    `in_account` are the words by which commands name the account."""
-
-    account: Account
-    kind: AddressKind
-    address: AccountAddress | None
-    in_account: Command
-    list_id: int | None = None
-    contact_id: int | None = None
-    sender: str | None = None
-    include_unsubscribed: bool = False
+from app.sends.explain.finding import Finding, at
+from app.sends.explain.waits import Route, waits
 
 
 def obstacles(session: Session, route: Route) -> Iterator[Finding]:
-    """What would keep a further message from its address, the account's own obstacles first."""
-    yield from _of_account(route)
-    yield from _paused(session, route)
-    yield from _refused(session, route)
-    yield from _of_sender(session, route)
+    """What would keep a further message from its address; what makes it wait comes first."""
+    yield from waits(session, route)
     contact, list_name = _contact(session, route), _list_name(session, route.list_id)
     yield from _of_contact(route, contact, list_name)
     if route.address is not None:
         yield from _blocked(session, route, route.address)
-        if not route.include_unsubscribed:
+        if route.send is None or not route.send.include_unsubscribed:
             yield from _unsubscribed(session, route, route.address, contact, list_name)
-
-
-def _of_account(route: Route) -> Iterator[Finding]:
-    if not route.account.owner_confirmed:
-        text = "The account's owner has not confirmed the address, so every send is refused (account_owner_unverified)."
-        yield Finding(text, [("accounts", "update", route.account.name, "--owner-confirmed")], prevents=True)
-
-
-def _of_sender(session: Session, route: Route) -> Iterator[Finding]:
-    if route.sender is None:
-        return
-    name, account_id = domain_of(route.sender), route.account.id
-    of_account = Domain.account_id == account_id, Domain.name == name
-    domain = session.scalars(select(Domain).where(*of_account)).first()
-    if domain is None:
-        text = f"The account has no sending domain {name} any more, so new sends from it are refused."
-        yield Finding(text, [("domains", "add", name, *route.in_account)], prevents=True)
-    elif domain.verified_time is None:
-        text = f"The sending domain {name} is not verified, so new sends from it are refused."
-        yield Finding(text, [("domains", "verify", name, *route.in_account)], prevents=True)
-    if route.address is not None and "@" in route.address.key:
-        yield from _backed_off(session, route.account.id, name, domain_of(route.address.key))
-
-
-def _paused(session: Session, route: Route) -> Iterator[Finding]:
-    is_mail = route.address is not None and route.kind == "email"
-    domain = domain_of(route.address.key) if is_mail and route.address is not None else None
-    for one in pauses_concerning(session, route.account, list_id=route.list_id, domain=domain):
-        yield Finding(paused_words(one), [one.resuming])
-
-
-def _refused(session: Session, route: Route) -> Iterator[Finding]:
-    """By relays, which are not for one address to mend."""
-    if route.kind != "email":
-        return
-    for one in shown_refusals(session, route.account.id):
-        if one.ended_time is None:
-            yield Finding(one.sentence, [one.command("list"), one.command("retry")] if one.bounced else [])
-
-
-def paused_words(one: ShownPause, *, in_full: bool = True) -> str:
-    """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
-    matter."""
-    since = one.since if in_full and not one.is_everywhere else f"since {at(one.creation_time)}"
-    return f"{one.subject[0].upper()}{one.subject[1:]} is paused {since}: messages wait until it goes on."
-
-
-def _backed_off(session: Session, account_id: int, sender: str, domain: str) -> Iterator[Finding]:
-    routed = DomainBackoff.account_id == account_id, DomainBackoff.sender_domain == sender
-    found = select(DomainBackoff).where(*routed, DomainBackoff.domain == domain)
-    backoff = session.scalars(found.where(DomainBackoff.failures >= FAILURE_THRESHOLD)).first()
-    if backoff is not None and backoff.until_time > now():
-        yield Finding(
-            f"All mail from {sender} to {domain} waits until {at(backoff.until_time)}: its mail server has deferred "
-            f"{backoff.failures} messages without accepting one (a domain back-off, which ends by itself)."
-        )
 
 
 def _contact(session: Session, route: Route) -> Contact | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,15 +14,20 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress
 from app.clock import now
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import current_entry
-from app.recipients.reasons import NOT_RETRYABLE, FailReason
+from app.recipients.reasons import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, WaitReason
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
+from app.routing.table import DEFAULT
+from app.sends.explain.again import sending_again
 from app.sends.explain.finding import Command, Finding, at
-from app.sends.explain.obstacles import Route, obstacles
+from app.sends.explain.obstacles import obstacles
+from app.sends.explain.waits import Route, transport_trial
+from app.sends.outcomes.attempt_result import INTERNAL_FAULT
+from app.settings import Settings
 
 LATE = timedelta(minutes=1)
 """A message that has been due for longer than this tells of senders that do not run."""
-REASONS = {
+REASONS: Mapping[FailReason, str] = {
     FailReason.INVALID_CONTACT_ID: "its contact_id was not in the list",
     FailReason.CONTACT_DELETED: "its contact was deleted before it was sent",
     FailReason.CONTACT_INACTIVE: "its contact was not active",
@@ -34,6 +40,7 @@ REASONS = {
     FailReason.REJECTED: "the gateway refused it",
     FailReason.EXPIRED: "it was deferred until the end of the retry period",
     FailReason.DROPPED: "it was held after a backup was restored, and an operator dropped it",
+    FailReason.FORGOTTEN: "its recipient was forgotten while it waited",
 }
 ATTEMPTED = (
     TimelineStep.DEFERRED,
@@ -42,6 +49,10 @@ ATTEMPTED = (
     TimelineStep.BOUNCED,
     TimelineStep.FAILED,
 )
+NO_TRANSPORT = DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT]
+ARRIVED = (RecipientState.SENT, RecipientState.DELIVERED)
+_REPLY_CODE = re.compile(r"[245]\d\d\b")
+"""How the reply of a mail server begins; other texts of deferrals are those of a transport, or our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +63,44 @@ class Explained:
     state: RecipientState
     address: str | None
     findings: tuple[Finding, ...]
+    is_forgotten: bool = False
 
 
-def explain_recipient(session: Session, recipient: Recipient, retry_period: int, in_account: Command) -> Explained:
+def explain_recipient(session: Session, recipient: Recipient, settings: Settings, in_account: Command) -> Explained:
     """What has become of the recipient. `in_account` are the words by which commands name its account."""
     entry = current_entry(session, recipient)
     state = RecipientState(entry.state if entry else recipient.state)
-    route = _route(session, recipient, in_account)
-    said = [*_fate(session, recipient, entry, state, retry_period)]
-    if state not in (RecipientState.SENT, RecipientState.DELIVERED):
+    if (forgotten := _last_step(session, recipient, TimelineStep.FORGOTTEN)) is not None:
+        return Explained(recipient, state, None, (_forgotten(forgotten, state),), is_forgotten=True)
+    last = _last_step(session, recipient, *ATTEMPTED)
+    route = _route(session, recipient, entry, last, in_account)
+    said = [*_fate(recipient, entry, last, state, settings.retry_period)]
+    if state not in ARRIVED:
         hindering = [*obstacles(session, route)]
         said += hindering
-        purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
-        said += _retry(recipient, state, purged, after=any(one.prevents for one in hindering))
+        if entry is not None and last is not None and last.step == TimelineStep.DEFERRED:
+            said += _put_off(last, route)
+        is_hindered = any(one.prevents for one in hindering)
+        said += sending_again(session, settings, recipient, state, is_hindered=is_hindered)
     return Explained(recipient, state, route.address.key if route.address else None, tuple(said))
 
 
-def _route(session: Session, recipient: Recipient, in_account: Command) -> Route:
+def _forgotten(step: RecipientStep, state: RecipientState) -> Finding:
+    text = f"Its recipient was forgotten at {at(step.time)}: the address and all words are gone, and it is {state}."
+    return Finding(text if state in ARRIVED else f"{text} It cannot be sent again: there is nobody to send to.")
+
+
+def _route(
+    session: Session, recipient: Recipient, entry: QueueEntry | None, last: RecipientStep | None, in_account: Command
+) -> Route:
     """The address is that of the contact until a message has been sent to it."""
-    send = session.get_one(Send, recipient.send_id)
     kind = ADDRESS_KIND_BY_TYPE[recipient.type]
     text: str | None = getattr(recipient, kind)
     if text is None and recipient.contact_id is not None:
         of_account = Contact.account_id == recipient.account_id, Contact.id == recipient.contact_id
         text = session.scalar(select(getattr(Contact, kind)).where(*of_account))
+    is_put_off = entry is not None and entry.state == RecipientState.QUEUED and entry.ready_time > now()
+    has_deferred = last is not None and last.step == TimelineStep.DEFERRED
     return Route(
         account=session.get_one(Account, recipient.account_id),
         kind=kind,
@@ -83,26 +108,22 @@ def _route(session: Session, recipient: Recipient, in_account: Command) -> Route
         in_account=in_account,
         list_id=recipient.list_id,
         contact_id=recipient.contact_id,
-        sender=send.from_address if recipient.type == "email" else None,
-        include_unsubscribed=send.include_unsubscribed,
+        send=session.get_one(Send, recipient.send_id),
+        turn=entry.ready_time if entry is not None and is_put_off and not has_deferred else None,
     )
 
 
 def _fate(
-    session: Session, recipient: Recipient, entry: QueueEntry | None, state: RecipientState, retry_period: int
+    recipient: Recipient, entry: QueueEntry | None, last: RecipientStep | None, state: RecipientState, period: int
 ) -> Iterator[Finding]:
-    last = _last_attempt(session, recipient)
     said = f": {last.detail}" if last is not None and last.detail else "."
     match state:
         case RecipientState.QUEUED if entry is not None:
-            yield _waiting(recipient, entry, last, said, retry_period)
+            yield _waiting(recipient, entry, last, said, period)
         case RecipientState.SENDING if entry is not None:
-            until = at(entry.lease_time)
-            yield Finding(
-                f"A sender is transmitting it now; should that sender have died, it is queued again at {until}."
-            )
+            yield _sending(entry)
         case RecipientState.UNCERTAIN if entry is not None:
-            yield _uncertain(recipient, entry)
+            yield _uncertain(entry)
         case RecipientState.HELD if entry is not None:
             yield _held(recipient, entry)
         case RecipientState.PAUSED if entry is not None:
@@ -118,31 +139,51 @@ def _fate(
             yield Finding(f"It failed at {at(last.time if last else None)}, because {reason} ({recipient.reason}).")
 
 
-def _last_attempt(session: Session, recipient: Recipient) -> RecipientStep | None:
-    steps = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id, RecipientStep.step.in_(ATTEMPTED))
+def _last_step(session: Session, recipient: Recipient, *names: TimelineStep) -> RecipientStep | None:
+    steps = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id, RecipientStep.step.in_(names))
     return session.scalars(steps.order_by(RecipientStep.id.desc()).limit(1)).first()
 
 
-def _waiting(
-    recipient: Recipient, entry: QueueEntry, last: RecipientStep | None, said: str, retry_period: int
-) -> Finding:
-    is_late = now() - max(entry.due_time, entry.ready_time) > LATE
+def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None, said: str, period: int) -> Finding:
+    moment, due = now(), entry.ready_time
+    is_late = moment - due > LATE
     commands = [("status",)] if is_late else []
     late = " No sender has taken it since: check that workers run." if is_late else ""
-    if last is None or last.step != TimelineStep.DEFERRED:
-        return Finding(f"It waits for a sender since {at(entry.due_time)}; no attempt has failed.{late}", commands)
-    end = at(recipient.creation_time + timedelta(seconds=retry_period))
-    text = f"It was deferred at {at(last.time)}, in attempt {entry.attempts}{said}"
-    return Finding(f"{text}\nThe next attempt is due at {at(entry.due_time)}, the last one at {end}.{late}", commands)
+    if last is not None and last.step == TimelineStep.DEFERRED:
+        end = recipient.creation_time + timedelta(seconds=period)
+        text = f"It was deferred at {at(last.time)}, in attempt {entry.attempts}{said}"
+        ends = f"the last one at {at(end)}" if end > moment else "and is the last one: the retry period is over"
+        return Finding(f"{text}\nThe next attempt is due at {at(due)}, {ends}.{late}", commands)
+    before = "no attempt has failed" if last is None else f"it {last.step} at {at(last.time)}, and was queued again"
+    if due > moment:
+        return Finding(f"It is put off until {at(due)}, which counts as no attempt; {before}.")
+    return Finding(f"It waits for a sender since {at(due)}; {before}.{late}", commands)
 
 
-def _uncertain(recipient: Recipient, entry: QueueEntry) -> Finding:
-    text = (
+def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
+    """What to do about a deferral that no mail server has answered with, unless it is a matter of `waits`."""
+    text = last.detail or ""
+    if text.startswith(INTERNAL_FAULT):
+        yield Finding("That is a fault of the service, or of an installed transport: its log has the whole of it.")
+    elif not (_REPLY_CODE.match(text) or text.startswith(NOT_PERMITTED) or text == NO_TRANSPORT):
+        name = last.transport or DEFAULT
+        said = f"The transport {name} could not hand it over. A message to an address of your own tells whether it can:"
+        yield Finding(said, transport_trial(name, route.send))
+
+
+def _sending(entry: QueueEntry) -> Finding:
+    until = at(entry.lease_time)
+    if entry.lease_time is not None and now() - entry.lease_time > LATE:
+        text = f"A sender had it until {until}, and has not reported since; the next one queues it again. Check that "
+        return Finding(f"{text}workers run.", [("status",)])
+    return Finding(f"A sender is transmitting it now; should that sender have died, it is queued again at {until}.")
+
+
+def _uncertain(entry: QueueEntry) -> Finding:
+    return Finding(
         f"It may have arrived: the connection was lost before the relay's answer. Until {at(entry.due_time)} a sign of "
-        "arrival makes it delivered; then it is sent again with the same Message-ID.\n"
-        "If the relay's log shows that the relay never had it, send it at once:"
+        "arrival makes it delivered; then it is sent again with the same Message-ID."
     )
-    return Finding(text, [("sends", "retry", recipient.uuid)])
 
 
 def _held(recipient: Recipient, entry: QueueEntry) -> Finding:
@@ -174,15 +215,3 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
         )
     if recipient.complaint_time is not None:
         yield Finding(f"It was reported as spam at {at(recipient.complaint_time)}, which blocks the address.")
-
-
-def _retry(recipient: Recipient, state: RecipientState, purged: datetime | None, *, after: bool) -> Iterator[Finding]:
-    if state not in (RecipientState.BOUNCED, RecipientState.FAILED):
-        return
-    if recipient.reason in NOT_RETRYABLE:
-        yield Finding("It cannot be sent again: there is no contact. Make a new send to one that exists.")
-    elif purged is not None:
-        yield Finding(f"It cannot be sent again: its content was purged at {at(purged)}. Make a new send.")
-    else:
-        when = "Once that is mended, send" if after else "Nothing stands in its way now. Send"
-        yield Finding(f"{when} it again:", [("sends", "retry", recipient.uuid)])

@@ -16,6 +16,8 @@ from app.sends.secret_values import SecretValues
 from app.transports.base import DeliveryResult, Outcome, Untaken
 
 MAX_SEGMENTS = 255
+INTERNAL_FAULT = "internal fault"
+"""How the text of a deferral begins that is a fault of our own."""
 _CODE = re.compile(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}")
 
 logger = logging.getLogger(__name__)
@@ -134,7 +136,7 @@ def redact_reply(result: DeliveryResult, redaction: Redaction, secrets: SecretVa
 
 def internal_fault(error: BaseException) -> DeliveryResult:
     """The deferral after an error of the service itself, or of an installed transport."""
-    return DeliveryResult.deferred(f"internal fault: {type(error).__name__[:100]}", "4.3.0")
+    return DeliveryResult.deferred(f"{INTERNAL_FAULT}: {type(error).__name__[:100]}", "4.3.0")
 
 
 def _unreadable(answer: object) -> DeliveryResult:

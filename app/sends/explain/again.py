@@ -1,0 +1,58 @@
+"""Whether a message can be sent again, or what would keep it from being sent: by the rules of a retry, and by the code
+that sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.db.models import Recipient
+from app.recipients.reasons import FailReason
+from app.recipients.states import RecipientState
+from app.sends.explain.finding import Finding
+from app.sends.outcomes.requeue import would_refuse
+from app.sends.outcomes.retryable import RETRYABLE, LeftOut
+from app.sends.recompose import NotComposable, load_again, recompose
+from app.settings import Settings
+
+NEW_SEND = "make a new send"
+OF_CONTENT = (FailReason.TOO_LARGE, FailReason.CONTENT_MISSING)
+"""Reasons that lie in what the message says: it is composed again to see whether they last."""
+
+
+def sending_again(
+    session: Session, settings: Settings, recipient: Recipient, state: RecipientState, *, is_hindered: bool
+) -> Iterator[Finding]:
+    """How to send the message again, or why it cannot be. `is_hindered` is whether something that was named before
+    stands in its way."""
+    if state not in RETRYABLE:
+        return
+    refusal = would_refuse(session, [recipient.id], RETRYABLE).get(recipient.id)
+    if refusal is not None and refusal.reason is not LeftOut.BLOCKED:
+        further = "" if NEW_SEND in refusal.detail else f"; {NEW_SEND}"
+        yield Finding(f"It cannot be sent again: {refusal.detail}{further}.")
+    elif why := _unsendable(session, settings, recipient):
+        yield Finding(f"A retry would fail again: {why}. Mend that first, or {NEW_SEND}.")
+    elif state is RecipientState.UNCERTAIN:
+        text = "If the relay's log shows that the relay never had it, send it at once:"
+        yield Finding(text, [("sends", "retry", recipient.uuid)])
+    else:
+        when = "Once that is mended, send" if is_hindered else "Nothing stands in its way now. Send"
+        yield Finding(f"{when} it again:", [("sends", "retry", recipient.uuid)])
+
+
+def _unsendable(session: Session, settings: Settings, recipient: Recipient) -> str | None:
+    """Why what the message says keeps it from being sent now as well; None if nothing of that does."""
+    if recipient.reason not in OF_CONTENT:
+        return None
+    try:
+        composed = recompose(settings, load_again(session, settings, recipient))
+    except NotComposable as error:
+        return str(error).removesuffix(".").removeprefix(NotComposable.NO_MESSAGE)
+    of_send = Recipient.send_id == recipient.send_id, Recipient.id != recipient.id
+    others = session.scalar(select(func.coalesce(func.sum(Recipient.rendered_bytes), 0)).where(*of_send)) or 0
+    if others + composed.size > settings.max_send_bytes:
+        return f"with it, the send would render more than {settings.max_send_bytes} bytes in all (MAX_SEND_BYTES)"
+    return None

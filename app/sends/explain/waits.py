@@ -1,0 +1,226 @@
+"""What makes a message wait, or would: one table of the reasons, with what mends each
+(docs/delivery.md#why-a-message-waits)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session
+
+from app.addresses import AccountAddress, AddressKind, domain_of
+from app.clock import now
+from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
+from app.recipients.conditions import IS_SENDING
+from app.recipients.reasons import WaitReason
+from app.routing.table import DEFAULT, RoutedMessage, RoutingTable, load_table
+from app.sends.explain.finding import Command, Finding, at
+from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
+from app.sends.outcomes.shown_refusals import shown_refusals
+from app.sends.pauses.read import ShownPause, pauses_concerning
+
+WAITS_FOR_IT = "new sends are refused, and what waits is tried again later and later until the retry period ends"
+TO = "ADDRESS"
+"""Stands in a command for an address of the reader's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a message goes: the address, if it is known, the contact and the list, and the send, if there is one yet.
+    `in_account` are the words by which commands name the account, and `turn` is when a message is due that was put off
+    without an attempt."""
+
+    account: Account
+    kind: AddressKind
+    address: AccountAddress | None
+    in_account: Command
+    list_id: int | None = None
+    contact_id: int | None = None
+    send: Send | None = None
+    turn: datetime | None = None
+
+    @property
+    def domain(self) -> str | None:
+        """That of the address, of mail."""
+        return domain_of(self.address.key) if self.address is not None and self.kind == "email" else None
+
+
+def waits(session: Session, route: Route) -> Iterator[Finding]:
+    """What keeps the message, or a further one, from leaving now; the account's own matters first."""
+    found = [finding for find in WAITS.values() for finding in find(session, route)]
+    yield from found or _quota(session, route)
+
+
+def _owner(_session: Session, route: Route) -> Iterator[Finding]:
+    if not route.account.owner_confirmed:
+        text = f"The account's owner has not confirmed the address (account_owner_unverified): {WAITS_FOR_IT}."
+        yield Finding(text, [("accounts", "update", route.account.name, "--owner-confirmed")], prevents=True)
+
+
+def paused_words(one: ShownPause, *, in_full: bool = True) -> str:
+    """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
+    matter."""
+    since = one.since if in_full and not one.is_everywhere else f"since {at(one.creation_time)}"
+    return f"{one.subject[0].upper()}{one.subject[1:]} is paused {since}: messages wait until it goes on."
+
+
+def _paused(session: Session, route: Route) -> Iterator[Finding]:
+    for one in pauses_concerning(session, route.account, list_id=route.list_id, domain=route.domain):
+        yield Finding(paused_words(one), [one.resuming])
+
+
+def _refused(session: Session, route: Route) -> Iterator[Finding]:
+    """By relays, which are not for one address to mend."""
+    if route.kind != "email":
+        return
+    for one in shown_refusals(session, route.account.id):
+        if one.ended_time is None:
+            commands = [one.command("list"), one.command("retry")] if one.bounced else []
+            yield Finding(one.sentence, [*commands, *transport_trial(one.transport, route.send)])
+
+
+def transport_trial(transport: str, send: Send | None) -> list[Command]:
+    """The command that tells what a transport says now."""
+    return [] if send is None else [("transports", "test", transport, "--to", TO, "--from", send.from_address)]
+
+
+def _missing_domains(session: Session, route: Route) -> Iterator[Finding]:
+    for name, domain in _domains(session, route).items():
+        if domain is None:
+            text = (
+                f"The account has no sending domain {name} any more: {WAITS_FOR_IT}.\n"
+                "Add it, publish the records that this shows, and have them looked up:"
+            )
+            commands = [("domains", act, name, *route.in_account) for act in ("add", "verify")]
+            yield Finding(text, commands, prevents=True)
+
+
+def _unverified_domains(session: Session, route: Route) -> Iterator[Finding]:
+    for name, domain in _domains(session, route).items():
+        if domain is not None and domain.verified_time is None:
+            text = f"The sending domain {name} is not verified: {WAITS_FOR_IT}."
+            yield Finding(text, [("domains", "verify", name, *route.in_account)], prevents=True)
+
+
+def _domains(session: Session, route: Route) -> Mapping[str, Domain | None]:
+    """Those of the sender and of the blind copies, by name."""
+    if route.send is None or route.kind != "email":
+        return {}
+    needed = {domain_of(one): None for one in (route.send.from_address, route.send.bcc_address) if one}
+    of_account = Domain.account_id == route.account.id, Domain.name.in_(needed)
+    return {**needed, **{one.name: one for one in session.scalars(select(Domain).where(*of_account))}}
+
+
+def _sender(session: Session, route: Route) -> Iterator[Finding]:
+    """Of a text message: withdrawn, or assigned to another list."""
+    if route.send is None or route.kind == "email":
+        return
+    address, sender = route.send.from_address, _sender_of(session, route)
+    if sender is None:
+        kind = "virtual_number" if address.isdecimal() else "alphanumeric"
+        replies = " (as `number`, if nobody can reply to it)" if address.isdecimal() else ""
+        text = f"{address} is no approved sender of the account any more: {WAITS_FOR_IT}. Approve it again{replies}:"
+        command = ("senders", "create", address, "--kind", kind, *route.in_account)
+        yield Finding(text, [command], prevents=True)
+    elif sender.list_id not in (None, route.send.list_id):
+        name = session.scalar(select(List.name).where(List.id == sender.list_id))
+        text = f"The sender {address} sends to the list {name} alone: {WAITS_FOR_IT}. Let it send to any:"
+        yield Finding(text, [("senders", "update", address, "--list", "", *route.in_account)], prevents=True)
+
+
+def _sender_of(session: Session, route: Route) -> SmsSender | None:
+    address = "" if route.send is None else route.send.from_address
+    of_account = SmsSender.account_id == route.account.id, SmsSender.address == address
+    return session.scalars(select(SmsSender).where(*of_account)).first()
+
+
+def _transports(session: Session, route: Route) -> tuple[RoutingTable, tuple[str, ...]]:
+    """The routing table, and the transports of the message's route; none of what is captured."""
+    send, table = route.send, RoutingTable()
+    if send is None or route.account.test_of is not None:
+        return table, ()
+    table = load_table(session)
+    message = RoutedMessage(send.type, route.account.id, send.from_address, send.priority, send.transport)
+    return table, table.names(message, route.address.key if route.address else "")
+
+
+def _no_transport(session: Session, route: Route) -> Iterator[Finding]:
+    table, names = _transports(session, route)
+    if route.send is None or any(table.is_usable(name, route.send.type) for name in names):
+        return
+    stored = {one.name: one for one in session.scalars(select(Transport).where(Transport.name.in_(names)))}
+    for name in names:
+        one = stored.get(name)
+        if one is None or one.type != route.send.type:
+            text = f"There is no transport {name} for messages of this type any more, and the message waits for it."
+            command: Command = ("transports", "create", name, "--type", route.send.type, "--url", "URL")
+            yield Finding(text, [] if one else [command], prevents=True)
+        else:
+            text = f"The transport {name} is disabled, and the message waits for it."
+            yield Finding(text, [("transports", "update", name, "--enabled")], prevents=True)
+
+
+def _no_room(session: Session, route: Route) -> Iterator[Finding]:
+    if route.turn is None or route.send is None:
+        return
+    table, names = _transports(session, route)
+    for name in names:
+        if name != DEFAULT and table.is_usable(name, route.send.type):
+            rate = table.transports[name].messages_per_second
+            limit = "as many messages as it has room for" if rate is None else f"{rate:g} messages a second at most"
+            yield Finding(f"The transport {name} takes {limit}: the message has its turn at {at(route.turn)}.")
+
+
+def _rate(session: Session, route: Route) -> Iterator[Finding]:
+    if route.turn is None or route.kind == "email":
+        return
+    sender = _sender_of(session, route)
+    if sender is not None and sender.messages_per_second is not None:
+        limit = f"{sender.messages_per_second:g} messages a second at most"
+        yield Finding(f"The sender {sender.address} sends {limit}: the message has its turn at {at(route.turn)}.")
+
+
+def _backed_off(session: Session, route: Route) -> Iterator[Finding]:
+    if route.send is None or route.domain is None:
+        return
+    sender, domain = domain_of(route.send.from_address), route.domain
+    routed = DomainBackoff.account_id == route.account.id, DomainBackoff.sender_domain == sender
+    found = select(DomainBackoff).where(*routed, DomainBackoff.domain == domain)
+    backoff = session.scalars(found.where(DomainBackoff.failures >= FAILURE_THRESHOLD)).first()
+    if backoff is not None and backoff.until_time > now():
+        yield Finding(
+            f"All mail from {sender} to {domain} waits until {at(backoff.until_time)}: its mail server has deferred "
+            f"{backoff.failures} messages without accepting one (a domain back-off, which ends by itself)."
+        )
+
+
+def _quota(session: Session, route: Route) -> Iterator[Finding]:
+    """Nothing is written of it, so that it is said where nothing else explains the wait."""
+    if route.turn is None or route.send is None:
+        return
+    others = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
+    of_send = others.where(IS_SENDING, Recipient.send_id == route.send.id)
+    if session.scalar(select(exists(of_send))):
+        yield Finding(
+            "Other messages of its send are being rendered: where they may use up the limit of all together "
+            "(MAX_SEND_BYTES), it waits half a second at a time for their results."
+        )
+
+
+Find = Callable[[Session, Route], Iterable[Finding]]
+WAITS: Mapping[WaitReason, Find] = {
+    WaitReason.OWNER_UNCONFIRMED: _owner,
+    WaitReason.PAUSE: _paused,
+    WaitReason.RELAY: _refused,
+    WaitReason.DOMAIN_MISSING: _missing_domains,
+    WaitReason.DOMAIN_UNVERIFIED: _unverified_domains,
+    WaitReason.SENDER_MISSING: _sender,
+    WaitReason.NO_TRANSPORT: _no_transport,
+    WaitReason.DOMAIN_BACKOFF: _backed_off,
+    WaitReason.RATE_LIMIT: _rate,
+    WaitReason.TRANSPORT: _no_room,
+}
+"""Each reason for which a message may wait -> what says that it applies, and what to do. `_quota` is for the last one,
+`WaitReason.RENDER_QUOTA`."""
