@@ -25,6 +25,10 @@ LONGEST_EMAIL = 254
 LONGEST_LOCAL_PART = 64
 """Octets (RFC 5321, 4.5.3.1.1)."""
 MOBILE = re.compile(r"[1-9][0-9]{7,14}")
+WRITTEN_MOBILE = re.compile(r"(?![^.]*\.[0-9]*$)['\u2019]?[(\[]?\+?[0-9\s()\[\]./\u002d\u2010-\u2015]+")
+"""A number as people write it: behind a plus, with signs between its digits, and with the apostrophe by which a
+spreadsheet keeps it; but not a decimal, which a spreadsheet has made of it."""
+NO_DIGITS = re.compile(r"[^0-9]+")
 PLAIN_EMAIL = re.compile(
     r"(?!.*[^.@]{64})[a-z0-9_+-]+(\.[a-z0-9_+-]+)*@([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}", re.ASCII | re.IGNORECASE
 )
@@ -183,6 +187,15 @@ def _plan(country_code: str) -> NumberingPlan | None:
     # A leading zero goes to the library, too: some countries have numbers that begin with one.
     prefixes = [prefix for prefix in ("0", plan.national_prefix_for_parsing) if prefix]
     return NumberingPlan(frozenset(plan.general_desc.possible_length), re.compile("|".join(prefixes)))
+
+
+def mobile_as_stored(text: str) -> str:
+    """The digits of a mobile number that a person has written (docs/contacts.md#addresses); what is none stays as it
+    is."""
+    if not WRITTEN_MOBILE.fullmatch(text.strip()):
+        return text
+    digits = NO_DIGITS.sub("", text)
+    return digits if is_valid_mobile(digits) else text
 
 
 def is_possible_mobile(text: str) -> bool:

@@ -19,8 +19,8 @@ from app.contacts.import_check import FileCheck
 from app.contacts.import_spool import CheckedRows
 from app.contacts.imports import ImportPosition, find_import
 from app.csv_files.delimiters import DELIMITERS, delimiter_name
-from app.csv_files.encodings import UTF_8, check_encoding, find_encoding
-from app.csv_files.reader import FileFormat, delimiter_of, reading
+from app.csv_files.encodings import UTF_8
+from app.csv_files.reader import FileFormat, find_format, reading
 from app.csv_files.source import digest_of, version_of
 from app.db.database import Database
 from app.http.context import services
@@ -76,14 +76,13 @@ class FileImport:
     def _format(self, source: BinaryIO) -> FileFormat:
         """The encoding and the delimiter; says what was found where it is not the usual."""
         options = self._options
-        encoding = options.encoding or find_encoding(source)
-        check_encoding(source, encoding)
         known = is_column(self._list, self._mapping)
-        delimiter = options.delimiter or delimiter_of(source, encoding, known)
+        form = find_format(source, known, encoding=options.encoding, delimiter=options.delimiter)
+        encoding, delimiter = form
         is_unusual = options.encoding is None and encoding not in PLAIN
         if is_unusual or (options.delimiter is None and delimiter != DELIMITERS["comma"]):
             echo(f"read as {encoding} with {delimiter_name(delimiter)} (otherwise: --encoding, --delimiter)", err=True)
-        return FileFormat(encoding, delimiter)
+        return form
 
     def _position(self, digests: Sequence[str], read_as: str) -> ImportPosition | None:
         """Where the import goes on; None for the first row."""

@@ -15,8 +15,8 @@ OWN_COLUMNS = ("_line", "_reason")
 
 
 class Rejects:
-    """Writes rows as they were, behind the line where they stood and what is wrong with them: a row that is too short
-    or too long keeps its place that way."""
+    """Writes rows as they were, behind the line where they stood and what is wrong with them: a row that is too long
+    keeps its place that way."""
 
     def __init__(self, writer: Any, reader: CsvReader) -> None:
         self._writer, self._reader = writer, reader
@@ -26,7 +26,7 @@ class Rejects:
     def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
         """Writes a row; one that is not CSV by its lines, each with its cells if it can be read by itself."""
         reason = "; ".join(fault.text for fault in faults)
-        if row.problem is None:
+        if row.cells:
             self._writer.writerow([row.line, reason, *self._others(row.cells)])
             return
         for place, text in enumerate(row.texts):

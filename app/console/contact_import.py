@@ -6,13 +6,12 @@ The check and the writing are those of `contacts import`; a file is so small her
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 from app.audit.record import record
+from app.console.uploads import MOST_ROWS, CheckedUpload, opened, rows_of
 from app.contacts.acts import act_on_list
 from app.contacts.cells import READ_ONLY, column_key, columns_of
 from app.contacts.import_check import FileCheck
@@ -20,9 +19,7 @@ from app.contacts.import_faults import Fault
 from app.contacts.import_spool import CheckedRow, CheckedRows
 from app.contacts.upsert import Upserted, identifier_of, upsert_contacts
 from app.csv_files.cells import from_cell
-from app.csv_files.encodings import check_encoding, find_encoding
-from app.csv_files.reader import CsvReader, FileFormat, FileRow, delimiter_of, reading
-from app.csv_files.source import UnreadableFile
+from app.csv_files.reader import FileRow, find_format, reading
 from app.db.database import Database, Transaction
 from app.db.write_turns import WriteTurns
 from app.distribution import COMMAND_LINE
@@ -30,10 +27,8 @@ from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 
-MOST_BYTES = 1024 * 1024
-MOST_ROWS = 5000
-MOST_FAULTS = 20
-READS_LONGER_ONES = f"`{COMMAND_LINE} contacts import FILE.csv` reads longer ones"
+OTHER_WAY = f"`{COMMAND_LINE} contacts import FILE.csv`"
+"""What imports more than fits in here."""
 LEFT_OUT = ""
 """In place of an attribute: the column is not read."""
 
@@ -48,21 +43,17 @@ class Column:
 
 
 @dataclass(slots=True)
-class Checked:
-    """What a file says: its columns, its valid rows, the first of its faults by line, and how many rows are faulty.
-    `problem` says why nothing of it can be imported, if so."""
+class Checked(CheckedUpload):
+    """What a file says: its columns, its valid rows, and its faults. `problem` says why nothing of it can be imported,
+    if so."""
 
     columns: Sequence[Column] = ()
     rows: list[CheckedRow] = field(default_factory=list)
-    faults: list[tuple[int, str]] = field(default_factory=list)
-    faulty: int = 0
     problem: str | None = None
 
     def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
         """A row that cannot be imported."""
-        self.faulty += 1
-        if len(self.faults) < MOST_FAULTS:
-            self.faults.append((row.line, "; ".join(fault.text for fault in faults)))
+        self.add_fault(row.line, "; ".join(fault.text for fault in faults))
 
     @property
     def keys(self) -> list[str]:
@@ -92,26 +83,18 @@ def check_file(database: Database, contact_list: ListSpec, content: bytes, chose
     """Reads the file, whose columns are these attributes, or without any those that their names say. Stores nothing.
     Raises `too_long`, and `invalid_string` for one that is no such file."""
     identifier_of(contact_list)
-    if len(content) > MOST_BYTES:
-        detail = f"A file has at most {MOST_BYTES:,} bytes here; {READS_LONGER_ONES}."
-        raise ServiceError("too_long", field="file", detail=detail)
-    try:
-        return _checked(database, contact_list, io.BytesIO(content), chosen)
-    except UnreadableFile as error:
-        raise ServiceError("invalid_string", field="file", detail=f"{error}.") from None
+    with opened(content, OTHER_WAY) as file:
+        return _checked(database, contact_list, file, chosen)
 
 
-def _checked(database: Database, contact_list: ListSpec, file: io.BytesIO, chosen: Sequence[str] | None) -> Checked:
-    encoding = find_encoding(file)
-    check_encoding(file, encoding)
+def _checked(database: Database, contact_list: ListSpec, file: BinaryIO, chosen: Sequence[str] | None) -> Checked:
     known = attributes_of(contact_list)
-    delimiter = delimiter_of(file, encoding, lambda name: _named(contact_list, known, name) != LEFT_OUT)
-    form = FileFormat(encoding, delimiter)
+    form = find_format(file, lambda name: _named(contact_list, known, name) != LEFT_OUT)
     with reading(file, form) as reader:
-        first = _first_row(reader)
+        first = rows_of(reader, OTHER_WAY)[0]
         keys = _guessed(contact_list, known, reader.head) if chosen is None else _read(known, reader.head, chosen)
     cells = [*first.cells, *[""] * len(keys)]
-    checked = Checked([Column(*one) for one in zip(reader.head, keys, map(from_cell, cells), strict=False)])
+    checked = Checked(columns=[Column(*one) for one in zip(reader.head, keys, map(from_cell, cells), strict=False)])
     checked.problem = _problem(contact_list, keys)
     if checked.problem is None:
         with reading(file, form) as reader, CheckedRows() as valid:
@@ -120,16 +103,6 @@ def _checked(database: Database, contact_list: ListSpec, file: io.BytesIO, chose
             while some := valid.take(MOST_ROWS):
                 checked.rows += some
     return checked
-
-
-def _first_row(reader: CsvReader) -> FileRow:
-    """The first row, if there are not too many. Raises `UnreadableFile`."""
-    rows = list(islice(reader.rows(), MOST_ROWS + 1))
-    if len(rows) > MOST_ROWS:
-        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or {READS_LONGER_ONES}")
-    if not rows:
-        raise UnreadableFile("the file has no row below the names of its columns")
-    return rows[0]
 
 
 def _named(contact_list: ListSpec, known: Sequence[str], name: str) -> str:

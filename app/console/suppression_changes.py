@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from app.addresses import AddressKind, NormalizedAddress, is_valid_email, is_valid_mobile, normalize_address
+from app.addresses import (
+    AddressKind,
+    NormalizedAddress,
+    is_valid_email,
+    is_valid_mobile,
+    mobile_as_stored,
+    normalize_address,
+)
 from app.audit.record import record
-from app.console.queries import BESIDE_DIGITS
 from app.console.suppressions import Suppression
 from app.contacts.acts import suppression_act
 from app.contacts.matching_blocked import BLOCKED, STATES
@@ -40,7 +46,7 @@ def address_of(text: str) -> NormalizedAddress:
         if not is_valid_email(text):
             raise ServiceError("invalid_email_address", field="email", detail=f"{text!r} is not an email address.")
         return normalize_address("email", text)
-    number = text.translate(BESIDE_DIGITS)
+    number = mobile_as_stored(text)
     if not is_valid_mobile(number):
         detail = f"{text!r} is neither an email address nor a mobile number such as 61411111111."
         raise ServiceError("invalid_mobile_address", field="mobile", detail=detail)

@@ -16,13 +16,13 @@ from app.addresses import AccountAddress, NormalizedAddress
 from app.audit.record import Act, record
 from app.clock import this_second
 from app.console.suppression_changes import address_of, checked_reason, checked_state
+from app.console.uploads import CheckedUpload, opened, rows_of
 from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.matching_blocked import BLOCKED
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.csv_files.cells import cell, from_cell
-from app.csv_files.encodings import check_encoding, find_encoding
-from app.csv_files.reader import CsvReader, FileFormat, FileRow, delimiter_of, reading
+from app.csv_files.reader import find_format, reading
 from app.csv_files.source import UnreadableFile
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -30,12 +30,11 @@ from app.db.models import List
 from app.errors import ServiceError
 from app.ids import copied_id, id_in, shown_id
 
-MOST_BYTES = 1024 * 1024
-MOST_ROWS = 5000
-MOST_FAULTS = 20
 BATCH = 1000
 ADDRESS_COLUMNS = ("address", "email", "mobile")
 COLUMNS = (*ADDRESS_COLUMNS, "state", "list", "list_id", "reason")
+OTHER_WAY = "a seed file"
+"""What imports more than fits in here."""
 WRITTEN = ("address", "state", "list_id", "reason")
 
 Address = TypeVar("Address")
@@ -53,46 +52,29 @@ class Row:
 
 
 @dataclass(slots=True)
-class Checked:
-    """What a file says: its valid rows, the first of its faults by line, and how many rows are faulty."""
+class Checked(CheckedUpload):
+    """What a file says: its valid rows, and its faults."""
 
     rows: list[Row] = field(default_factory=list)
-    faults: list[tuple[int, str]] = field(default_factory=list)
-    faulty: int = 0
-
-    def add_fault(self, line: int, text: str) -> None:
-        """A row that cannot be imported."""
-        self.faulty += 1
-        if len(self.faults) < MOST_FAULTS:
-            self.faults.append((line, text))
 
 
 def check_file(session: Session, account_id: int, content: bytes, state: str) -> Checked:
-    """Reads the file; a row without a state has the given one. Raises `invalid_string` for one that is no such
-    file."""
+    """Reads the file; a row without a state has the given one. Raises `too_long`, and `invalid_string` for one that is
+    no such file."""
     checked_state(state)
-    if len(content) > MOST_BYTES:
-        raise ServiceError("too_long", field="file", detail=f"A file has at most {MOST_BYTES:,} bytes.")
-    try:
-        return _checked(session, account_id, io.BytesIO(content), state)
-    except UnreadableFile as error:
-        raise ServiceError("invalid_string", field="file", detail=f"{error}.") from None
-
-
-def _checked(session: Session, account_id: int, file: io.BytesIO, state: str) -> Checked:
-    encoding = find_encoding(file)
-    check_encoding(file, encoding)
-    form = FileFormat(encoding, delimiter_of(file, encoding, lambda name: _column(name) in COLUMNS))
-    with reading(file, form) as reader:
+    with (
+        opened(content, OTHER_WAY) as file,
+        reading(file, find_format(file, lambda name: _column(name) in COLUMNS)) as reader,
+    ):
         names = [_column(name) for name in reader.head]
         if not set(names) & set(ADDRESS_COLUMNS):
             raise UnreadableFile(f"the first line names no column {', '.join(ADDRESS_COLUMNS)}")
-        rows = _rows(reader)
-        cells = [dict(zip(names, map(from_cell, row.cells), strict=False)) for row in rows]
+        rows = rows_of(reader, OTHER_WAY)
+    cells = [dict(zip(names, map(from_cell, row.cells), strict=False)) for row in rows]
     lists, checked = _lists(session, account_id, cells), Checked()
     for row, values in zip(rows, cells, strict=True):
-        if row.problem is not None or len(row.cells) > len(names):
-            checked.add_fault(row.line, row.problem or "it has more cells than the first line")
+        if row.problem is not None:
+            checked.add_fault(row.line, row.problem)
             continue
         try:
             checked.rows.append(_row({name: value.strip() for name, value in values.items()}, state, lists))
@@ -103,15 +85,6 @@ def _checked(session: Session, account_id: int, file: io.BytesIO, state: str) ->
 
 def _column(name: str) -> str:
     return name.strip().lower()
-
-
-def _rows(reader: CsvReader) -> list[FileRow]:
-    rows: list[FileRow] = []
-    for row in reader.rows():
-        if len(rows) == MOST_ROWS:
-            raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or use a seed file")
-        rows.append(row)
-    return rows
 
 
 def _lists(session: Session, account_id: int, cells: Iterable[Mapping[str, str]]) -> dict[str, tuple[int, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from app.addresses import mobile_as_stored
 from app.contacts.cells import contact_from_cells
 from app.contacts.import_faults import Fault, FaultReport
 from app.contacts.import_spool import CheckedRow, CheckedRows
@@ -85,10 +86,7 @@ class FileCheck:
         row = _Row(self.rows, source, {}, [])
         self.rows += 1
         if source.problem is not None:
-            row.faults.append(Fault(("csv", None), source.problem))
-        elif len(source.cells) != len(self._keys):
-            text = f"has {len(source.cells)} cells, the head has {len(self._keys)}"
-            row.faults.append(Fault(("cells", None), text))
+            row.faults.append(Fault(("cells" if source.cells else "csv", None), source.problem))
         else:
             self._read_cells(row)
         return row
@@ -99,7 +97,7 @@ class FileCheck:
             if key == NAMELESS and text:
                 row.faults.append(Fault(("nameless", None), "a column without a name must be empty", text))
             elif key:
-                cells[key] = from_cell(text)
+                cells[key] = mobile_as_stored(from_cell(text)) if key == "mobile" else from_cell(text)
         row.attributes, errors = contact_from_cells(self._list, cells, clear=False)
         errors += address_errors(self._list, [row.attributes], bulk=False)
         if not cells.get(self._identifier):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from app.csv_files.source import BLOCK, UnreadableFile
+from app.csv_files.source import BLOCK, START, UnreadableFile
 
 UTF_8 = "utf-8"
 ASSUMED = "windows-1252"
@@ -33,7 +33,6 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
-START = 4096
 BROKEN = re.compile("[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler `surrogateescape` decodes it."""
 BEYOND_ASCII = re.compile("[^\x00-\x7f]")

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, TextIO
 
 from app.csv_files.delimiters import NAMED_IN_FILE, IsKnown, find_delimiter
-from app.csv_files.source import UnreadableFile
+from app.csv_files.encodings import check_encoding, find_encoding
+from app.csv_files.source import UnreadableFile, check_is_text
 
 LONGEST_ROW = 1_000_000
 """Characters, with all its line ends."""
@@ -30,7 +31,8 @@ class FileFormat(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """A row: the line where it begins, and its cells; or why it has none, and its lines as they are."""
+    """A row: the line where it begins, and its cells. `problem` says why it cannot be used, if so; one that is not CSV
+    has its lines as they are in place of cells."""
 
     line: int
     cells: Sequence[str]
@@ -45,7 +47,7 @@ class CsvReader:
         self._delimiter = delimiter
         self._lines = _Lines(text)
         self._parser = csv.reader(self._lines, delimiter=delimiter, strict=True)
-        head = next(self.rows(), None)
+        head = next(self._parsed(), None)
         if head is None:
             raise UnreadableFile("the file is empty; its first line names the columns")
         if head.problem is not None:
@@ -56,7 +58,19 @@ class CsvReader:
         self.head_line = head.line
 
     def rows(self) -> Iterator[FileRow]:
-        """The rows that are left. Those without a character in any cell are skipped."""
+        """The rows that are left, each with as many cells as the head: those that a row lacks at its end are empty, and
+        one that has more is a problem. Rows without a character in any cell are skipped."""
+        width = len(self.head)
+        for row in self._parsed():
+            size = len(row.cells)
+            if size > width:
+                yield row._replace(problem=f"has {size} cells, the head has {width}")
+            elif row.problem is None and size < width:
+                yield row._replace(cells=[*row.cells, *[""] * (width - size)])
+            else:
+                yield row
+
+    def _parsed(self) -> Iterator[FileRow]:
         while True:
             self._lines.begin_row()
             try:
@@ -84,7 +98,17 @@ def reading(file: BinaryIO, form: FileFormat) -> Iterator[CsvReader]:
         yield CsvReader(text, form.delimiter)
 
 
-def delimiter_of(file: BinaryIO, encoding: str, is_known: IsKnown) -> str:
+def find_format(
+    file: BinaryIO, is_known: IsKnown, *, encoding: str | None = None, delimiter: str | None = None
+) -> FileFormat:
+    """How the file is to be read; what is given is not looked for. Raises `UnreadableFile`."""
+    check_is_text(file)
+    encoding = encoding or find_encoding(file)
+    check_encoding(file, encoding)
+    return FileFormat(encoding, delimiter or _delimiter_of(file, encoding, is_known))
+
+
+def _delimiter_of(file: BinaryIO, encoding: str, is_known: IsKnown) -> str:
     """The delimiter of the file, found from its beginning."""
     with _as_text(file, encoding) as text:
         sample = text.read(SAMPLE)

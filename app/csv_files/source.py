@@ -12,10 +12,40 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 BLOCK = 1024 * 1024
+START = 4096
+"""Bytes by which it is told what a file is."""
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+IN_WORKBOOKS = (b"[Content_Types].xml", b"xl/")
+IN_OPEN_DOCUMENTS = b"mimetypeapplication/vnd.oasis.opendocument."
+OTHERS = {
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook (.xls, or one with a password)",
+    b"\x1f\x8b": "packed (.gz)",
+}
+"""The first bytes of a file that is no text -> what it is."""
 
 
 class UnreadableFile(ValueError):
     """A file that cannot be read as CSV, whatever its rows say."""
+
+
+def check_is_text(file: BinaryIO) -> None:
+    """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/cli.md#csv-files)."""
+    file.seek(0)
+    what = _kind_of(file.read(START))
+    if what is not None:
+        mended = (
+            "unpack it, and import the CSV file" if "packed" in what else "save it as CSV UTF-8, and import that file"
+        )
+        raise UnreadableFile(f"the file is {what}, not CSV: {mended}")
+
+
+def _kind_of(start: bytes) -> str | None:
+    """What a file is that begins so; None for a text."""
+    if not start.startswith(ZIP):
+        return next((what for mark, what in OTHERS.items() if start.startswith(mark)), None)
+    if IN_OPEN_DOCUMENTS in start:
+        return "an OpenDocument spreadsheet (.ods)"
+    return "an Excel workbook (.xlsx)" if any(name in start for name in IN_WORKBOOKS) else "packed (.zip)"
 
 
 @contextmanager

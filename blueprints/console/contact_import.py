@@ -9,7 +9,6 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.console.contact_import import (
-    MOST_BYTES,
     Checked,
     attributes_of,
     cell_of,
@@ -19,6 +18,7 @@ from app.console.contact_import import (
 )
 from app.console.list_changes import name_of
 from app.console.lists import path_of_list
+from app.console.uploads import MOST_BYTES
 from app.errors import ServiceError
 from app.http.console.pages import goes_to, page
 from app.http.console.searches import link

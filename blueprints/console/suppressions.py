@@ -15,8 +15,9 @@ from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
 from app.console.suppression_causes import causes
 from app.console.suppression_changes import NewSuppression, add_suppression, remove_suppression
-from app.console.suppression_import import MOST_BYTES, MOST_ROWS, Checked, as_file, check_file, import_rows
+from app.console.suppression_import import Checked, as_file, check_file, import_rows
 from app.console.suppressions import PATH, Suppression, find_suppression, search
+from app.console.uploads import MOST_BYTES, MOST_ROWS
 from app.contacts.matching_blocked import STATES
 from app.db.database import ReadSession
 from app.db.models import Account

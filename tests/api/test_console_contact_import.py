@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from html import unescape
 from typing import Any
@@ -11,12 +12,13 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
 from app.clock import this_second
-from app.console.contact_import import MOST_FAULTS, MOST_ROWS
+from app.console.uploads import MOST_FAULTS, MOST_ROWS
 from app.db.models import Contact, Event, List, Webhook
 from app.distribution import COMMAND_LINE
 from tests.api.test_console_lists import PATH, acts, linked
 from tests.support.browser import SAME_ORIGIN, Browser, signed_in, words
 from tests.support.cases import each
+from tests.support.foreign_files import FOREIGN_FILES
 from tests.support.tenants import FULL_FIELDS, PLAIN_FIELDS, Tenant
 
 SCRIPT = "<script>alert(1)</script>"
@@ -164,6 +166,33 @@ def test_a_file_that_cannot_be_read_says_so(tenant: Tenant, content: bytes, said
     answer = upload(signed_in(tenant), tenant.add_list(), content)
     assert answer.status_code == 422
     assert said in words(answer)
+
+
+@each(("content", "error"), FOREIGN_FILES)
+def test_a_file_that_is_no_csv_is_refused(tenant: Tenant, content: bytes, error: str) -> None:
+    browser, list_id = signed_in(tenant), tenant.add_list()
+    answer = upload(browser, list_id, content)
+    assert answer.status_code == 422
+    assert f"{error}." in words(answer)
+    sent_back = {"content": base64.urlsafe_b64encode(content), "column": ["email"], "shown": ["email", "1", "0"]}
+    forged = browser.open("POST", f"{PATH}/{list_id}/import", data=sent_back, headers=SAME_ORIGIN)
+    assert forged.status_code == 422
+    assert f"{error}." in words(forged)
+
+
+def test_mobiles_and_short_rows_are_read_as_people_write_them(tenant: Tenant) -> None:
+    fields = (("Mobile", "Mobile Phone"), ("First Name", "Text Field"))
+    list_id, browser = tenant.add_list(fields=fields), signed_in(tenant)
+    content = b"mobile,first name\n+61 411 111 111\n'+61 (422) 222-222,Bob\n0411 111 111,Cem\n61433333333,Dan,\n"
+    preview = upload(browser, list_id, content)
+    page = words(preview)
+    assert "2 contacts would be created, 0 changed, and 0 left as they are." in page
+    assert "4 mobile must be 8 to 15 digits with the country code and no leading plus, such as 61411111111." in page
+    assert "5 has 3 cells, the head has 2" in page
+    assert send_back(browser, list_id, preview, ["mobile", "first_name"]).status_code == 303
+    with tenant.services.database.read() as session:
+        found = session.execute(select(Contact.mobile, Contact.values).where(Contact.list_id == list_id)).all()
+    assert sorted(map(tuple, found)) == [("61411111111", {}), ("61422222222", {"first_name": "Bob"})]
 
 
 def test_of_many_faults_the_first_are_shown(tenant: Tenant) -> None:

@@ -18,13 +18,14 @@ from werkzeug.test import TestResponse, encode_multipart
 from app.addresses import AccountAddress
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second
-from app.console.suppression_import import MOST_FAULTS, MOST_ROWS
+from app.console.uploads import MOST_FAULTS, MOST_ROWS
 from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_digests import PREFIX
 from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
 from tests.support.browser import SAME_ORIGIN, Browser, operator, signed_in, words
 from tests.support.cases import each
+from tests.support.foreign_files import FOREIGN_FILES
 from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email, new_mobile
 
@@ -262,7 +263,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     assert "7 The account has no list '999999'." in page
     assert "8 An address is blocked for all lists." in page
     assert "10 It has no address." in page
-    assert "11 it has more cells than the first line" in page
+    assert "11 has 7 cells, the head has 4" in page
     assert "<script>" not in preview.text
     assert stored(tenant) == set()
     assert acts(tenant) == []
@@ -289,15 +290,36 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     ("content", "said"),
     [
         (b"", "the file is empty"),
+        (b"email\n", "the file has no row below the names of its columns"),
         (b"name\nann@example.com\n", "names no column address, email, mobile"),
         (b"email\n" + b"a@example.com\n" * (MOST_ROWS + 1), "more than 5,000 rows"),
-        (b"x" * (1024 * 1024 + 1), "at most 1,048,576 bytes"),
+        (b"x" * (1024 * 1024 + 1), "at most 1,048,576 bytes here; a seed file reads longer ones."),
+        *((content, f"{error}.") for content, error in FOREIGN_FILES),
     ],
 )
 def test_a_file_that_cannot_be_read_says_so(tenant: Tenant, content: bytes, said: str) -> None:
     answer = upload(signed_in(tenant), content)
     assert answer.status_code == 422
     assert said in words(answer)
+
+
+def test_mobiles_and_short_rows_are_read_as_people_write_them(tenant: Tenant) -> None:
+    browser = signed_in(tenant)
+    lines = (
+        "mobile;state;reason",
+        "+61 411 111 111;blocked;by hand",
+        "'61422222222",
+        "0411 111 111;;",
+        "61433333333.0",
+    )
+    preview = upload(browser, "\n".join(lines).encode())
+    page = words(preview)
+    assert "2 rows of the file would be added" in page
+    assert "2 rows are faulty" in page
+    for line, text in ((4, "0411 111 111"), (5, "61433333333.0")):
+        assert f"{line} '{text}' is neither an email address nor a mobile number such as 61411111111." in page
+    assert import_previewed(browser, preview).status_code == 303
+    assert stored(tenant) == {("blocked", "61411111111", "by hand"), ("unsubscribed", "61422222222", None)}
 
 
 def test_of_many_faults_the_first_are_shown_and_a_changed_form_imports_nothing(tenant: Tenant) -> None:

@@ -21,6 +21,7 @@ from app.services import Services
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation
 from tests.support.cases import each
+from tests.support.foreign_files import FOREIGN_FILES
 from tests.support.tenants import PLAIN_FIELDS, Tenant
 
 IN_LIST = ("--list", "Customers")
@@ -119,13 +120,51 @@ def test_standard_input_is_imported_and_resumed_like_a_file(cli: Cli, customers:
     assert cli.text(*command, "--resume", input=text).startswith("this file was imported at 20")
 
 
+@each(("content", "error"), FOREIGN_FILES)
+def test_a_file_that_is_no_csv_is_refused_in_one_line(
+    cli: Cli, customers: int, file: Path, content: bytes, error: str
+) -> None:
+    file.write_bytes(content)
+    for options in ((), ("--encoding", "utf-8"), ("--dry-run",)):
+        assert cli.refused("contacts", "import", str(file), *IN_LIST, *options) == error
+    assert cli.run("contacts", "import", "-", *IN_LIST, input=content).stderr == f"Error: {error}\n"
+    assert names(cli) == {}
+
+
+def test_mobiles_of_a_file_are_read_as_people_write_them(cli: Cli, tenant: Tenant, file: Path) -> None:
+    tenant.add_list("Customers", (("Mobile", "Mobile Phone"), ("First Name", "Text Field")))
+    file.write_text("mobile;first_name\n+61 411 111 111;Ann\n'61422222222;Bob\n'+61 (433) 333-333;Cem\n")
+    assert imported(cli, file)[0] == "3 created, 0 updated, 0 unchanged\n"
+    found = {one["mobile"]: one["first_name"] for one in cli.json("contacts", "list", *IN_LIST)}
+    assert found == {"61411111111": "Ann", "61422222222": "Bob", "61433333333": "Cem"}
+    file.write_text("mobile,first_name\n61411111111,Ann\n+61 411 111 111,Anna\n")
+    command = ("contacts", "import", str(file), *IN_LIST)
+    assert cli.refused(*command) == "line 3: mobile: line 2 has it already."
+    file.write_text("mobile\n0411 111 111\n+61 (0)411 111 111\n61411111111.0\n")
+    assert cli.run(*command).stderr == (
+        "Error: nothing was imported, 3 of 3 rows are faulty:\n"
+        "  3 rows: mobile must be 8 to 15 digits with the country code and no leading plus, such as 61411111111.\n"
+        "    line 2: '0411 111 111'\n"
+        "    line 3: '+61 (0)411 111 111'\n"
+        "    line 4: '61411111111.0'\n"
+    )
+
+
+def test_the_cells_that_a_row_lacks_at_its_end_are_empty(cli: Cli, customers: int, file: Path) -> None:
+    file.write_text("email;first_name;plan\na@example.com\nb@example.com;Bob\n")
+    assert imported(cli, file)[0] == "2 created, 0 updated, 0 unchanged\n"
+    assert names(cli) == {"a@example.com": None, "b@example.com": "Bob"}
+    file.write_text("email,first_name\nc@example.com,Cem,\n")
+    assert cli.refused("contacts", "import", str(file), *IN_LIST) == "line 2: has 3 cells, the head has 2"
+
+
 # --------------------------------------------------------------------------------------- faulty rows
 
 FAULTY = (
     "First Name;email;plan\n"
     "Ann;ann@example.com;gold\n"
     "=1+1;bob@example;silver\n"
-    "Cem;cem@example.com\n"
+    "Cem;cem@example.com;gold;\n"
     '"Dan" D;dan@example.com;free\n'
     "Ann II;ANN@example.com;free\n"
     "Eve;eve@example.com;free\n"
@@ -137,16 +176,16 @@ def test_faulty_rows_are_left_out_and_can_be_mended(cli: Cli, customers: int, fi
     rejects = tmp_path / "rejects.csv"
     said, faults = imported(cli, file, "--skip-faulty", "--rejects", str(rejects))
     assert said == "2 created, 0 updated, 0 unchanged, 4 rejected\n"
-    assert "1 row: has 2 cells, the head has 3\n" in faults
+    assert "1 row: has 4 cells, the head has 3\n" in faults
     assert names(cli) == {"ann@example.com": "Ann", "eve@example.com": "Eve"}
     lines = rejects.read_text().splitlines()
     assert [re.split(";", line)[0] for line in lines] == ["_line", "3", "4", "5", "6"]
     assert lines[1].endswith(";=1+1;bob@example;silver")
-    assert lines[2] == "4;has 2 cells, the head has 3;Cem;cem@example.com"
+    assert lines[2] == "4;has 4 cells, the head has 3;Cem;cem@example.com;gold;"
     assert lines[3].endswith(';"""Dan"" D;dan@example.com;free"')
     mended = "\n".join(
         [
-            *(lines[0], lines[1].replace("bob@example;silver", "bob@example.com;gold"), f"{lines[2]};gold"),
+            *(lines[0], lines[1].replace("bob@example;silver", "bob@example.com;gold"), lines[2].removesuffix(";")),
             *("5;;Dan D;dan@example.com;free", lines[4], ""),
         ]
     )

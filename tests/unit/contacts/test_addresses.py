@@ -16,6 +16,7 @@ from app.addresses import (
     is_possible_mobile,
     is_valid_email,
     is_valid_mobile,
+    mobile_as_stored,
 )
 from tests.support.cases import each
 
@@ -110,6 +111,27 @@ def test_emails_compare_without_regard_to_case() -> None:
 )
 def test_domains_compare_in_their_ascii_form(email: str, domain: str) -> None:
     assert domain_of(email) == domain
+
+
+@each(
+    ("written", "stored"),
+    [
+        *((written, "61411111111") for written in ("61411111111", "+61 411 111 111", " +61-411-111-111 ")),
+        *((written, "61411111111") for written in ("+61 (411) 111 111", "(+61) 411/111/111", "+61.411.111.111")),
+        *((written, "61411111111") for written in ("'61411111111", "'+61 411111111", "\u201961411111111")),
+        *((written, "61411111111") for written in ("+61\u00a0411\u2009111\u2011111",)),
+        *(
+            (other, other)
+            for other in ("", "+", "'", "0411 111 111", "+61 (0)411 111 111", "61411111111.0", "6.1411E+10")
+        ),
+        *(
+            (other, other)
+            for other in ("+61 411 111 111 ext 2", "61+411111111", "++61411111111", "+61 411", "\u0666 1")
+        ),
+    ],
+)
+def test_a_mobile_is_read_as_people_write_it_and_nothing_is_made_of_what_is_none(written: str, stored: str) -> None:
+    assert mobile_as_stored(written) == stored
 
 
 @each("mobile", ["61411111111", "12025550123", "447400123456", "491711234567", "390612345678"])

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from app.csv_files.delimiters import DELIMITERS, find_delimiter
 from app.csv_files.encodings import check_encoding, find_encoding
-from app.csv_files.reader import LONGEST_ROW, FileFormat, FileRow, delimiter_of, reading
+from app.csv_files.reader import LONGEST_ROW, FileFormat, FileRow, find_format, reading
 from app.csv_files.source import UnreadableFile
 from tests.support.cases import each
+from tests.support.foreign_files import FOREIGN_FILES
 
 NAMES = ("email", "First Name", "plan", "score", "subscribed.email")
 LINE_END = re.compile("\r\n|\r|\n")
@@ -38,8 +39,7 @@ def known(name: str) -> bool:
 def read(content: bytes) -> tuple[FileFormat, list[str], list[FileRow]]:
     """The format that is found, the head and the rows."""
     file = io.BytesIO(content)
-    encoding = find_encoding(file)
-    form = FileFormat(encoding, delimiter_of(file, encoding, known))
+    form = find_format(file, known)
     with reading(file, form) as reader:
         return form, list(reader.head), list(reader.rows())
 
@@ -138,6 +138,22 @@ def test_a_row_that_is_not_csv_has_its_lines_and_the_next_one_is_read() -> None:
         FileRow(2, (), "',' expected after '\"'", ('"a" b,gold\n',)),
         FileRow(3, ["b@example.com", "free"]),
     ]
+
+
+def test_cells_that_a_row_lacks_at_its_end_are_empty_and_no_row_has_more_than_the_head() -> None:
+    assert rows_of("email,plan,First Name\na@example.com\nb@example.com,gold\nc@example.com,,,\n") == [
+        FileRow(2, ["a@example.com", "", ""]),
+        FileRow(3, ["b@example.com", "gold", ""]),
+        FileRow(4, ["c@example.com", "", "", ""], "has 4 cells, the head has 3"),
+    ]
+
+
+@each(("content", "error"), FOREIGN_FILES)
+def test_a_spreadsheet_and_a_packed_file_are_told_from_csv(content: bytes, error: str) -> None:
+    for encoding in (None, "utf-8", "windows-1252"):
+        with pytest.raises(UnreadableFile) as refused:
+            find_format(io.BytesIO(content), known, encoding=encoding)
+        assert str(refused.value) == error
 
 
 def test_a_quote_that_is_never_closed_takes_the_lines_behind_it_only() -> None:

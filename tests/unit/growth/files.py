@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import suppress
 
-from app.csv_files.encodings import find_encoding
-from app.csv_files.reader import FileFormat, delimiter_of, reading
+from app.csv_files.reader import find_format, reading
 from app.csv_files.source import UnreadableFile
 from tests.unit.growth.reader import KIB, Reader
 
@@ -14,13 +13,10 @@ from tests.unit.growth.reader import KIB, Reader
 def read_csv(content: bytes) -> None:
     """All of it, as an import does."""
     file = io.BytesIO(content)
-    with suppress(UnreadableFile):
-        encoding = find_encoding(file)
-        form = FileFormat(encoding, delimiter_of(file, encoding, str.isalpha))
-        with reading(file, form) as reader:
-            for row in reader.rows():
-                for text in row.texts:
-                    reader.parsed_alone(text)
+    with suppress(UnreadableFile), reading(file, find_format(file, str.isalpha)) as reader:
+        for row in reader.rows():
+            for text in row.texts:
+                reader.parsed_alone(text)
 
 
 IN_FILES = (

@@ -10,7 +10,7 @@ import orjson
 from flask import Flask
 
 from app.accounts.auth import bearer_token
-from app.addresses import domain_of, is_valid_email, is_valid_mobile
+from app.addresses import domain_of, is_valid_email, is_valid_mobile, mobile_as_stored
 from app.automations.moments import day_in
 from app.automations.parse import parse_definition
 from app.automations.parts import conditions, duration
@@ -214,6 +214,7 @@ IN_REQUESTS = (
     Reader("a domain", is_valid_email, ("a", ".", "-", "é", "1", "[", "xn--", "ß"), 240, head="a@"),
     Reader("the domain of an address", domain_of, ("a", ".", "@", "é"), LONGEST_VALUE),
     Reader("a mobile", is_valid_mobile, ("6", "0", "+", "1"), LONGEST_VALUE),
+    Reader("a mobile as it is written", mobile_as_stored, ("6", ".", "+", " ", "'"), LONGEST_VALUE),
     *map(_value, FIELD_TYPES),
     Reader("the name of a field", field_key, ("a", "-", "_", "é", " "), LONGEST_VALUE),
     Reader("the name of a file", is_valid_name, ("a", ".", " ", "("), MIB),
