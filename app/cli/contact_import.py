@@ -22,6 +22,9 @@ from app.http.context import services
 @account_option
 @format_options
 @click.option("--map", "mapping", multiple=True, metavar="COLUMN=KEY", help="What a column is; no KEY leaves it out.")
+@click.option(
+    "--empty-clears", is_flag=True, help="An empty cell makes the field null; otherwise it leaves it as it is."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and store nothing.")
 @click.option("--skip-faulty", is_flag=True, help="Import the valid rows although others are faulty.")
 @click.option("--rejects", metavar="FILE", help="Write the faulty rows to this file, with the reasons.")
@@ -33,7 +36,8 @@ def import_(file: str, *, list_: str, account: str | None, mapping: tuple[str, .
 
     Contacts are found by their email, or by their mobile in a list without emails; missing ones are created. Columns
     are named by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
-    cell changes nothing. Nothing is imported unless every row is valid. Encoding and delimiter are found.
+    cell leaves a field as it is, and clears it only with --empty-clears. Nothing is imported unless every row is valid.
+    Encoding and delimiter are found.
     """
     options, database = ImportOptions(**given), services().database
     _check(file, options)

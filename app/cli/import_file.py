@@ -40,6 +40,7 @@ class ImportOptions:
 
     delimiter: str | None
     encoding: str | None
+    empty_clears: bool
     dry_run: bool
     skip_faulty: bool
     rejects: str | None
@@ -57,7 +58,8 @@ class FileImport:
         """Reads the file, imports its rows unless it is a dry run, and prints what was done."""
         version, digests = version_of(source), _digests(source)
         form = self._format(source)
-        read_as = orjson.dumps([*form, self._mapping], option=orjson.OPT_SORT_KEYS).decode()
+        clears = ["empty_clears"] if self._options.empty_clears else []
+        read_as = orjson.dumps([*form, self._mapping, *clears], option=orjson.OPT_SORT_KEYS).decode()
         position = self._position(digests, read_as)
         if position is not None and position.end_time is not None:
             self._print_end(position)
@@ -96,8 +98,8 @@ class FileImport:
             echo("no import of this file into this list was interrupted: begins with the first row", err=True)
         elif found.options != read_as:
             raise WrongValue(
-                "the interrupted import read this file otherwise: give it the same --map, --delimiter and --encoding, "
-                "or begin anew without --resume"
+                "the interrupted import read this file otherwise: give it the same --map, --delimiter, --encoding and "
+                "--empty-clears, or begin anew without --resume"
             )
         return found
 
@@ -116,7 +118,9 @@ class FileImport:
                 advance(read - before)
 
             with rejects_of(self._options.rejects, form, reader) as rejects:
-                check = FileCheck(self._database, self._list, keys, valid, rejects)
+                check = FileCheck(
+                    self._database, self._list, keys, valid, rejects, empty_clears=self._options.empty_clears
+                )
                 check.run(reader, on_batch, done=0 if position is None else position.rows_done)
         if check.report.rows and not self._options.skip_faulty:
             raise WrongValue(check.report.refusal(check.rows))
@@ -124,7 +128,8 @@ class FileImport:
 
     def _print_end(self, position: ImportPosition) -> None:
         """Says that there is nothing to resume."""
-        facts = {"created": position.created, "updated": position.updated, "end_time": position.end_time}
+        left_out = {LEFT_OUT[FORGOTTEN]: position.left_out} if position.left_out else {}
+        facts = {"created": position.created, "updated": position.updated, **left_out, "end_time": position.end_time}
         said = f"this file was imported at {timestamp(position.end_time)}" if position.end_time else ""
         print_done(said, facts, self._options.as_json)
 

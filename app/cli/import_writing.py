@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import select
@@ -32,7 +31,6 @@ from app.errors import ServiceError
 from app.lists.fields import ListSpec
 
 RETRIES = 3
-NOWHERE = ImportPosition(id=0, options="", rows_done=0, created=0, updated=0, end_time=None)
 
 
 class ImportWriting:
@@ -41,7 +39,7 @@ class ImportWriting:
     def __init__(
         self, database: Database, contact_list: ListSpec, rows: CheckedRows, position: ImportPosition | None
     ) -> None:
-        self.position = position or NOWHERE
+        self.position = position or ImportPosition()
         self._database, self._list, self._rows = database, contact_list, rows
         self._is_begun = position is not None
         self._turns = WriteTurns(database)
@@ -65,9 +63,7 @@ class ImportWriting:
         for chunk in self._chunks():
             work = partial(upsert_chunk, contact_list=self._list, chunk=chunk)
             upserted = self._turns.take(len(chunk.contacts), work, keep=False)
-            created, updated = self.position.created + upserted.created, self.position.updated + upserted.updated
-            left_out = self.position.left_out + upserted.left_out
-            self.position = replace(self.position, created=created, updated=updated, left_out=left_out)
+            self.position = self.position.after(upserted, chunk.rows_done)
 
     def _write(self, chunk: Chunk) -> ImportPosition:
         """Imports the chunk. A contact that was created by somebody else at the same moment is updated instead."""

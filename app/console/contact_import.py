@@ -44,10 +44,11 @@ class Column:
 
 @dataclass(slots=True)
 class Checked(CheckedUpload):
-    """What a file says: its columns, its valid rows, and its faults. `problem` says why nothing of it can be imported,
-    if so."""
+    """What a file says: its columns, whether its empty cells clear fields, its valid rows, and its faults. `problem`
+    says why nothing of it can be imported, if so."""
 
     columns: Sequence[Column] = ()
+    empty_clears: bool = False
     rows: list[CheckedRow] = field(default_factory=list)
     problem: str | None = None
 
@@ -79,26 +80,38 @@ def attributes_of(contact_list: ListSpec) -> list[str]:
     return [key for key in columns_of(contact_list) if key not in (*READ_ONLY, *missing)]
 
 
-def check_file(database: Database, contact_list: ListSpec, content: bytes, chosen: Sequence[str] | None) -> Checked:
-    """Reads the file, whose columns are these attributes, or without any those that their names say. Stores nothing.
-    Raises `too_long`, and `invalid_string` for one that is no such file."""
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a form says about a file: the attributes of its columns, None for those that their names say, and whether
+    empty cells clear fields."""
+
+    columns: Sequence[str] | None = None
+    empty_clears: bool = False
+
+
+def check_file(database: Database, contact_list: ListSpec, content: bytes, choices: Choices) -> Checked:
+    """Reads the file as the form says. Stores nothing. Raises `too_long`, and `invalid_string` for one that is no such
+    file."""
     identifier_of(contact_list)
     with opened(content, OTHER_WAY) as file:
-        return _checked(database, contact_list, file, chosen)
+        return _checked(database, contact_list, file, choices)
 
 
-def _checked(database: Database, contact_list: ListSpec, file: BinaryIO, chosen: Sequence[str] | None) -> Checked:
+def _checked(database: Database, contact_list: ListSpec, file: BinaryIO, choices: Choices) -> Checked:
     known = attributes_of(contact_list)
     form = find_format(file, lambda name: _named(contact_list, known, name) != LEFT_OUT)
     with reading(file, form) as reader:
         first = rows_of(reader, OTHER_WAY)[0]
+        chosen = choices.columns
         keys = _guessed(contact_list, known, reader.head) if chosen is None else _read(known, reader.head, chosen)
     cells = [*first.cells, *[""] * len(keys)]
-    checked = Checked(columns=[Column(*one) for one in zip(reader.head, keys, map(from_cell, cells), strict=False)])
+    columns = [Column(*one) for one in zip(reader.head, keys, map(from_cell, cells), strict=False)]
+    checked = Checked(columns=columns, empty_clears=choices.empty_clears)
     checked.problem = _problem(contact_list, keys)
     if checked.problem is None:
         with reading(file, form) as reader, CheckedRows() as valid:
-            check = FileCheck(database, contact_list, [key or None for key in keys], valid, checked)
+            attributes = [key or None for key in keys]
+            check = FileCheck(database, contact_list, attributes, valid, checked, empty_clears=choices.empty_clears)
             check.run(reader, lambda: None, done=0)
             while some := valid.take(MOST_ROWS):
                 checked.rows += some

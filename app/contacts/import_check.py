@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.addresses import mobile_as_stored
-from app.contacts.cells import contact_from_cells
+from app.contacts.attributes import FLAGS
+from app.contacts.cells import SUBSCRIBED, contact_from_cells
 from app.contacts.import_faults import Fault, FaultReport
 from app.contacts.import_spool import CheckedRow, CheckedRows
 from app.contacts.imports import resets_double_opt_in
@@ -25,6 +26,8 @@ MOST_CHARACTERS = 4 * 1024 * 1024
 """Of the rows of a batch."""
 NAMELESS = ""
 """The key of a column without a name, whose cells must be empty."""
+NOT_CLEARED = (*FLAGS, *SUBSCRIBED)
+"""What has no value that an empty cell could stand for."""
 
 
 class FaultyRows(Protocol):
@@ -55,11 +58,13 @@ class FileCheck:
         keys: Sequence[str | None],
         valid: CheckedRows,
         rejects: FaultyRows,
+        *,
+        empty_clears: bool,
     ) -> None:
         self.rows = 0
         self.report = FaultReport()
         self._database, self._list, self._keys = database, contact_list, keys
-        self._valid, self._rejects = valid, rejects
+        self._valid, self._rejects, self._empty_clears = valid, rejects, empty_clears
         self._done = 0
         self._identifier = identifier_of(contact_list)
 
@@ -96,9 +101,9 @@ class FileCheck:
         for key, text in zip(self._keys, row.source.cells, strict=True):
             if key == NAMELESS and text:
                 row.faults.append(Fault(("nameless", None), "a column without a name must be empty", text))
-            elif key:
+            elif key and (text or key not in NOT_CLEARED):
                 cells[key] = mobile_as_stored(from_cell(text)) if key == "mobile" else from_cell(text)
-        row.attributes, errors = contact_from_cells(self._list, cells, clear=False)
+        row.attributes, errors = contact_from_cells(self._list, cells, clear=self._empty_clears)
         errors += address_errors(self._list, [row.attributes], bulk=False)
         if not cells.get(self._identifier):
             errors.append(unidentified(self._identifier))

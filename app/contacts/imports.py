@@ -7,7 +7,7 @@ goes on behind the last chunk, and no row is imported twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import delete, insert, select, update
@@ -30,16 +30,26 @@ class OvertakenImport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportPosition:
-    """How far an import has come."""
+    """How far an import has come, with all its interruptions."""
 
-    id: int
-    options: str
-    rows_done: int
-    created: int
-    updated: int
-    end_time: datetime | None
+    id: int = 0
+    options: str = ""
+    rows_done: int = 0
+    created: int = 0
+    updated: int = 0
     left_out: int = 0
-    """Forgotten people who had unsubscribed or were blocked, of this run."""
+    """Forgotten people who had unsubscribed or were blocked."""
+    end_time: datetime | None = None
+
+    def after(self, upserted: Upserted, rows_done: int) -> ImportPosition:
+        """That behind further rows."""
+        return replace(
+            self,
+            rows_done=rows_done,
+            created=self.created + upserted.created,
+            updated=self.updated + upserted.updated,
+            left_out=self.left_out + upserted.left_out,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,8 @@ def find_import(session: Session, contact_list: ListSpec, digests: Sequence[str]
     one = session.scalars(select(ContactImport).where(*of_file)).first()
     if one is None:
         return None
-    return ImportPosition(one.id, one.options, one.rows_done, one.created, one.updated, one.end_time)
+    counts = one.rows_done, one.created, one.updated, one.left_out
+    return ImportPosition(one.id, one.options, *counts, end_time=one.end_time)
 
 
 def begin_import(
@@ -73,11 +84,11 @@ def begin_import(
     (import_id,) = draw_ids(transaction, ContactImport, 1)
     row = {
         **{"id": import_id, "account_id": contact_list.account_id, "list_id": contact_list.id, "digest": digests[0]},
-        **{"options": options, "rows_done": 0, "created": 0, "updated": 0, "end_time": None},
+        **{"options": options, "rows_done": 0, "created": 0, "updated": 0, "left_out": 0},
         **{"creation_time": moment, "last_modified_time": moment},
     }
     connection.execute(insert(table), row)
-    return ImportPosition(import_id, options, 0, 0, 0, None)
+    return ImportPosition(import_id, options)
 
 
 def import_chunk(
@@ -91,12 +102,10 @@ def import_chunk(
     # First, so that of two processes with the same import one waits here and then finds that it was overtaken.
     _move(transaction, position, rows_done=chunk.rows_done)
     upserted = upsert_chunk(transaction, contact_list, chunk)
-    created, updated = position.created + upserted.created, position.updated + upserted.updated
-    table = table_of(ContactImport)
-    counted = update(table).where(table.c.id == position.id).values(created=created, updated=updated)
-    transaction.connection().execute(counted)
-    left_out = position.left_out + upserted.left_out
-    return ImportPosition(position.id, position.options, chunk.rows_done, created, updated, None, left_out)
+    after, table = position.after(upserted, chunk.rows_done), table_of(ContactImport)
+    counts = {"created": after.created, "updated": after.updated, "left_out": after.left_out}
+    transaction.connection().execute(update(table).where(table.c.id == position.id).values(counts))
+    return after
 
 
 def upsert_chunk(transaction: Transaction, contact_list: ListSpec, chunk: Chunk) -> Upserted:

@@ -10,6 +10,7 @@ from flask.views import MethodView
 
 from app.console.contact_import import (
     Checked,
+    Choices,
     attributes_of,
     cell_of,
     check_file,
@@ -42,8 +43,9 @@ class ContactPreview(MethodView):
         request.max_form_memory_size = MOST_SENT_BACK
         try:
             contact_list, content = _list(list_id), _content()
-            chosen = request.form.getlist("column") or None
-            checked = check_file(services().database, contact_list, content, chosen)
+            checked = check_file(
+                services().database, contact_list, content, _choices(request.form.getlist("column") or None)
+            )
         except ServiceError as error:
             return list_page(list_id, error)
         return _preview(contact_list, checked, content)
@@ -58,9 +60,9 @@ class ContactImport(MethodView):
         """Creates and updates the contacts of the valid rows, all or none."""
         request.max_form_memory_size = MOST_SENT_BACK
         try:
-            contact_list, content, chosen = _list(list_id), _content(), request.form.getlist("column")
-            checked = check_file(services().database, contact_list, content, chosen)
-            if checked.problem is None and not _is_as_shown(checked):
+            contact_list, content = _list(list_id), _content()
+            checked = check_file(services().database, contact_list, content, _choices(request.form.getlist("column")))
+            if checked.problem is None and request.form.getlist("shown") != _shown(checked):
                 checked.problem = "This is not what was shown before. Look at it, and import it then."
             if checked.problem is not None:
                 return _preview(contact_list, checked, content, 422)
@@ -91,10 +93,14 @@ def _content() -> bytes:
         raise ServiceError("invalid_string", field="content", detail="Choose the file again.") from None
 
 
-def _is_as_shown(checked: Checked) -> bool:
-    """Whether the preview was of these columns, and of as many valid and faulty rows."""
-    shown = request.form.getlist("shown")
-    return shown == [*checked.keys, str(len(checked.rows)), str(checked.faulty)]
+def _choices(columns: list[str] | None) -> Choices:
+    return Choices(columns, empty_clears="empty_clears" in request.form)
+
+
+def _shown(checked: Checked) -> list[str]:
+    """What a preview sends back of what it has shown: the columns, whether empty cells clear fields, and the numbers of
+    valid and faulty rows."""
+    return [*checked.keys, str(checked.empty_clears).lower(), str(len(checked.rows)), str(checked.faulty)]
 
 
 def _preview(contact_list: ListSpec, checked: Checked, content: bytes, status: int = 200) -> Response:
@@ -111,6 +117,7 @@ def _preview(contact_list: ListSpec, checked: Checked, content: bytes, status: i
         refused=[checked.problem] if checked.problem else [],
         content=base64.urlsafe_b64encode(content).decode("ascii"),
         attributes=attributes_of(contact_list),
+        sent_back=_shown(checked),
         shown=checked.rows[:SHOWN_ROWS],
         cell_of=cell_of,
         action=link(f"{path}/import", [], contact_list.account_id),

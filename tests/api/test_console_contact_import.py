@@ -34,7 +34,7 @@ def upload(browser: Browser, list_id: int, content: bytes) -> TestResponse:
 
 
 def send_back(
-    browser: Browser, list_id: int, preview: TestResponse, columns: list[str], action: str = ""
+    browser: Browser, list_id: int, preview: TestResponse, columns: list[str], action: str = "", **more: str
 ) -> TestResponse:
     """Presses a button of the preview, with these attributes for the columns."""
     content, *shown = (
@@ -42,7 +42,7 @@ def send_back(
         for name in ("content", "shown")
         for part in preview.text.split(f'name="{name}" value="')[1:]
     )
-    data = {"content": content, "shown": shown, "column": columns}
+    data = {"content": content, "shown": shown, "column": columns, **more}
     return browser.open("POST", f"{PATH}/{list_id}/import{action}", data=data, headers=SAME_ORIGIN)
 
 
@@ -135,6 +135,26 @@ def test_columns_that_were_not_shown_so_are_shown_before_they_are_imported(tenan
     assert contacts(tenant, list_id) == {}
     tenant.new_contact(list_id, email="ann@example.com")
     assert send_back(browser, list_id, preview, ["email", "mobile"]).status_code == 303
+
+
+def test_empty_cells_clear_only_where_the_box_says_so_and_that_was_shown(tenant: Tenant) -> None:
+    list_id, browser = tenant.add_list(), signed_in(tenant)
+    tenant.new_contact(list_id, email="ann@example.com", first_name="Ann")
+    columns = ["email", "first_name"]
+    preview = upload(browser, list_id, b"email,first name\nann@example.com\n")
+    assert "0 contacts would be created, 0 changed, and 1 left as they are." in words(preview)
+    assert "An empty cell leaves a field as it is." in words(preview)
+    unseen = send_back(browser, list_id, preview, columns, empty_clears="1")
+    assert unseen.status_code == 422
+    assert "This is not what was shown before. Look at it, and import it then." in words(unseen)
+    cleared = send_back(browser, list_id, preview, columns, "/preview", empty_clears="1")
+    assert "0 contacts would be created, 1 changed, and 0 left as they are." in words(cleared)
+    assert "An empty cell clears its field." in words(cleared)
+    assert 'name="empty_clears" value="1" checked' in cleared.text
+    assert send_back(browser, list_id, cleared, columns).status_code == 422
+    assert contacts(tenant, list_id) == {"ann@example.com": {"first_name": "Ann"}}
+    assert send_back(browser, list_id, cleared, columns, empty_clears="1").status_code == 303
+    assert contacts(tenant, list_id) == {"ann@example.com": {}}
 
 
 def test_an_import_is_told_to_webhooks_and_a_preview_is_not(tenant: Tenant) -> None:

@@ -158,6 +158,38 @@ def test_the_cells_that_a_row_lacks_at_its_end_are_empty(cli: Cli, customers: in
     assert cli.refused("contacts", "import", str(file), *IN_LIST) == "line 2: has 3 cells, the head has 2"
 
 
+def test_an_empty_cell_leaves_a_field_as_it_is_unless_empty_cells_clear(
+    cli: Cli, tenant: Tenant, customers: int, file: Path
+) -> None:
+    ann = {"email": "ann@example.com", "first_name": "Ann", "plan": "gold"}
+    tenant.new_contact(customers, **ann, subscribed={"email": False}, is_active=False)
+    file.write_text("email,first_name,plan,is_active,subscribed.email\nann@example.com,,,,\nbob@example.com,,,,\n")
+    assert imported(cli, file, "--dry-run")[0].startswith("would be: 1 created, 0 updated, 1 unchanged.")
+    assert imported(cli, file)[0] == "1 created, 0 updated, 1 unchanged\n"
+    show, bob = (("contacts", "show", f"{name}@example.com", *IN_LIST) for name in ("ann", "bob"))
+    before = cli.json(*show)
+    assert (before["first_name"], before["plan"]) == ("Ann", "gold")
+    plain = cli.json(*bob)
+    cli.text("contacts", "delete", "bob@example.com", *IN_LIST)
+    file.write_text("email,first_name,plan,is_active,subscribed.email\nann@example.com,,,,\nbob@example.com\n")
+    assert imported(cli, file, "--empty-clears", "--dry-run")[0].startswith("would be: 1 created, 1 updated, 0 unch")
+    assert imported(cli, file, "--empty-clears")[0] == "1 created, 1 updated, 0 unchanged\n"
+    after, changing = cli.json(*show), ("first_name", "plan", "last_modified_time")
+    assert (after["first_name"], after["plan"]) == (None, None)
+    assert {**after, **dict.fromkeys(changing)} == {**before, **dict.fromkeys(changing)}
+    own = ("id", "creation_time", "last_modified_time")
+    assert {**cli.json(*bob), **dict.fromkeys(own)} == {**plain, **dict.fromkeys(own)}
+    file.write_text("email,first_name\n,Ann\n")
+    refused = cli.refused("contacts", "import", str(file), *IN_LIST, "--empty-clears")
+    assert refused == "line 2: email is required: contacts of this list are found by it."
+
+
+def test_the_help_of_an_import_says_what_an_empty_cell_does(cli: Cli) -> None:
+    said = " ".join(cli.run("contacts", "import", "--help").stdout.split())
+    assert "An empty cell leaves a field as it is, and clears it only with --empty-clears." in said
+    assert "--empty-clears An empty cell makes the field null; otherwise it leaves it as it is." in said
+
+
 # --------------------------------------------------------------------------------------- faulty rows
 
 FAULTY = (
@@ -319,12 +351,38 @@ def test_an_interrupted_import_goes_on_behind_the_last_chunk(
     assert number(tenant, Event) == 450
 
 
+def test_forgotten_people_count_as_left_out_however_often_an_import_is_interrupted(
+    cli: Cli, tenant: Tenant, customers: int, file: Path
+) -> None:
+    addresses = [f"p{row}@example.com" for row in range(250)]
+    for email in (addresses[0], addresses[99], addresses[249]):
+        cli.text("suppressions", "unsubscribe", email)
+        cli.text("contacts", "forget", email, "--yes", "--no-compact")
+    tenant.new_contact(customers, email=addresses[1])
+    file.write_text("\n".join(["email", *addresses]))
+    counts = {"created": 246, "updated": 0, "unchanged": 1, "left_out": 3, "rejected": 0}
+    command = ("contacts", "import", str(file), *IN_LIST)
+    assert cli.json(*command, "--dry-run") == {**counts, "dry_run": True, "automations": []}
+    for _ in range(2):
+        with interrupted_after(tenant.services, 1):
+            assert cli.run(*command, "--resume").exit_code == 1
+    assert cli.json(*command, "--resume", "--dry-run") == {**counts, "dry_run": True, "automations": []}
+    said = "246 created, 0 updated, 1 unchanged, 3 left out, because they were forgotten\n"
+    assert imported(cli, file, "--resume")[0] == said
+    done = cli.json(*command, "--resume")
+    assert (done["created"], done["updated"], done["left_out"]) == (246, 0, 3)
+
+
 def test_an_import_is_resumed_only_as_it_was_begun(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
     file.write_text("email,first_name\n" + "".join(f"p{row}@example.com,P\n" for row in range(150)))
     with interrupted_after(tenant.services, 1):
         cli.run("contacts", "import", str(file), *IN_LIST)
     command = ("contacts", "import", str(file), *IN_LIST)
-    assert cli.refused(*command, "--resume", "--map", "first_name=").startswith("the interrupted import read this file")
+    for otherwise in (("--map", "first_name="), ("--empty-clears",)):
+        assert cli.refused(*command, "--resume", *otherwise) == (
+            "the interrupted import read this file otherwise: give it the same --map, --delimiter, --encoding and "
+            "--empty-clears, or begin anew without --resume"
+        )
     assert imported(cli, file)[1] == "begins anew; --resume would go on behind the first 100 rows\n"
     assert imported(cli, file, "--resume")[0].startswith("this file was imported at 20")
     file.write_text("email\nother@example.com\n")

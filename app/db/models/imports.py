@@ -33,4 +33,6 @@ class ContactImport(Timestamps, Base):
     """Rows of the file, from its first, that are done."""
     created: Mapped[BigInt]
     updated: Mapped[BigInt]
+    left_out: Mapped[BigInt] = mapped_column(server_default="0")
+    """Forgotten people who had unsubscribed or were blocked."""
     end_time: Mapped[datetime | None]
