@@ -76,7 +76,7 @@ def deliveries_command(webhook: str, limit: int, account: str | None, as_json: b
 @json_option
 @with_appcontext
 def delivery_command(delivery: str, account: str | None, as_json: bool) -> None:
-    """Show a request to a webhook, named by its id or its jti: its events, as far as they are kept, and the answer."""
+    """Show a request to a webhook, named by its id or batch_id: its events, as far as they are kept, and the answer."""
     with services().database.read() as session:
         found = find_delivery(session, find_account(session, account).id, delivery)
         row, events = _row(found, SHOWN), events_of(session, found)

@@ -1,7 +1,7 @@
 """Database side of webhook dispatch: claims the next batch of a due webhook and records the result of its delivery.
 
 The contents of a batch are set when it is claimed (`batch_contents`). It keeps id and events until it is accepted or
-expires, so that a receiver can recognise a repetition by the `jti`, even one by another worker after the first has
+expires, so that a receiver can recognise a repetition by the id, even one by another worker after the first has
 died. The lease keeps a second request from starting meanwhile; a worker that has lost the lease changes nothing.
 """
 

@@ -24,7 +24,7 @@ from app.ids import id_in
 
 
 def find_delivery(session: Session, account_id: int, wanted: str) -> WebhookAttempt:
-    """The account's delivery with that id; else the latest one with that `jti`. Raises `ServiceError`
+    """The account's delivery with that id; else the latest one of that batch. Raises `ServiceError`
     (`invalid_id`)."""
     delivery_id = id_in(wanted)
     named = WebhookAttempt.batch_id == wanted if delivery_id is None else WebhookAttempt.id == delivery_id

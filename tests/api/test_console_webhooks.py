@@ -224,6 +224,7 @@ def test_a_delivery_shows_request_answer_and_what_proves_it(tenant: Tenant) -> N
     page = words(answer)
     assert "Service-Signature" in page
     assert "names a secret that you know: k1." in page
+    assert f"Request batch_id {attempt.batch_id}" in page
     assert f"jti {attempt.batch_id}" in page
     assert hashlib.sha256(f'{{"events":[{payload}]}}'.encode()).hexdigest() in page
     assert "&lt;script&gt;" in answer.text

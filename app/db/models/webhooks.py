@@ -18,7 +18,7 @@ UNCHECKED = "being checked"
 class Webhook(Base):
     """A URL that receives events, and the state of their dispatch (docs/webhooks.md).
 
-    `batch_id` is the `jti` of a batch in flight or whose last attempt failed. Its events are those after `position` up
+    `batch_id` is that of a batch in flight or whose last attempt failed. Its events are those after `position` up
     to `batch_end`, and no event can appear among them (docs/decisions/018-events-in-rotating-tables.md). So the batch
     keeps its id and its events until it is accepted or expires, also when a worker dies, and the events themselves are
     written once.

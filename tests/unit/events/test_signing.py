@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import jwt
 import pytest
@@ -24,6 +26,16 @@ def header(now: datetime | None = None, body: bytes = BODY) -> str:
         body=body,
         now=now or this_second(),
     )
+
+
+def test_the_id_of_a_batch_has_another_name_only_where_the_claim_is_meant() -> None:
+    """It is `batch_id` in commands, pages, files and logs (docs/webhooks.md#signature)."""
+    folders = ("app", "blueprints", "schemas", "clients/python/src", "docs")
+    pages = (path for folder in folders for path in Path(folder).rglob("*") if path.suffix in (".py", ".html", ".md"))
+    assert {str(path) for path in pages if re.search(r"\bjti\b", path.read_text())} == {
+        *("app/events/signing.py", "app/console/webhooks.py", "docs/webhooks.md"),
+        *(f"clients/python/src/transactional_messaging/{name}.py" for name in ("webhooks", "testing/signing")),
+    }
 
 
 def test_there_is_one_jwt_per_secret_with_its_key_id() -> None:

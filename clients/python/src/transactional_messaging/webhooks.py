@@ -38,7 +38,7 @@ Secrets = str | Collection[str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Batch:
-    """A verified request. `id` stays the same when the service sends the batch again."""
+    """A verified request. `id`, the `batch_id` of the service's log, stays the same when the batch is sent again."""
 
     id: str
     webhook_id: str
