@@ -21,12 +21,12 @@ from app.privacy.place import Eraser, Pages, Shown, shown_rows
 from app.privacy.recipients import erase_recipients, lock_received
 from app.recipients.forgotten import has_been_forgotten
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.secret_values import MASK
+from app.sends.secret_values import MASK, may_have_secrets
 from app.services import Services
 
 READ = 20
 """Messages that are read at once, with their attachments."""
-_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text")
+_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
 
 
 def read_received(services: Services, session: Session, person: Person) -> Pages:
@@ -49,18 +49,24 @@ def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Any) -> l
     steps = _by_recipient(session, RecipientStep, ids, "account_id", "recipient_id")
     captured = _by_recipient(session, CapturedMessage, ids, "account_id", "recipient_id")
     attachments = _attachments(session, {row.send_id for row in rows})
-    hidden = "account_id", "place_0", "place_1"
+    hidden = "account_id", "place_0", "place_1", "content_purged_time"
     return [
         {
             **shown,
             "values": {name: MASK if value is None else value for name, value in row._mapping["values"].items()},
             "timeline": steps[row.id],
             "attachments": [*attachments[row.send_id, None], *attachments[row.send_id, row.id]],
-            "captured": captured[row.id],
+            "captured": _without_secrets(row, captured[row.id]),
             "files": [str(path) for path in files_of(folders, row.uuid)],
         }
         for row, shown in zip(rows, shown_rows(rows, *hidden), strict=True)
     ]
+
+
+def _without_secrets(recipient: Row[Any], captured: Iterable[Shown]) -> list[Shown]:
+    """What was captured, without the content of a message that may have secret values."""
+    secret = may_have_secrets(recipient._mapping["values"], recipient.content_purged_time)
+    return [{**one, "content": MASK} if secret else one for one in captured]
 
 
 def _by_recipient(session: Session, model: Any, ids: Sequence[int], *hidden: str) -> Mapping[int, list[Shown]]:

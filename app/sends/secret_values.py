@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from functools import cached_property
 
 from app.content.encoding import decode
@@ -24,6 +25,11 @@ MAX_PIECES = 50
 _BETWEEN_PIECES = re.compile(r"[\s<>\"'`]+")
 _PUNCTUATION = ".,;:!?)]"
 """Characters that are left out at the end of a URL in a text (app/tracking/links.py)."""
+
+
+def may_have_secrets(values: Mapping[str, object], content_purged_time: datetime | None) -> bool:
+    """Whether a recipient's message has secret values, or nobody knows any more because its content is purged."""
+    return content_purged_time is not None or None in values.values()
 
 
 def is_secret(name: str, names: Collection[str]) -> bool:

@@ -26,6 +26,7 @@ from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
 from tests.jobs.delivery.conftest import body, parsed
 from tests.jobs.test_forgetting import files_naming, found_in, rows_naming
+from tests.support.browser import signed_in, words
 from tests.support.client import SENDS
 from tests.support.sends import Accepted, SendsApi
 from tests.support.servers import PATIENCE
@@ -243,3 +244,16 @@ def test_the_list_of_the_inbox_masks_them_and_the_captured_message_is_what_has_l
         (row,) = session.scalars(select(CapturedMessage).where(CapturedMessage.id == captured))
         assert row.subject == f"Reset with {MASK}"
         assert session.scalars(select(Recipient.values).where(Recipient.id == row.recipient_id)).one()["code"] is None
+        account_id, email = row.account_id, row.address
+    browser = signed_in(test)
+    assert words(browser.get(f"/console/inbox/{captured}")).startswith(f"Reset with {MASK}")
+    for page in ("/console/inbox", "/console/inbox.csv", f"/console/inbox?subject=Reset with {MASK}"):
+        shown = browser.get(page).text
+        assert f"Reset with {MASK}" in shown
+        assert not found_in(shown, captured_link, "code-of-the-inbox")
+    guessed = test.api.get("/v1/inbox?subject=Reset with code-of-the-inbox").get_json()
+    assert guessed["_embedded"]["messages"] == []
+    handed_out = list(export_person(installation.worker, [account_id], "email", email))
+    (received,) = next(rows for _, place, rows in handed_out if place == "recipients")
+    assert [one["content"] for one in received["captured"]] == [MASK]
+    assert not found_in(orjson.dumps(received).decode(), captured_link, "code-of-the-inbox")

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from app.console.content import TextMessage
 from app.db.models import Recipient, Send
 from app.errors import ServiceError
+from app.sends.secret_values import may_have_secrets
 from app.transports.email.read_mail import Mail, read_mail
 
 PATH = "/console/inbox/folders"
@@ -43,7 +44,7 @@ def check_secrets(session: Session, recipient: Recipient) -> None:
     """For who is no operator. Raises `permission_denied` for a message with secret values, which its file has, and for
     one whose content is purged, so that nobody knows any more whether it had some."""
     purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
-    if purged is not None or None in recipient.values.values():
+    if may_have_secrets(recipient.values, purged):
         raise ServiceError("permission_denied", detail="The file may have secret values: operators alone see it.")
 
 
