@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0075"
+revision = "0074"
 down_revision = "0073"
 branch_labels = None
 depends_on = None
