@@ -1,11 +1,8 @@
-"""Asking for a bulk action, after a preview of what it would be about, and cancelling one."""
+"""Asking for a bulk action, after a preview of what it would do, and cancelling one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -13,62 +10,24 @@ from sqlalchemy.orm import Session
 from app.audit.actor import current_actor
 from app.audit.record import Act, record
 from app.audit.values import without_addresses
-from app.bulk_actions.kinds import KINDS, Kind
-from app.bulk_actions.query import Pairs, query_text
+from app.bulk_actions.kinds import KINDS
+from app.bulk_actions.preview import Preview
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.ids import existing
-from app.recipients.matching import Place
 
 GRACE = timedelta(seconds=30)
 """For how long an action waits, so that it can be undone."""
 MOST_OPEN = 5
 """Actions of an account that wait or run."""
-SHOWN_ROWS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What an action would be about: how many messages or addresses, up to which one, and the newest of them with why
-    some would be left out."""
-
-    kind: Kind
-    query: str
-    messages: int
-    newest: Place | None
-    rows: Sequence[Any]
-    left_out: Mapping[int, str]
-
-    @property
-    def is_too_large(self) -> bool:
-        """Whether there are more than an action may have."""
-        return self.messages > self.kind.most
-
-    @property
-    def number(self) -> str:
-        """How many they are, in words."""
-        one, many = self.kind.noun
-        if self.is_too_large:
-            return f"more than {self.kind.most:,} {many}"
-        return f"{self.messages:,} {one if self.messages == 1 else many}"
-
-
-def preview(session: Session, kind: Kind, account: Account, pairs: Pairs) -> Preview:
-    """What an action on all that matches would be about now: a fixed number of statements. Raises the errors of
-    the query."""
-    text, newest = query_text(pairs), kind.newest(session, account.id)
-    work = kind.work(account, pairs, newest)
-    rows = work.found.newest_ones(session, kind.shown, SHOWN_ROWS)
-    left_out = work.would_leave_out(session, [row.id for row in rows])
-    return Preview(kind, text, work.found.count(session, kind.most), newest, rows, left_out)
 
 
 def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkAction:
-    """Asks for the action that was previewed. Raises `ServiceError`: `conflict` if nothing matches, or too much, or
-    too many actions of the account have not ended."""
-    if wanted.newest is None or wanted.messages == 0:
+    """Asks for the action that was previewed. Raises `ServiceError`: `conflict` if it would do nothing, or too much
+    matches, or too many actions of the account have not ended."""
+    if wanted.newest is None or wanted.does_nothing:
         raise ServiceError("conflict", detail=wanted.kind.nothing)
     if wanted.is_too_large:
         detail = f"{wanted.number.capitalize()} match; divide them, for example by their days."

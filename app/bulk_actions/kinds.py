@@ -20,11 +20,23 @@ from app.recipients.matching import Matching, Place, newest_place
 from app.sends.holds.collection import MatchingHeld
 from app.sends.holds.release import DroppedAs, drop_some, release_some
 from app.sends.outcomes.requeue import requeue_all, would_refuse
+from app.sends.outcomes.retryable import LeftOut
 from app.sends.outcomes.uncertain import signs_of_arrival
 from app.services import Services
 
 ARRIVED = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
+WORDS: Mapping[str, str] = {
+    LeftOut.STATE: "not in need of a retry any more",
+    LeftOut.FORGOTTEN: "the recipient was forgotten",
+    LeftOut.NO_CONTACT: "there is no contact to send to",
+    LeftOut.BLOCKED: "the address is blocked",
+    LeftOut.CONTENT_PURGED: "the content was purged",
+    LeftOut.SECRET_VALUES_GONE: "the secret values are gone",
+    LeftOut.CHANGED: "it does not match any more",
+    ARRIVED: "it has arrived, and ends as sent",
+}
+"""Why messages are left out."""
 OF_RECIPIENT: tuple[Any, ...] = (
     *(Recipient.id, Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, Recipient.creation_time),
 )
@@ -104,7 +116,7 @@ class Release:
 
     def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
         """Puts them back into the queue."""
-        done = release_some(transaction, services, self.found.account_id, ids)
+        done = release_some(transaction, services, self.found.held, ids)
         return Acted(done.released, {ARRIVED: done.arrived} if done.arrived else {})
 
 
@@ -126,7 +138,7 @@ class Drop:
 
     def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
         """Writes their outcome."""
-        return Acted(drop_some(transaction, services, self.found.account_id, ids, self.outcome), {})
+        return Acted(drop_some(transaction, services, self.found.held, ids, self.outcome), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,8 @@ class Unblock:
 class Kind:
     """A kind of action. `past` is what the audit log counts, `nothing` why an action about nothing is refused, and
     `shown` has the columns of a preview. `noun` is what it is about, `counted` the same for the audit log, `newest` the
-    place of the newest one of an account, and `most` how many of them an action may have."""
+    place of the newest one of an account, `most` how many of them an action may have, and `leaves_out` whether some of
+    those that match may be left out."""
 
     name: str
     past: str
@@ -164,6 +177,7 @@ class Kind:
     counted: str = "recipients"
     newest: Callable[[Session, int], Place | None] = newest_place
     most: int = 100_000
+    leaves_out: bool = True
 
 
 RETRY = Kind(
@@ -175,8 +189,8 @@ RETRY = Kind(
 )
 NONE_HELD = "No message that matches is held."
 RELEASE = Kind("release", "released", NONE_HELD, OF_HELD, Release.of)
-DROP_AS_SENT = Kind("drop_as_sent", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "sent"))
-DROP_AS_FAILED = Kind("drop_as_failed", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "failed"))
+DROP_AS_SENT = Kind("drop_as_sent", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "sent"), leaves_out=False)
+DROP_AS_FAILED = Kind("drop_as_failed", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "failed"), leaves_out=False)
 UNBLOCK = Kind(
     "unblock",
     "unblocked",
@@ -187,6 +201,7 @@ UNBLOCK = Kind(
     "suppressions",
     newest_blocked,
     1_000_000,
+    leaves_out=False,
 )
 KINDS = {kind.name: kind for kind in (RETRY, RELEASE, DROP_AS_SENT, DROP_AS_FAILED, UNBLOCK)}
 """Name, as it is stored -> kind."""

@@ -17,6 +17,7 @@ from app.query.parameters import Parameter, parameter_error, printable
 from app.recipients.collection import COPIED, SEARCHED
 from app.recipients.matching import Matching, Place
 from app.sends.holds.collection import HELD, MatchingHeld
+from app.sends.holds.held import HeldMessages
 from app.sends.outcomes.retryable import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]
@@ -49,7 +50,7 @@ def parse_query(account: Account, pairs: Pairs) -> Query:
 
 def held(account: Account, pairs: Pairs) -> MatchingHeld:
     """The messages that match and are held after a restore. Raises the errors of the query."""
-    return MatchingHeld(account.id, _parsed(pairs, HELD.resource))
+    return MatchingHeld(HeldMessages(account.id), _parsed(pairs, HELD.resource))
 
 
 def _parsed(pairs: Pairs, resource: Resource) -> Query:

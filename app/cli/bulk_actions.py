@@ -3,14 +3,16 @@ messages or addresses at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from app.accounts.find import find_account
-from app.bulk_actions.ask import GRACE, Preview, ask, cancel, find_action, preview
+from app.bulk_actions.ask import GRACE, ask, cancel, find_action
 from app.bulk_actions.kinds import UNBLOCK, Kind
+from app.bulk_actions.preview import VALID, LookedAt, Preview, is_valid, preview
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
     Group,
@@ -25,7 +27,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.models import BulkAction
+from app.clock import now
+from app.db.models import Account, BulkAction
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.query.conditions import Query
@@ -49,32 +52,59 @@ def ask_for_all(
 ) -> None:
     """Asks for an action on all that matches the filters, after a confirmation. A dry run counts, and shows the newest
     addresses."""
-    pairs = pairs_of(filters)
-    with services().database.read() as session:
-        chosen = find_account(session, account)
-        found = preview(session, kind, chosen, pairs)
+    found = _preview(kind, filters, account)
     if dry_run:
-        _print_preview(found, chosen.name, as_json)
+        _print_preview(found, as_json)
         return
-    if found.messages and not found.is_too_large and not yes:
-        click.confirm(f"{kind.name.capitalize()} {found.number} of {chosen.name}?", abort=True, err=True)
+    if not (yes or found.does_nothing or found.is_too_large):
+        found = _confirmed(found, partial(_preview, kind, filters, account))
     with services().database.write() as transaction:
-        action = ask(transaction, find_account(transaction, str(chosen.id)), found)
+        action = ask(transaction, transaction.get_one(Account, found.account_id), found)
         row = _row(action)
     if as_json:
         print_row(row, as_json)
     else:
         back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
-        echo(f"{found.number} will be {kind.past}, from {GRACE.total_seconds():.0f} seconds from now on; {back}")
+        echo(f"{found.number_done} will be {kind.past}, from {GRACE.total_seconds():.0f} seconds from now on; {back}")
 
 
-def _print_preview(found: Preview, account: str, as_json: bool) -> None:
+def _preview(kind: Kind, filters: Sequence[str], account: str | None) -> Preview:
+    with services().database.read() as session:
+        return preview(session, kind, find_account(session, account), pairs_of(filters))
+
+
+def _confirmed(found: Preview, again: Callable[[], Preview]) -> Preview:
+    """What was confirmed. A question that has stood for too long is asked again if its numbers have changed."""
+    while True:
+        for line in left_out_lines(found.looked_at, found.not_looked_at):
+            echo(line, err=True)
+        click.confirm(f"{found.kind.name.capitalize()} {found.number_done} of {found.account}?", abort=True, err=True)
+        shown = found.numbers
+        if now() - shown.time > VALID:
+            found = again()
+        if is_valid(shown, found):
+            return found
+        echo("What matches has changed since the question was asked.", err=True)
+
+
+def left_out_lines(looked_at: LookedAt, not_looked_at: int) -> Iterator[str]:
+    """Why some would be left out, for people, and how many may be beside them."""
+    for number, reason in looked_at.reasons:
+        yield f"{number:,} left out: {reason}"
+    if not_looked_at:
+        yield f"{not_looked_at:,} not looked at: as many as these may be left out, too"
+
+
+def _print_preview(found: Preview, as_json: bool) -> None:
     names = [column.key for column in found.kind.shown if column.key != "id"]
     newest = [{name: getattr(row, name) for name in names} for row in found.rows if found.kind is UNBLOCK]
-    facts: dict[str, Any] = {found.kind.noun[1]: found.messages}
+    facts: dict[str, Any] = {found.kind.noun[1]: found.messages, "time": found.time, "done": found.done}
+    facts |= {"left_out": dict(found.looked_at.left_out), "not_looked_at": found.not_looked_at}
     if newest:
         facts["newest"] = newest
-    print_done(f"{found.number} of {account} would be {found.kind.past}", facts, as_json)
+    said = f"{found.number_done} of {found.account} would be {found.kind.past}"
+    lines = left_out_lines(found.looked_at, found.not_looked_at)
+    print_done("\n".join([said, *lines]), facts, as_json)
     if newest and not as_json:
         echo("the newest of them:")
         print_rows(newest, as_json)

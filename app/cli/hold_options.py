@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from app.bulk_actions.preview import VALID, LookedAt
 from app.cli.base import accounts_option, echo, json_option
+from app.cli.bulk_actions import left_out_lines
+from app.clock import now
 from app.maintenance.findings import counted
 from app.sends.holds.held import WAS
 
@@ -61,11 +65,44 @@ def of_events(command: Callable[..., None]) -> Callable[..., None]:
     return accounts_option(dry_run_option(yes_option(json_option(command))))
 
 
-def goes_on(what: str, held: int, noun: str, *, dry_run: bool, yes: bool) -> bool:
-    """Whether it is to be done, after asking for it."""
-    if dry_run:
-        return False
-    if held and not yes:
-        echo(f"{counted(held, noun)} that {'is' if held == 1 else 'are'} held.", err=True)
-        click.confirm(f"{what} them?", abort=True, err=True)
-    return True
+@dataclass(frozen=True, slots=True)
+class HeldNow:
+    """How much is held, and what of it would be left out, as counted at a time."""
+
+    held: int
+    looked_at: LookedAt = LookedAt()
+    time: datetime = field(default_factory=now)
+
+    @property
+    def left_out(self) -> int:
+        """How many would be left out."""
+        return sum(self.looked_at.left_out.values())
+
+    def number_done(self, noun: str) -> str:
+        """How many would be acted upon, in words."""
+        some = f"{self.held - self.left_out} of " if self.left_out else ""
+        return f"{some}{counted(self.held, noun)}"
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Why some would be left out."""
+        not_looked_at = max(0, self.held - self.looked_at.rows) if self.looked_at.rows else 0
+        return left_out_lines(self.looked_at, not_looked_at)
+
+
+def confirmed(what: str, noun: str, count: Callable[[], HeldNow], *, yes: bool) -> HeldNow:
+    """What is held, after asking whether it is to be done. A question that has stood for too long is asked again if
+    its numbers have changed."""
+    found = count()
+    while found.held and not yes:
+        echo(f"{counted(found.held, noun)} that {'is' if found.held == 1 else 'are'} held.", err=True)
+        for line in found.lines:
+            echo(line, err=True)
+        click.confirm(f"{what} {found.number_done(noun)}?", abort=True, err=True)
+        if now() - found.time <= VALID:
+            break
+        shown, found = found, count()
+        if (shown.held, shown.left_out) == (found.held, found.left_out):
+            break
+        echo("What is held has changed since the question was asked.", err=True)
+    return found

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
-from app.audit.record import Act, record
-from app.audit.values import host_of
+from app.audit.record import Act
+from app.bulk_actions.kinds import Release
+from app.bulk_actions.preview import LookedAt, look_at
 from app.cli.acts import record_act
 from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_done, print_rows
-from app.cli.hold_options import goes_on, narrowing_messages, of_events, of_messages, of_runs
+from app.cli.hold_options import HeldNow, confirmed, narrowing_messages, of_events, of_messages, of_runs
 from app.cli.progress import progress
+from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Automation, QueueEntry, Recipient
 from app.db.models import Group as TransactionalGroup
@@ -24,6 +27,7 @@ from app.http.context import services
 from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
 from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
+from app.sends.holds.collection import MatchingHeld
 from app.sends.holds.held import HeldMessages, count_held, held_messages
 from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
 
@@ -115,31 +119,59 @@ def _runs(session: Session, *, account: str | None, automation: str | None, **op
     return HeldRuns(account_id=account_id, automation_id=automation_id, **options)
 
 
-def _on_runs(action: str, wanted: HeldRuns, held: int) -> Act:
-    return Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held})
+def _held_messages(**options: Any) -> tuple[HeldMessages, Callable[..., HeldNow]]:
+    """Which messages are meant, and a count of them; of those that would be sent without what has arrived."""
+    with services().database.read() as session:
+        wanted = _messages(session, **options)
+
+    def count(*, sent: bool) -> HeldNow:
+        with services().database.read() as session:
+            held = sum(one.messages for one in count_held(session, wanted))
+            looked_at = look_at(session, Release(MatchingHeld(wanted)), held) if sent else LookedAt()
+        return HeldNow(held, looked_at)
+
+    return wanted, count
 
 
-def _on_events(action: str, webhook: HeldWebhook) -> Act:
-    return Act(action, webhook.account_id, webhook.id, host_of(webhook.url), counts={"events": webhook.events})
+def _held_runs(**options: Any) -> tuple[HeldRuns, Callable[[], HeldNow]]:
+    with services().database.read() as session:
+        wanted = _runs(session, **options)
+
+    def count() -> HeldNow:
+        with services().database.read() as session:
+            return HeldNow(sum(one.runs for one in count_held_runs(session, wanted)))
+
+    return wanted, count
+
+
+def _record_runs(action: str, wanted: HeldRuns, held: int) -> None:
+    if held:
+        record_act(Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held}))
 
 
 @release.command("messages")
 @of_messages
 def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """Put messages back into the queue. One that shows a sign of arrival was sent, and ends as that."""
-    with services().database.read() as session:
-        wanted = _messages(session, **options)
-        held = sum(one.messages for one in count_held(session, wanted))
-    if goes_on("Send", held, "message", dry_run=dry_run, yes=yes):
-        record_act(Act("recipient.released", wanted.account_id, counts={"recipients": held}))
-        with progress("releasing", held) as advance:
-            done = release_messages(services(), wanted, advance)
-        services().wake_ups.wake(SENDS)
-        facts = {"released": done.released, "arrived": done.arrived}
-        shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
-        print_done(f"released {counted(done.released, 'message')}{shown}", facts, as_json)
-    else:
-        print_done(f"{counted(held, 'message')} would be released", {"held": held}, as_json)
+    wanted, count = _held_messages(**options)
+    if dry_run:
+        found = count(sent=True)
+        facts = {"held": found.held, "left_out": dict(found.looked_at.left_out), "time": found.time}
+        print_done("\n".join([f"{found.number_done('message')} would be released", *found.lines]), facts, as_json)
+        return
+    held = confirmed("Send", "message", partial(count, sent=True), yes=yes).held
+    _record_messages("recipient.released", wanted, held)
+    with progress("releasing", held) as advance:
+        done = release_messages(services(), wanted, advance)
+    services().wake_ups.wake(SENDS)
+    facts = {"released": done.released, "arrived": done.arrived}
+    shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
+    print_done(f"released {counted(done.released, 'message')}{shown}", facts, as_json)
+
+
+def _record_messages(action: str, wanted: HeldMessages, held: int) -> None:
+    if held:
+        record_act(Act(action, wanted.account_id, counts={"recipients": held}))
 
 
 @drop.command("messages")
@@ -153,85 +185,93 @@ def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any
 @of_messages
 def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """End messages without sending them, each with its event."""
-    with services().database.read() as session:
-        wanted = _messages(session, **options)
-        held = sum(one.messages for one in count_held(session, wanted))
-    if goes_on(f"Do not send, and end as {outcome},", held, "message", dry_run=dry_run, yes=yes):
-        record_act(Act("recipient.dropped", wanted.account_id, counts={"recipients": held}))
-        with progress("dropping", held) as advance:
-            dropped = drop_messages(services(), wanted, outcome, advance)
-        facts = {"dropped": dropped, "outcome": outcome}
-        print_done(f"ended {counted(dropped, 'message')} as {outcome}", facts, as_json)
-    else:
+    wanted, count = _held_messages(**options)
+    if dry_run:
+        held = count(sent=False).held
         print_done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
+        return
+    held = confirmed(f"Do not send, and end as {outcome},", "message", partial(count, sent=False), yes=yes).held
+    _record_messages("recipient.dropped", wanted, held)
+    with progress("dropping", held) as advance:
+        dropped = drop_messages(services(), wanted, outcome, advance)
+    print_done(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
 
 
 @release.command("runs")
 @of_runs
 def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """Let runs of automations go on: what fell due is carried out now."""
-    with services().database.read() as session:
-        wanted = _runs(session, **options)
-        held = sum(one.runs for one in count_held_runs(session, wanted))
-    if goes_on("Go on with", held, "run", dry_run=dry_run, yes=yes):
-        record_act(_on_runs("automation.released", wanted, held))
-        with progress("releasing", held) as advance:
-            released = release_runs(services(), wanted, advance)
-        services().wake_ups.wake(AUTOMATIONS)
-        print_done(f"released {counted(released, 'run')}", {"released": released}, as_json)
-    else:
+    wanted, count = _held_runs(**options)
+    if dry_run:
+        held = count().held
         print_done(f"{counted(held, 'run')} would be released", {"held": held}, as_json)
+        return
+    held = confirmed("Go on with", "run", count, yes=yes).held
+    _record_runs("automation.released", wanted, held)
+    with progress("releasing", held) as advance:
+        released = release_runs(services(), wanted, advance)
+    services().wake_ups.wake(AUTOMATIONS)
+    print_done(f"released {counted(released, 'run')}", {"released": released}, as_json)
 
 
 @drop.command("runs")
 @of_runs
 def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """End runs of automations: their contacts are sent nothing more by them."""
-    with services().database.read() as session:
-        wanted = _runs(session, **options)
-        held = sum(one.runs for one in count_held_runs(session, wanted))
-    if goes_on("End", held, "run", dry_run=dry_run, yes=yes):
-        record_act(_on_runs("automation.dropped", wanted, held))
-        with progress("dropping", held) as advance:
-            dropped = drop_runs(services(), wanted, advance)
-        print_done(f"ended {counted(dropped, 'run')}", {"dropped": dropped}, as_json)
-    else:
+    wanted, count = _held_runs(**options)
+    if dry_run:
+        held = count().held
         print_done(f"{counted(held, 'run')} would end", {"held": held}, as_json)
+        return
+    held = confirmed("End", "run", count, yes=yes).held
+    _record_runs("automation.dropped", wanted, held)
+    with progress("dropping", held) as advance:
+        dropped = drop_runs(services(), wanted, advance)
+    print_done(f"ended {counted(dropped, 'run')}", {"dropped": dropped}, as_json)
 
 
 @release.command("events")
 @of_events
 def release_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Send the events that webhooks had waiting, and those behind them."""
-    webhooks = _webhooks(account)
-    events = sum(one.events for one in webhooks)
-    if goes_on("Send", events, "event", dry_run=dry_run, yes=yes):
-        for webhook in webhooks:
-            with services().database.write() as transaction:
-                release_webhook(transaction, webhook)
-                record(transaction, _on_events("webhook.released", webhook))
-        services().wake_ups.wake(WEBHOOKS)
-        print_done(f"released {counted(events, 'event')}", {"released": events, "webhooks": len(webhooks)}, as_json)
-    else:
-        facts = {"held": events, "webhooks": len(webhooks)}
-        print_done(f"{counted(events, 'event')} would be released", facts, as_json)
+    _end_holds("Send", "released", release_webhook, account, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @drop.command("events")
 @of_events
 def drop_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
-    webhooks = _webhooks(account)
-    events = sum(one.events for one in webhooks)
-    if goes_on("Drop", events, "event", dry_run=dry_run, yes=yes):
-        for webhook in webhooks:
-            with services().database.write() as transaction:
-                drop_events(transaction, webhook)
-                record(transaction, _on_events("webhook.dropped", webhook))
-        services().wake_ups.wake(WEBHOOKS)
-        print_done(f"dropped {counted(events, 'event')}", {"dropped": events, "webhooks": len(webhooks)}, as_json)
-    else:
-        print_done(f"{counted(events, 'event')} would be dropped", {"held": events, "webhooks": len(webhooks)}, as_json)
+    _end_holds("Drop", "dropped", drop_events, account, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _end_holds(
+    what: str,
+    past: str,
+    end_hold: Callable[[Transaction, HeldWebhook], bool],
+    account: str | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    if dry_run:
+        webhooks = _webhooks(account)
+        events = _events_of(webhooks)
+        print_done(f"{counted(events, 'event')} would be {past}", {"held": events, "webhooks": len(webhooks)}, as_json)
+        return
+    confirmed(what, "event", lambda: HeldNow(_events_of(_webhooks(account))), yes=yes)
+    ended = []
+    for webhook in _webhooks(account):
+        with services().database.write() as transaction:
+            if end_hold(transaction, webhook):
+                ended.append(webhook)
+    services().wake_ups.wake(WEBHOOKS)
+    events = _events_of(ended)
+    print_done(f"{past} {counted(events, 'event')}", {past: events, "webhooks": len(ended)}, as_json)
+
+
+def _events_of(webhooks: Sequence[HeldWebhook]) -> int:
+    return sum(one.events for one in webhooks)
 
 
 def _webhooks(account: str | None) -> list[HeldWebhook]:

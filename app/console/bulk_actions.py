@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
-from app.bulk_actions.kinds import ARRIVED, DROP_AS_FAILED, DROP_AS_SENT, KINDS, RELEASE, RETRY, UNBLOCK
+from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, RELEASE, RETRY, UNBLOCK, WORDS
 from app.bulk_actions.query import retryable, unblockable
 from app.bulk_actions.read import BULK_ACTIONS, page_actions
 from app.console.held_messages import PATH as OF_HELD
@@ -26,24 +26,10 @@ from app.query.grammar import parse_collection
 from app.query.parameters import Parameter
 from app.recipients.filters import STATE
 from app.secret_keys import SecretKeys
-from app.sends.outcomes.retryable import LeftOut
 
 PATH = "/console/bulk-actions"
 RENEWED = 2
 """Seconds after which the page of an action that has not ended is renewed."""
-WORDS: Mapping[str, str] = {
-    LeftOut.STATE: "not in need of a retry any more",
-    LeftOut.FORGOTTEN: "the recipient was forgotten",
-    LeftOut.NO_CONTACT: "there is no contact to send to",
-    LeftOut.BLOCKED: "the address is blocked",
-    LeftOut.CONTENT_PURGED: "the content was purged",
-    LeftOut.SECRET_VALUES_GONE: "the secret values are gone",
-    LeftOut.CHANGED: "it does not match any more",
-    ARRIVED: "it has arrived, and ends as sent",
-}
-"""Why messages were left out."""
-
-
 SENDING = ("send.email", "send.sms")
 
 

@@ -8,11 +8,13 @@ all of them, those of the batch that was in flight under its old id; dropping pa
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Update, func, select, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.orm import Session
 
+from app.audit.record import Act, record
+from app.audit.values import host_of
 from app.db.commit_order import EVERYTHING
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook, table_of
@@ -56,21 +58,26 @@ def held_webhooks(session: Session, account_id: int | None) -> list[HeldWebhook]
     return [HeldWebhook._make(row) for row in session.execute(found)]
 
 
-def release_webhook(transaction: Transaction, webhook: HeldWebhook) -> None:
-    """Sends the events that have waited, and those behind them."""
-    transaction.execute(_of(webhook).values(held_to=None))
+def release_webhook(transaction: Transaction, webhook: HeldWebhook) -> bool:
+    """Sends the events that have waited, and those behind them. Returns whether it was still held."""
+    return _end_hold(transaction, webhook, "webhook.released", held_to=None)
 
 
-def drop_events(transaction: Transaction, webhook: HeldWebhook) -> None:
-    """Passes the events of the backup, and counts them as dropped; what happened since the restore is sent."""
+def drop_events(transaction: Transaction, webhook: HeldWebhook) -> bool:
+    """Passes the events of the backup, and counts them as dropped; what happened since the restore is sent. Returns
+    whether it was still held."""
     values = {
         **{"position": Webhook.held_to, "held_to": None, "batch_id": None, "batch_end": None},
         "dropped_events": Webhook.dropped_events + webhook.events,
     }
-    transaction.execute(_of(webhook).values(values))
+    return _end_hold(transaction, webhook, "webhook.dropped", **values)
 
 
-def _of(webhook: HeldWebhook) -> Update:
+def _end_hold(transaction: Transaction, webhook: HeldWebhook, action: str, **values: Any) -> bool:
     of_account = Webhook.account_id == webhook.account_id, Webhook.id == webhook.id
-    held = update(Webhook).where(*of_account, IS_HELD)
-    return held.execution_options(synchronize_session=False)
+    held = update(Webhook).where(*of_account, IS_HELD).values(values).returning(Webhook.id)
+    ended = transaction.execute(held, execution_options={"synchronize_session": False}).first() is not None
+    if ended:
+        counts = {"events": webhook.events}
+        record(transaction, Act(action, webhook.account_id, webhook.id, host_of(webhook.url), counts=counts))
+    return ended

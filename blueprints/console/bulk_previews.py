@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
-from app.bulk_actions.ask import GRACE, ask, preview
-from app.bulk_actions.kinds import Kind
+from app.bulk_actions.ask import GRACE, ask
+from app.bulk_actions.kinds import WORDS, Kind
+from app.bulk_actions.preview import VALID, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
-from app.console.bulk_actions import NAMES, PATH, WORDS
+from app.console.bulk_actions import NAMES, PATH
 from app.console.queries import Pairs
 from app.errors import ServiceError
 from app.http.collections import query_pairs
@@ -46,6 +47,7 @@ class BulkPreview:
                 raise ServiceError("invalid_string", field="action", detail="Say what becomes of them.")
             with services().database.read() as session:
                 found = preview(session, kind, account_of_request(session), pairs)
+            check_shown(Numbers.of(request.form.get("shown", "")), found)
             with services().database.write() as transaction:
                 action = ask(transaction, account_of_request(transaction), found)
         except ServiceError as error:
@@ -70,9 +72,10 @@ class BulkPreview:
                 found=found,
                 refused=texts_of(error),
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
-                kinds=[(name, NAMES[name].does) for name in self.kinds],
+                kinds=[(NAMES[name], found.of(kind)) for name, kind in self.kinds.items()] if found else [],
                 words=WORDS,
                 seconds=int(GRACE.total_seconds()),
+                valid=int(VALID.total_seconds()),
                 action=link(self.path),
                 back=link(self.search, pairs),
             )

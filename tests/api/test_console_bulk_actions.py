@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from app.bulk_actions.run import run_due
 from app.clock import now, this_second
 from app.db.database import Database
 from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction
-from tests.support.browser import Browser, operator, signed_in, words
+from tests.support.browser import Browser, form_of, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
@@ -44,8 +45,7 @@ def asked(browser: Browser, query: str = "state=failed") -> str:
     """The page of an action that is asked for with the form of the preview."""
     page = browser.get(f"{PATH}/preview?{query}")
     assert page.status_code == 200, words(page)
-    (form,) = re.findall(r'name="query" value="([^"]*)"', page.text)
-    answer = browser.post(PATH, action="retry", query=form.replace("&amp;", "&"))
+    answer = browser.post(PATH, **form_of(page, "retry"))
     assert answer.status_code == 303, words(answer)
     return answer.headers["Location"]
 
@@ -74,7 +74,9 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     assert "dead@example.com email failed expired" in preview
     assert "left out: the address is blocked" in preview
     assert preview.count("retried") >= 2
-    assert "Retry 3 messages" in preview
+    assert "Would be retried 2 of 3 messages, as counted at " in preview
+    assert "Left out 1: the address is blocked" in preview
+    assert "Retry 2 of 3 messages" in preview
     assert acts(tenant) == []
     first = asked(browser, link.partition("?")[2])
     waiting = browser.get(first)
@@ -111,6 +113,39 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     assert "done" not in words(browser.get(f"{PATH}?state=cancelled")).replace("done cancelled", "")
     (head, *found) = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?state=done").text))
     assert [dict(zip(head, row, strict=True))["done"] for row in found] == ["2"]
+
+
+def test_an_old_preview_is_confirmed_again_if_its_numbers_have_changed(tenant: Tenant, rows: Rows) -> None:
+    failed(rows, "ann@example.com")
+    browser = signed_in(tenant)
+    form = form_of(browser.get(f"{PATH}/preview?state=failed"), "retry")
+    moment, matching, done = form["shown"].split(" ")
+    failed(rows, "bob@example.com")
+
+    def post(age: int, matching: str, done: str) -> TestResponse:
+        shown = (datetime.fromisoformat(moment) - timedelta(seconds=age)).isoformat()
+        return browser.post(PATH, **{**form, "shown": f"{shown} {matching} {done}"})
+
+    answer = post(120, matching, done)
+    assert (answer.status_code, acts(tenant)) == (409, [])
+    assert "What matches now is not what was shown before" in words(answer)
+    assert form_of(answer, "retry")["shown"].endswith(" 2 2")
+    assert [post(0, matching, done).status_code, post(120, "2", "2").status_code] == [303, 303]
+
+
+@each("shown", ["", "soon", "2026-01-01 1 1 1", "soon 1 1", "2026-01-01T00:00:00 x 1"])
+def test_nothing_is_asked_for_without_a_preview(tenant: Tenant, rows: Rows, shown: str) -> None:
+    failed(rows, "ann@example.com")
+    answer = signed_in(tenant).post(PATH, action="retry", query="state=failed", shown=shown)
+    assert (answer.status_code, acts(tenant)) == (409, [])
+
+
+def test_an_action_that_would_do_nothing_is_not_offered(tenant: Tenant, rows: Rows) -> None:
+    failed(rows, "dead@example.com")
+    tenant.add(BlockedAddress, kind="email", address="dead@example.com", reason="hard", creation_time=this_second())
+    page = signed_in(tenant).get(f"{PATH}/preview?state=failed")
+    assert "Would be retried 0 of 1 message" in words(page)
+    assert 'name="query"' not in page.text
 
 
 def test_an_action_that_runs_shows_how_far_it_has_come_and_can_be_stopped(
@@ -184,8 +219,8 @@ def test_an_account_sees_and_cancels_no_action_of_another(tenant: Tenant, other_
     assert all_.get(path).status_code == 200
     assert "state=failed" in words(all_.get(f"{PATH}?account={tenant.id}"))
     assert all_.post(f"{path}/cancel").headers["Location"] == f"{path}?account={tenant.id}"
-    answer = all_.post(f"{PATH}?account={tenant.id}", action="retry", query="state=failed")
-    assert answer.status_code == 303
+    form = form_of(all_.get(f"{PATH}/preview?state=failed&account={tenant.id}"), "retry")
+    assert all_.post(f"{PATH}?account={tenant.id}", **form).status_code == 303
     assert [all_.get(f"{PATH}/{wrong}").status_code for wrong in ("x", "0", "900000000", "9" * 30)] == [404] * 4
     assert rows.states(ids) == ["failed"]
 

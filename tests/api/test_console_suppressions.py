@@ -23,7 +23,7 @@ from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_digests import PREFIX
 from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
-from tests.support.browser import SAME_ORIGIN, Browser, operator, signed_in, words
+from tests.support.browser import SAME_ORIGIN, Browser, form_of, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.foreign_files import FOREIGN_FILES
 from tests.support.sends import SendsApi
@@ -135,22 +135,22 @@ def test_all_that_one_reply_has_blocked_is_previewed_undone_and_unblocked(tenant
     assert "Nothing has been done yet." in words(preview)
     assert all(email in preview.text for email in emails)
     assert "&lt;script&gt;" in preview.text
-    form = unescape(re.findall(r'name="query" value="([^"]*)"', preview.text)[0])
-    first = browser.post(f"{PATH}/unblock", action="unblock", query=form).headers["Location"]
+    form = form_of(preview, "unblock")
+    first = browser.post(f"{PATH}/unblock", **form).headers["Location"]
     assert "Unblock 3 addresses" in words(browser.get(first))
     assert browser.post(f"{first}/cancel").status_code == 303
     assert len(stored(tenant)) == 4
-    second = browser.post(f"{PATH}/unblock", action="unblock", query=form).headers["Location"]
+    second = browser.post(f"{PATH}/unblock", **form).headers["Location"]
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
     run_due(tenant.services, time_slice=60)
     assert "Unblocked 3" in words(browser.get(second))
     assert stored(tenant) == {("blocked", "hand@example.com", "by hand")}
-    refused = browser.post(f"{PATH}/unblock", action="unblock", query=form)
+    refused = browser.post(f"{PATH}/unblock", **form)
     assert (refused.status_code, "No address that matches is blocked" in words(refused)) == (409, True)
     nothing = browser.get(f"{PATH}/unblock?{query}")
     assert "No address that matches is blocked" in words(nothing)
-    assert browser.post(f"{PATH}/unblock", action="retry", query=form).status_code == 422
+    assert browser.post(f"{PATH}/unblock", **{**form, "action": "retry"}).status_code == 422
 
 
 def test_pages_follow_each_other_by_cursors_across_both_states(tenant: Tenant) -> None:

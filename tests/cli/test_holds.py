@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
 from sqlalchemy import select
 
 from app.clock import now, this_second
-from app.db.models import AutomationRun, AutomationVersion, Event, Webhook
+from app.db.models import AutomationRun, AutomationVersion, Event, RecipientStep, Webhook
 from app.events.batches import has_due
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
@@ -21,6 +23,7 @@ from app.runs.release import release_held
 from app.tracking.return_path import return_path
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation, runs_of
+from tests.support.cases import each
 from tests.support.client import SENDS
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
@@ -80,7 +83,8 @@ def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, ro
     shown = bare.json("holds", "show", "--account", tenant.name, "--was", "sending")
     assert [(row["account"], row["email"], row["was"]) for row in shown] == [(tenant.name, "d@example.com", "sending")]
     assert bare.json(*release, "--was", "sending")["released"] == 1
-    assert bare.json(*release, "--due-after", now().isoformat(), "--dry-run") == {"held": 1}
+    counted = bare.json(*release, "--due-after", now().isoformat(), "--dry-run")
+    assert (counted["held"], counted["left_out"]) == (1, {})
     assert rows.states([*first, *second, *third, *theirs]) == ["queued", "queued", "held", "queued", "held"]
     assert rows.steps(first[0]) == [("requeued", "released by an operator after a restore")]
     bare.json("holds", "drop", "messages", "--as", "failed", "--account", other_tenant.name, "--yes")
@@ -94,6 +98,41 @@ def test_a_release_asks_first(tenant: Tenant, rows: Rows, bare: Cli) -> None:
     assert (result.exit_code, rows.states(ids)) == (1, ["held"])
     assert "1 message that is held." in result.stderr
     assert "is no time such as" in bare.refused("holds", "release", "messages", "--due-before", "noon")
+
+
+def test_the_question_before_a_release_says_what_has_arrived(tenant: Tenant, rows: Rows, bare: Cli) -> None:
+    """An answer that comes late is asked for again if the numbers have changed."""
+    arrived, *_ = held(rows, "a@example.com", "b@example.com", "c@example.com")
+    tenant.add(RecipientStep, recipient_id=arrived, time=now(), step="opened")
+    release = ("holds", "release", "messages", "--account", tenant.name)
+    said = bare.text(*release, "--dry-run")
+    assert said == "2 of 3 messages would be released\n1 left out: it has arrived, and ends as sent\n"
+    result = bare.run(*release, input="n\n")
+    assert "1 left out: it has arrived, and ends as sent\nSend 2 of 3 messages? [y/N]" in result.stderr
+    assert bare.json(*release, "--yes") == {"released": 2, "arrived": 1}
+    assert bare.json(*release, "--yes") == {"released": 0, "arrived": 0}
+    assert bare.acts("--account", tenant.name, "object=recipient") == [("recipient.released", "holds release messages")]
+
+
+@each("is_more", [True, False])
+def test_a_question_that_has_stood_for_long_is_asked_again_if_its_numbers_changed(
+    tenant: Tenant, rows: Rows, bare: Cli, monkeypatch: pytest.MonkeyPatch, is_more: bool
+) -> None:
+    held(rows, "a@example.com")
+    monkeypatch.setattr("app.cli.hold_options.VALID", timedelta(0))
+    confirm, asked = click.confirm, list[str]()
+
+    def answered(text: str, **options: Any) -> bool:
+        asked.append(text)
+        if len(asked) == 1 and is_more:
+            held(rows, "b@example.com")
+        return confirm(text, **options)
+
+    monkeypatch.setattr(click, "confirm", answered)
+    result = bare.run("holds", "release", "messages", "--account", tenant.name, input="y\ny\n")
+    assert result.exit_code == 0, result.output
+    assert asked == ["Send 1 message?", *(["Send 2 messages?"] if is_more else [])]
+    assert ("What is held has changed since the question was asked." in result.stderr) == is_more
 
 
 def test_messages_that_were_sent_or_not_have_their_events(tenant: Tenant, rows: Rows, bare: Cli) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import click
 import pytest
 from sqlalchemy import update
 
@@ -259,8 +260,13 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
         BlockedAddress, kind="email", address="dead@example.com", reason="permanent bounce", creation_time=this_second()
     )
     wanted = ("sends", "retry", "state:in=failed,bounced")
-    assert cli.text(*wanted, "--dry-run") == f"3 messages of {tenant.name} would be retried\n"
-    assert cli.json(*wanted, "--dry-run") == {"messages": 3}
+    left_out = "1 left out: the address is blocked"
+    assert cli.text(*wanted, "--dry-run") == f"2 of 3 messages of {tenant.name} would be retried\n{left_out}\n"
+    preview = cli.json(*wanted, "--dry-run")
+    assert datetime.fromisoformat(preview.pop("time")) <= now()
+    assert preview == {"messages": 3, "done": 2, "left_out": {"blocked": 1}, "not_looked_at": 0}
+    stopped = cli.run(*wanted, input="n\n")
+    assert f"{left_out}\nRetry 2 of 3 messages of {tenant.name}? [y/N]" in stopped.stderr
     account = ("--account", tenant.name)
     assert bare.json("sends", "bulk-actions", "list", *account) == []
     asked = cli.json(*wanted, "--yes")
@@ -273,7 +279,7 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     refused = f"The bulk action {number} has ended: it is cancelled."
     assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused
     said = cli.text(*wanted, "--yes")
-    assert said.startswith("3 messages will be retried, from 30 seconds from now on; `")
+    assert said.startswith("2 of 3 messages will be retried, from 30 seconds from now on; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
@@ -287,6 +293,28 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
         [("bulk_action.asked", "sends retry"), ("bulk_action.cancelled", "sends bulk-actions cancel")],
         [("bulk_action.asked", "sends retry"), ("bulk_action.ended", None)],
     ]
+
+
+@each("is_more", [True, False])
+def test_an_answer_that_comes_late_is_asked_for_again_if_the_numbers_changed(
+    cli: Cli, rows: Rows, monkeypatch: pytest.MonkeyPatch, is_more: bool
+) -> None:
+    ended(rows, "failed", "expired", failed_contacts=1)
+    for module in ("app.cli.bulk_actions", "app.bulk_actions.preview"):
+        monkeypatch.setattr(f"{module}.VALID", timedelta(0))
+    confirm, asked = click.confirm, list[str]()
+
+    def answered(text: str, **options: Any) -> bool:
+        asked.append(text.partition(" of ")[0])
+        if len(asked) == 1 and is_more:
+            ended(rows, "failed", "expired", failed_contacts=1)
+        return confirm(text, **options)
+
+    monkeypatch.setattr(click, "confirm", answered)
+    result = cli.run("sends", "retry", "state=failed", input="y\nn\n")
+    assert len(asked) == 1 + is_more
+    assert ("has changed since the question was asked" in result.stderr) == is_more
+    assert result.exit_code == int(is_more)
 
 
 def test_a_bulk_retry_that_is_refused_is_one_line(cli: Cli, bare: Cli, other_tenant: Tenant, rows: Rows) -> None:

@@ -14,8 +14,9 @@ from sqlalchemy import select, update
 from app.addresses import AccountAddress
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
-from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel, preview
+from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel
 from app.bulk_actions.kinds import RELEASE, RETRY, UNBLOCK, Kind
+from app.bulk_actions.preview import preview
 from app.bulk_actions.query import LONGEST
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
@@ -157,12 +158,42 @@ def test_what_cannot_be_retried_is_left_out_and_counted_by_reason(parts: Alone, 
         **{blocked: "blocked", no_contact: "no_contact", forgotten: "forgotten"},
         **{purged: "content_purged", secret: "secret_values_gone"},
     }
+    reasons = ("blocked", "no_contact", "forgotten", "content_purged", "secret_values_gone")
+    assert (shown.messages, shown.done, shown.looked_at.left_out) == (6, 1, dict.fromkeys(reasons, 1))
     action_id = asked(rows)
     finish(parts)
     action = found(parts, action_id)
-    reasons = ("blocked", "no_contact", "forgotten", "content_purged", "secret_values_gone")
     assert (action.state, action.done, action.left_out) == ("done", 1, dict.fromkeys(reasons, 1))
     assert rows.states([fine, blocked]) == ["queued", "failed"]
+
+
+def test_a_preview_counts_all_that_would_be_left_out_as_the_run_does(
+    parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Part by part; what it has no time for is said, and an action without anything to do is refused."""
+    monkeypatch.setattr("app.bulk_actions.preview.AT_ONCE", 10)
+    blocked, secret = failed(rows, 7), failed(rows, 5)
+    rows.change(blocked, email="dead@example.com")
+    rows.change(secret, values={"code": None})
+    parts.services.database.transact(lambda one: block(one, rows.account_id, "email", "dead@example.com", "by hand"))
+
+    def shown() -> tuple[int, int, int, dict[str, int]]:
+        with parts.services.database.read() as session:
+            one = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
+        return one.messages, one.done, one.not_looked_at, dict(one.looked_at.left_out)
+
+    assert shown() == (12, 0, 0, {"blocked": 7, "secret_values_gone": 5})
+    with pytest.raises(ServiceError) as refused:
+        asked(rows)
+    assert refused.value.errors[0].developer_message == "No message that matches can be retried."
+    failed(rows, 13)
+    assert shown() == (25, 13, 0, {"blocked": 7, "secret_values_gone": 5})
+    action = found(parts, asked(rows))
+    finish(parts)
+    action = found(parts, action.id)
+    assert (action.messages, action.done, action.left_out) == (25, 13, {"blocked": 7, "secret_values_gone": 5})
+    monkeypatch.setattr("app.bulk_actions.preview.LOOKING", -1.0)
+    assert shown() == (12, 2, 2, {"blocked": 7, "secret_values_gone": 3})
 
 
 def test_an_account_acts_upon_its_own_messages_alone(parts: Alone, rows: Rows) -> None:

@@ -79,3 +79,13 @@ def words(answer: TestResponse) -> str:
     """The text of a page, as people read it."""
     assert answer.mimetype == "text/html"
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def form_of(page: TestResponse, action: str) -> dict[str, str]:
+    """The fields of the page's form with this `action`."""
+    forms = (
+        dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+        for form in re.findall(r"<form.*?</form>", page.text, re.DOTALL)
+    )
+    found = next(form for form in forms if form.get("action") == action)
+    return {name: unescape(value) for name, value in found.items()}

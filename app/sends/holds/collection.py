@@ -53,11 +53,11 @@ def page_held(session: Session, account_id: int, query: Query) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class MatchingHeld:
-    """All held messages of an account that match a query, part by part, the oldest first, as `Matching` has those of
+    """All held messages that are meant and match a query, part by part, the oldest first, as `Matching` has those of
     other states. Each part begins where the one before has ended, by the ids."""
 
-    account_id: int
-    query: Query
+    held: HeldMessages
+    query: Query = Query()
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""
@@ -75,5 +75,5 @@ class MatchingHeld:
 
     def _select(self, columns: Sequence[Any]) -> Select[Any]:
         place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
-        found = held_messages(HeldMessages(self.account_id), *columns, *place)
+        found = held_messages(self.held, *columns, *place)
         return found.where(*compiled.where(self.query, HELD.filter_columns))

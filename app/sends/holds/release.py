@@ -94,17 +94,17 @@ def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, 
     return total
 
 
-def release_some(transaction: Transaction, services: Services, account_id: int, ids: Sequence[int]) -> Released:
-    """Releases those of the account's messages that are held, in this transaction. The ids are at most a chunk."""
-    rows = _lock(transaction, HeldMessages(account_id), after=0, size=len(ids), ids=ids)
+def release_some(transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int]) -> Released:
+    """Releases those of the messages that are held and meant, in this transaction. The ids are at most a chunk."""
+    rows = _lock(transaction, wanted, after=0, size=len(ids), ids=ids)
     return _release_rows(transaction, services, rows)
 
 
 def drop_some(
-    transaction: Transaction, services: Services, account_id: int, ids: Sequence[int], outcome: DroppedAs
+    transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int], outcome: DroppedAs
 ) -> int:
     """The same, ending them without sending them; returns how many."""
-    rows = _lock(transaction, HeldMessages(account_id), after=0, size=len(ids), ids=ids)
+    rows = _lock(transaction, wanted, after=0, size=len(ids), ids=ids)
     return _drop_rows(transaction, services, rows, outcome)
 
 

@@ -1,0 +1,168 @@
+"""What a bulk action would do now, by the rules with which it runs: how many, and why others would be left out
+(docs/console.md#bulk-actions)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from app.bulk_actions.kinds import ARRIVED, WORDS, Kind, Work
+from app.bulk_actions.query import Pairs, query_text
+from app.clock import now
+from app.db.models import Account
+from app.errors import ServiceError
+from app.recipients.matching import Place, place_of
+
+SHOWN_ROWS = 10
+AT_ONCE = 5000
+"""Rows that are looked at together."""
+LOOKING = 3.0
+"""Seconds after which no further ones are looked at."""
+VALID = timedelta(seconds=60)
+"""For how long a preview may be answered; after that it is made anew."""
+
+
+class Numbers(NamedTuple):
+    """What a preview has said, and when."""
+
+    time: datetime
+    matching: int
+    done: int
+
+    @classmethod
+    def of(cls, text: str) -> Numbers | None:
+        """Those of such a text; None for any other."""
+        moment, *numbers = text.split(" ")
+        try:
+            return cls(datetime.fromisoformat(moment), *map(int, numbers)) if len(numbers) == 2 else None
+        except ValueError:
+            return None
+
+    def __str__(self) -> str:
+        """As a form has them."""
+        return f"{self.time.isoformat()} {self.matching} {self.done}"
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How many rows were looked at, the oldest first, and why some of them would be left out, with how many."""
+
+    rows: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> Sequence[tuple[int, str]]:
+        """How many would be left out, and why in words; the most frequent reason first."""
+        return [(number, WORDS[reason]) for reason, number in Counter(self.left_out).most_common()]
+
+
+def look_at(session: Session, work: Work, most: int) -> LookedAt:
+    """Looks at the rows of an action, at most so many, by the rule with which it runs. A fixed number of statements for
+    each part of them, and no further part after a few seconds."""
+    end, after, rows, left_out = time.monotonic() + LOOKING, None, 0, Counter[str]()
+    while rows < most:
+        size = min(AT_ONCE, most - rows)
+        places = [place_of(row) for row in work.found.next(session, (), after, size)]
+        left_out.update(work.would_leave_out(session, [row_id for _, row_id in places]).values())
+        rows += len(places)
+        if len(places) < size or time.monotonic() > end:
+            break
+        after = places[-1]
+    return LookedAt(rows, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an action would do: how many messages or addresses match, up to which one, what of them would be left out,
+    and the newest of them, each with why it would be."""
+
+    kind: Kind
+    account_id: int
+    account: str
+    query: str
+    time: datetime
+    messages: int
+    newest: Place | None
+    looked_at: LookedAt
+    rows: Sequence[Any]
+    left_out: Mapping[int, str]
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether there are more than an action may have."""
+        return self.messages > self.kind.most
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether nothing would change: nothing matches, or all would be left out. What has arrived ends as sent."""
+        return self.done == 0 and not self.looked_at.left_out.get(ARRIVED)
+
+    @property
+    def done(self) -> int:
+        """How many it would act upon; what was not looked at is among them."""
+        return self.messages - sum(self.looked_at.left_out.values())
+
+    @property
+    def not_looked_at(self) -> int:
+        """How many may be left out, too."""
+        return 0 if self.is_too_large else max(0, self.messages - self.looked_at.rows)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What it says."""
+        return Numbers(self.time, self.messages, self.done)
+
+    @property
+    def number(self) -> str:
+        """How many match, in words."""
+        one, many = self.kind.noun
+        if self.is_too_large:
+            return f"more than {self.kind.most:,} {many}"
+        return f"{self.messages:,} {one if self.messages == 1 else many}"
+
+    @property
+    def number_done(self) -> str:
+        """How many of them it would act upon, in words."""
+        if self.done == self.messages and not self.not_looked_at:
+            return self.number
+        return f"{'at most ' if self.not_looked_at else ''}{self.done:,} of {self.number}"
+
+    def of(self, kind: Kind) -> Preview:
+        """The same for another kind of action that finds the same."""
+        if kind.leaves_out == self.kind.leaves_out:
+            return replace(self, kind=kind)
+        return replace(self, kind=kind, looked_at=LookedAt(self.messages), left_out={})
+
+
+def preview(session: Session, kind: Kind, account: Account, pairs: Pairs) -> Preview:
+    """What an action on all that matches would do now. Raises the errors of the query."""
+    text, newest, moment = query_text(pairs), kind.newest(session, account.id), now()
+    work = kind.work(account, pairs, newest)
+    rows = work.found.newest_ones(session, kind.shown, SHOWN_ROWS)
+    messages = work.found.count(session, kind.most)
+    looked_at = LookedAt(messages)
+    if kind.leaves_out:
+        looked_at = LookedAt() if messages > kind.most else look_at(session, work, messages)
+    left_out = work.would_leave_out(session, [row.id for row in rows])
+    named = kind, account.id, account.name
+    return Preview(*named, text, moment, messages, newest, looked_at, rows, left_out)
+
+
+def is_valid(shown: Numbers | None, current: Preview) -> bool:
+    """Whether somebody who has seen these numbers may have the action: they are recent, or have not changed."""
+    if shown is None:
+        return False
+    return current.time - VALID <= shown.time <= current.time or shown[1:] == current.numbers[1:]
+
+
+def check_shown(shown: Numbers | None, current: Preview) -> None:
+    """Raises `conflict` for a preview that may not be answered any more, unless there is nothing to ask for."""
+    if not (is_valid(shown, current) or current.does_nothing or current.is_too_large):
+        detail = "What matches now is not what was shown before: look at the numbers, and confirm them again."
+        raise ServiceError("conflict", detail=detail)
