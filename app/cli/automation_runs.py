@@ -7,7 +7,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.audit.record import Act, record
 from app.cli.base import (
     Group,
     Row,
@@ -140,8 +139,6 @@ def cancel_(run_id: int, account: str | None, as_json: bool) -> None:
     with services().database.write() as transaction:
         run = _find_run(transaction, find_account(transaction, account).id, run_id)
         changed = cancel(transaction, run.account_id, run.id)
-        if changed:
-            record(transaction, Act("run.cancelled", run.account_id, run.id))
         transaction.expire(run)
         row = {**_run(run), "changed": changed}
     print_row(row, as_json)

@@ -55,7 +55,7 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
 def _record(path: Path) -> None:
     """A database that takes no write, because its disk is full or it is a standby, is backed up all the same."""
     try:
-        if fits(services().database):  # an older one has no log yet
+        if fits(services().database) and not path.exists():  # an older one has no log yet
             record_act(Act("backup.taken", name=path.name))
     except SQLAlchemyError as error:
         if not is_unavailable(error):

@@ -178,10 +178,9 @@ def update(contact: str, values: tuple[str, ...], list_: str, account: str | Non
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
         found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
-        update_contacts(transaction, contact_list, [(found.id, draft)], allow_system=True)
         digest = _digest(found.email, found.mobile)
         act = act_on_contact("contact.updated", contact_list, found.id, address_digest=digest, fields=draft)
-        record(transaction, act)
+        update_contacts(transaction, contact_list, [(found.id, draft)], allow_system=True, act=act)
         _print(transaction, contact_list, found.id, as_json)
 
 

@@ -98,7 +98,9 @@ def downgrade(revision: str, as_json: bool) -> None:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
         # Before it begins: the schema of then may have no log, or not the log of this release.
-        _record("database.downgraded", migrate.current(_url()), migrate.resolved(revision))
+        before, after = migrate.current(_url()), migrate.resolved(revision)
+        if after != before:
+            _record("database.downgraded", before, after)
         migrate.downgrade(_url(), revision)
     _print_revision(as_json)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from app.audit.record import Act
@@ -111,8 +113,7 @@ def retire_(key: str, yes: bool, as_json: bool) -> None:
         if not yes:
             echo(WARNING.format(key=key), err=True)
             click.confirm("Retire it?", abort=True, err=True)
-        record_act(Act("secret_key.retired", object_id=key))
-        is_gone = retire(services(), found[0])
+        is_gone = retire(services(), found[0], partial(record_act, Act("secret_key.retired", object_id=key)))
     except NotPossible as error:
         raise WrongValue(str(error)) from None
     except OSError as error:

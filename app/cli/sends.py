@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
-from app.audit.record import Act, record
 from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions, send_export
@@ -157,7 +156,6 @@ def retry(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | N
     parts = services()
     with parts.database.write() as transaction:
         recipient = requeue(transaction, wanted[0])
-        record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
         row = _row(recipient, current_entry(transaction, recipient))
         transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))
     print_row(row, as_json)

@@ -11,10 +11,8 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import address_forms, normalize_address
-from app.audit.record import Act, record
 from app.bulk_actions.kinds import UNBLOCK
 from app.cli import suppression_export
-from app.cli.acts import digest_of
 from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
@@ -30,9 +28,8 @@ from app.cli.base import (
 )
 from app.cli.bulk_actions import ask_for_all
 from app.cli.hold_options import dry_run_option, yes_option
-from app.contacts.acts import suppression_act
 from app.contacts.matching_blocked import SUPPRESSIONS
-from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_digests import PREFIX, find_digests
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
@@ -54,10 +51,6 @@ list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this l
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
-
-
-def _act(action: str, account_id: int, address: str, state: str, list_id: int | None = None) -> Act:
-    return suppression_act(action, account_id, digest_of(address), state, list_id)
 
 
 def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
@@ -140,12 +133,11 @@ def show_command(address: str, account: str | None, as_json: bool) -> None:
 @json_option
 def unsubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Unsubscribe an email address or a mobile number."""
-    kind = address_kind(address)
+    normalized = normalize_address(address_kind(address), address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
-        changed = unsubscribe(transaction, account_id, kind, address, list_id)
-        record(transaction, _act("suppression.added", account_id, address, "unsubscribed", list_id))
+        changed = add_unsubscribed(transaction, services().settings.secret_key, account_id, normalized, list_id)
     said = f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}"
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
     print_done(said, facts, as_json)
@@ -159,12 +151,11 @@ def unsubscribe_command(address: str, list_: str | None, account: str | None, as
 def resubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
     only."""
-    kind = address_kind(address)
+    normalized = normalize_address(address_kind(address), address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
-        changed = resubscribe(transaction, account_id, kind, address, list_id)
-        record(transaction, _act("suppression.removed", account_id, address, "unsubscribed", list_id))
+        changed = remove_unsubscribed(transaction, services().settings.secret_key, account_id, normalized, list_id)
         left = [
             *_unsubscribed(transaction, account_id, None, address),
             *_blocked(transaction, account_id, None, address),
@@ -213,11 +204,10 @@ def _is_filter(text: str) -> bool:
 @json_option
 def block_command(address: str, reason: str, account: str | None, as_json: bool) -> None:
     """Block an email address or a mobile number: nothing is sent to it from any list."""
-    kind = address_kind(address)
+    normalized = normalize_address(address_kind(address), address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        block(transaction, account_id, kind, address, reason)
-        record(transaction, _act("suppression.added", account_id, address, "blocked"))
+        add_blocked(transaction, services().settings.secret_key, account_id, normalized, reason)
     print_done(f"{address} is blocked", {"address": address, "blocked": True}, as_json)
 
 
@@ -236,11 +226,9 @@ def unblock_command(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, accoun
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as reply=TEXT")
     (address,) = wanted
-    kind = address_kind(address)
+    normalized = normalize_address(address_kind(address), address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        was_blocked = unblock(transaction, account_id, kind, address)
-        if was_blocked:
-            record(transaction, _act("suppression.removed", account_id, address, "blocked"))
+        was_blocked = remove_blocked(transaction, services().settings.secret_key, account_id, normalized)
     said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"
     print_done(said, {"address": address, "blocked": False, "was_blocked": was_blocked}, as_json)

@@ -8,8 +8,6 @@ import click
 from flask.cli import with_appcontext
 
 from app.accounts.find import find_account
-from app.audit.record import Act, record
-from app.audit.values import host_of
 from app.cli.base import (
     Command,
     Row,
@@ -50,7 +48,6 @@ def test_command(webhook: str, account: str | None, as_json: bool) -> None:
     with services().database.write() as transaction:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         send_test(transaction, found)
-        record(transaction, Act("webhook.tested", found.account_id, found.id, host_of(found.url)))
     showing = f"`{COMMAND_LINE} webhooks deliveries` shows what becomes of it"
     said = f"a test event waits for {found.url}; {showing}"
     print_done(said, {"id": found.id, "url": found.url, "events": 1}, as_json)
@@ -98,7 +95,6 @@ def redeliver_command(delivery: str, account: str | None, as_json: bool) -> None
     with services().database.write() as transaction:
         found = find_delivery(transaction, find_account(transaction, account).id, delivery)
         events = redeliver(transaction, found)
-        record(transaction, Act("webhook.redelivered", found.account_id, found.webhook_id, counts={"events": events}))
         facts = {"id": found.id, "webhook_id": found.webhook_id, "redelivered": events}
     print_done(_wait_again(events), facts, as_json)
 
@@ -130,8 +126,6 @@ def replay_command(webhook: str, last: int | None, since: datetime | None, accou
     with services().database.write() as transaction:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         replayed = replay_since(transaction, found, since) if since else replay(transaction, found, last or 0)
-        counts = {"events": replayed}
-        record(transaction, Act("webhook.replayed", found.account_id, found.id, host_of(found.url), counts=counts))
     print_done(_wait_again(replayed), {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
 
 

@@ -12,7 +12,6 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import AddressKind
-from app.audit.record import Act, record
 from app.automations.drawing import describe
 from app.automations.facts import EndReason
 from app.automations.run_states import IS_LIVE
@@ -230,5 +229,4 @@ def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, st
 def cancel_run(transaction: Transaction, automation: Automation, run_id: int) -> None:
     """Ends the run: its contact is sent nothing more by it. One that has ended stays so. Raises `not_found`."""
     run = find_run(transaction, automation, run_id)
-    if cancel(transaction, run.account_id, run.id):
-        record(transaction, Act("run.cancelled", run.account_id, run.id))
+    cancel(transaction, run.account_id, run.id)

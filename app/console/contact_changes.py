@@ -84,11 +84,10 @@ class ContactChanges:
         return attributes
 
     def _update(self, item: Item, attributes: Mapping[str, Any]) -> None:
-        updates = [(item["id"], attributes)]
-        update_contacts(self.transaction, self.contact_list, updates, allow_system=self.allow_system)
         digest, names = self._digest(item), [*attributes]
         act = act_on_contact("contact.updated", self.contact_list, item["id"], address_digest=digest, fields=names)
-        record(self.transaction, act)
+        updates = [(item["id"], attributes)]
+        update_contacts(self.transaction, self.contact_list, updates, allow_system=self.allow_system, act=act)
 
     def _digest(self, item: Item) -> str | None:
         """By which the audit log knows the contact: that of its email, else of its mobile."""

@@ -161,8 +161,9 @@ def try_out(database: Database, contact_list: ListSpec, checked: Checked) -> Ups
 
 def import_rows(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> None:
     """Creates and updates the contacts, all or none. Raises the errors of the rows, located by their places."""
-    _upsert(transaction, contact_list, checked)
-    record(transaction, act_on_list("list.imported", contact_list, rows=len(checked.rows)))
+    done = _upsert(transaction, contact_list, checked)
+    if done.created or done.updated:
+        record(transaction, act_on_list("list.imported", contact_list, rows=len(checked.rows)))
 
 
 def _upsert(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> Upserted:

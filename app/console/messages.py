@@ -11,16 +11,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
-from app.audit.record import Act, record
 from app.console.queries import IN_A_FILE, Pairs, of_address, older_query
 from app.console.sessions import SignedIn
-from app.contacts.acts import suppression_act
-from app.contacts.suppress import resubscribe, unblock
+from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep
 from app.errors import ServiceError
 from app.ids import UUID
-from app.infrastructure.address_digest import address_digest
 from app.infrastructure.queueing import SENDS
 from app.query.conditions import Query
 from app.query.copies import with_copies
@@ -178,7 +175,6 @@ def actions_for(findings: Sequence[Finding]) -> list[str]:
 def retry(transaction: Transaction, services: Services, recipient: Recipient) -> None:
     """Sends the message again. Raises `ServiceError` (`conflict`) if it cannot be."""
     requeue(transaction, recipient.uuid)
-    record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
 
 
@@ -189,11 +185,8 @@ def remove_suppression(transaction: Transaction, services: Services, recipient: 
     address, kind = message.explained.address, ADDRESS_KIND_BY_TYPE[recipient.type]
     if address is None:
         raise ServiceError("conflict", detail="The message has no address.")
-    digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
-    account_id, list_id = recipient.account_id, recipient.list_id
+    normalized, of_account = normalize_address(kind, address), (services.settings.secret_key, recipient.account_id)
     if action == "unblock":
-        if unblock(transaction, account_id, kind, address):
-            record(transaction, suppression_act("suppression.removed", account_id, digest, "blocked"))
+        remove_blocked(transaction, *of_account, normalized)
     else:
-        resubscribe(transaction, account_id, kind, address, list_id)
-        record(transaction, suppression_act("suppression.removed", account_id, digest, "unsubscribed", list_id))
+        remove_unsubscribed(transaction, *of_account, normalized, recipient.list_id)

@@ -13,16 +13,13 @@ from app.addresses import (
     mobile_as_stored,
     normalize_address,
 )
-from app.audit.record import record
 from app.console.suppressions import Suppression
-from app.contacts.acts import suppression_act
 from app.contacts.matching_blocked import BLOCKED, STATES
-from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List
 from app.errors import ServiceError
-from app.infrastructure.address_digest import address_digest
 
 LONGEST_REASON = 255
 BY_HAND = "blocked by hand"
@@ -70,17 +67,14 @@ def checked_reason(text: str) -> str:
 def add_suppression(transaction: Transaction, secret_key: str, account_id: int, new: NewSuppression) -> None:
     """Blocks the address, or unsubscribes it from the list, or account-wide without one. Raises the errors of the
     form."""
-    kind, address = found = address_of(new.address)
-    state, digest = checked_state(new.state), address_digest(secret_key, found)
+    address, state = address_of(new.address), checked_state(new.state)
     if state == BLOCKED:
         if new.list:
             raise ServiceError("unexpected_field", field="list", detail="An address is blocked for all lists.")
-        block(transaction, account_id, kind, address, checked_reason(new.reason))
-        record(transaction, suppression_act("suppression.added", account_id, digest, state))
+        add_blocked(transaction, secret_key, account_id, address, checked_reason(new.reason))
         return
     list_id = find_by_name_or_id(transaction, List, account_id, new.list, "list").id if new.list else None
-    unsubscribe(transaction, account_id, kind, address, list_id)
-    record(transaction, suppression_act("suppression.added", account_id, digest, state, list_id))
+    add_unsubscribed(transaction, secret_key, account_id, address, list_id)
 
 
 def remove_suppression(transaction: Transaction, secret_key: str, account_id: int, one: Suppression) -> None:
@@ -88,11 +82,8 @@ def remove_suppression(transaction: Transaction, secret_key: str, account_id: in
     forgotten one."""
     if one.address is None:
         raise ServiceError("conflict", detail="The address was forgotten; add it anew to change what is kept of it.")
-    kind = cast("AddressKind", one.kind)
-    digest = address_digest(secret_key, normalize_address(kind, one.address))
+    address = normalize_address(cast("AddressKind", one.kind), one.address)
     if one.state == BLOCKED:
-        unblock(transaction, account_id, kind, one.address)
-        record(transaction, suppression_act("suppression.removed", account_id, digest, one.state))
-        return
-    resubscribe(transaction, account_id, kind, one.address, one.stored_list_id)
-    record(transaction, suppression_act("suppression.removed", account_id, digest, one.state, one.stored_list_id))
+        remove_blocked(transaction, secret_key, account_id, address)
+    else:
+        remove_unsubscribed(transaction, secret_key, account_id, address, one.stored_list_id)

@@ -17,10 +17,11 @@ from app.audit.record import Act, record
 from app.clock import this_second
 from app.console.suppression_changes import address_of, checked_reason, checked_state
 from app.console.uploads import CheckedUpload, opened, rows_of
-from app.contacts.blocked import Block, block_addresses
+from app.contacts.blocked import Block, block_addresses, blocked_among
 from app.contacts.events import record_contact_events
-from app.contacts.matching_blocked import BLOCKED
+from app.contacts.matching_blocked import BLOCKED, UNSUBSCRIBED
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
+from app.contacts.unsubscriber_entries import lists_of_entries
 from app.csv_files.cells import cell, from_cell
 from app.csv_files.reader import find_format, reading
 from app.csv_files.source import UnreadableFile
@@ -53,9 +54,10 @@ class Row:
 
 @dataclass(slots=True)
 class Checked(CheckedUpload):
-    """What a file says: its valid rows, and its faults."""
+    """What a file says: its valid rows, how many suppressions they add, and its faults."""
 
     rows: list[Row] = field(default_factory=list)
+    added: int = 0
 
 
 def check_file(session: Session, account_id: int, content: bytes, state: str) -> Checked:
@@ -80,6 +82,7 @@ def check_file(session: Session, account_id: int, content: bytes, state: str) ->
             checked.rows.append(_row({name: value.strip() for name, value in values.items()}, state, lists))
         except ServiceError as error:
             checked.add_fault(row.line, error.errors[0].developer_message)
+    checked.added = len(new_rows(session, account_id, checked.rows))
     return checked
 
 
@@ -127,13 +130,31 @@ def as_file(rows: Iterable[Row]) -> str:
     return text.getvalue()
 
 
+def new_rows(session: Session, account_id: int, rows: Sequence[Row]) -> Sequence[Row]:
+    """Those of the rows that add a suppression: it is not there yet, and no earlier row adds it. Two statements for
+    each thousand rows."""
+    known: set[tuple[NormalizedAddress, str, int | None]] = set()
+    for some in _batches([row.address for row in rows]):
+        for address, lists in lists_of_entries(session, account_id, some).items():
+            known.update((address, UNSUBSCRIBED, list_id) for list_id in lists)
+        known.update((address, BLOCKED, None) for address in blocked_among(session, account_id, some))
+    found = []
+    for row in rows:
+        key = row.address, row.state, row.list_id
+        if key not in known:
+            known.add(key)
+            found.append(row)
+    return found
+
+
 def import_rows(transaction: Transaction, account_id: int, rows: Sequence[Row]) -> None:
     """Adds the suppressions, all or none; those that exist already stay as they are."""
     lock_subscriptions(transaction, account_id)
-    moment = this_second()
+    moment, added = this_second(), new_rows(transaction, account_id, rows)
     changed = [*_unsubscribe(transaction, account_id, rows), *_block(transaction, account_id, rows)]
     record_contact_events(transaction, account_id, "updated", sorted(changed), moment)
-    record(transaction, Act("suppression.imported", account_id, counts={"suppressions": len(rows)}))
+    if added or changed:
+        record(transaction, Act("suppression.imported", account_id, counts={"suppressions": len(added)}))
 
 
 def _unsubscribe(transaction: Transaction, account_id: int, rows: Iterable[Row]) -> Iterator[tuple[int, int]]:

@@ -7,13 +7,10 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from app.audit.record import Act, record
-from app.audit.values import host_of
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
-from app.db.models import List, Webhook, WebhookAttempt
+from app.db.models import List, Webhook
 from app.errors import ServiceError
-from app.events.redeliver import redeliver, send_test
 from app.events.replay import replay_since
 from app.query.times import instant_span
 
@@ -34,21 +31,7 @@ def time_of(text: str) -> datetime:
         raise ServiceError("invalid_iso_date_time", field="since", detail=detail) from None
 
 
-def test_webhook(transaction: Transaction, webhook: Webhook) -> None:
-    """Sends it a test event, behind those that wait."""
-    send_test(transaction, webhook)
-    record(transaction, Act("webhook.tested", webhook.account_id, webhook.id, host_of(webhook.url)))
-
-
 def replay_webhook(transaction: Transaction, webhook: Webhook, since: datetime) -> None:
     """Sends it again what it was sent since then, as far as events are kept. Raises `conflict` if nothing was."""
-    counts = {"events": replay_since(transaction, webhook, since)}
-    if not counts["events"]:
+    if not replay_since(transaction, webhook, since):
         raise ServiceError("conflict", field="since", detail="Nothing that is still kept was sent to it since then.")
-    record(transaction, Act("webhook.replayed", webhook.account_id, webhook.id, host_of(webhook.url), counts=counts))
-
-
-def redeliver_attempt(transaction: Transaction, attempt: WebhookAttempt) -> None:
-    """Sends its events again. Raises `conflict` unless all are kept."""
-    counts = {"events": redeliver(transaction, attempt)}
-    record(transaction, Act("webhook.redelivered", attempt.account_id, attempt.webhook_id, counts=counts))

@@ -17,9 +17,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Delete, Insert, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Delete, Insert, Update, and_, delete, or_, select, update
+from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, AddressKind, address_forms
+from app.addresses import AccountAddress, AddressKind, NormalizedAddress, address_forms, normalize_address
 from app.clock import this_second
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import ADDRESS_COLUMNS
@@ -53,8 +54,15 @@ ChangedContacts = dict[int, list[ContactKey]]
 def block_addresses(transaction: Transaction, blocks: Mapping[AccountAddress, Block]) -> ChangedContacts:
     """Blocks the addresses. An address that is already blocked does not count as changed and keeps its first reason,
     unless that is now a complaint."""
+    return block_entries(transaction, blocks)[1]
+
+
+def block_entries(
+    transaction: Transaction, blocks: Mapping[AccountAddress, Block]
+) -> tuple[list[AccountAddress], ChangedContacts]:
+    """The same; returns the addresses whose entries were written, and the contacts that have changed."""
     if not blocks:
-        return {}
+        return [], {}
     moment = this_second()
     rows = [
         {
@@ -71,9 +79,21 @@ def block_addresses(transaction: Transaction, blocks: Mapping[AccountAddress, Bl
     complaints = [address for address, block in blocks.items() if block.reason == COMPLAINT]
     if complaints:
         outweighed = update(BlockedAddress).where(_is_any(complaints), BlockedAddress.reason != COMPLAINT)
-        values = {"reason": COMPLAINT, "reply": None}
-        transaction.execute(outweighed.values(values), execution_options={"synchronize_session": False})
-    return _mark_modified(transaction, changed)
+        rewritten = _changed(transaction, outweighed.values(reason=COMPLAINT, reply=None))
+        return [*changed, *rewritten], _mark_modified(transaction, changed)
+    return changed, _mark_modified(transaction, changed)
+
+
+def blocked_among(
+    session: Session, account_id: int, addresses: Collection[NormalizedAddress]
+) -> set[NormalizedAddress]:
+    """Those of the addresses that are blocked."""
+    columns = BlockedAddress.kind, BlockedAddress.address
+    is_any = _is_any([AccountAddress(account_id, *address) for address in addresses])
+    return {
+        normalize_address(cast(AddressKind, row.kind), row.address)
+        for row in session.execute(select(*columns).where(is_any))
+    }
 
 
 def unblock_addresses(transaction: Transaction, addresses: Collection[AccountAddress]) -> tuple[int, ChangedContacts]:
@@ -113,7 +133,7 @@ def _is_any(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
     )
 
 
-def _changed(transaction: Transaction, statement: Insert | Delete) -> list[AccountAddress]:
+def _changed(transaction: Transaction, statement: Insert | Update | Delete) -> list[AccountAddress]:
     """The addresses of the rows that the statement has written or deleted, each once."""
     returning = statement.returning(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address)
     rows = transaction.execute(returning, execution_options={"synchronize_session": False})

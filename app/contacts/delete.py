@@ -79,7 +79,8 @@ def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[in
 def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     """Deletes the list after its contacts, each with its event; returns how many contacts there were."""
     # The lock keeps requests from adding contacts meanwhile, which would be deleted without an event.
-    transaction.execute(select(List.id).where(List.id == contact_list.id).with_for_update())
+    if transaction.scalar(select(List.id).where(List.id == contact_list.id).with_for_update()) is None:
+        return 0
     batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(BATCH_SIZE)
     deleted = 0
     while ids := transaction.scalars(batch).all():

@@ -82,12 +82,20 @@ def apply_subscriptions(
 
     Returns the contacts whose flag changed.
     """
-    off = [address for address, subscribed in subscriptions.items() if not subscribed and not entries.has_own(address)]
-    on = [address for address, subscribed in subscriptions.items() if subscribed and entries.is_unsubscribed(address)]
+    off, on = new_subscriptions(entries, subscriptions)
     return [
         *unsubscribe_addresses(transaction, account_id, entries.list_id, off, moment),
         *resubscribe_addresses(transaction, account_id, entries.list_id, on, moment),
     ]
+
+
+def new_subscriptions(
+    entries: UnsubscriberEntries, subscriptions: Mapping[NormalizedAddress, bool]
+) -> tuple[list[NormalizedAddress], list[NormalizedAddress]]:
+    """The addresses that get an entry, and those that lose one."""
+    off = [address for address, subscribed in subscriptions.items() if not subscribed and not entries.has_own(address)]
+    on = [address for address, subscribed in subscriptions.items() if subscribed and entries.is_unsubscribed(address)]
+    return off, on
 
 
 def unsubscribe_addresses(

@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from app.addresses import AccountAddress, AddressKind, address_forms, normalize_address
 from app.clock import this_second
-from app.contacts.blocked import Block, block_addresses, unblock_addresses
+from app.contacts.blocked import Block, block_addresses, block_entries, unblock_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_address
 from app.contacts.subscriptions import lock_subscriptions, resubscribe_addresses, unsubscribe_addresses
@@ -55,10 +55,12 @@ def resubscribe(transaction: Transaction, account_id: int, kind: AddressKind, ad
     return len(changed)
 
 
-def block(transaction: Transaction, account_id: int, kind: AddressKind, address: str, reason: str) -> None:
-    """Blocks the address for the whole account; an address that is already blocked keeps its reason."""
-    changed = block_addresses(transaction, {AccountAddress.of(account_id, kind, address): Block(reason)})
+def block(transaction: Transaction, account_id: int, kind: AddressKind, address: str, reason: str) -> bool:
+    """Blocks the address for the whole account; an address that is already blocked keeps its reason, unless that is
+    now a complaint. Returns whether its entry was written."""
+    written, changed = block_entries(transaction, {AccountAddress.of(account_id, kind, address): Block(reason)})
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
+    return bool(written)
 
 
 def unblock(transaction: Transaction, account_id: int, kind: AddressKind, address: str) -> bool:

@@ -80,6 +80,18 @@ def _entries(
     return union_all(found, block.where(BlockedAddress.account_id == account_id, *of_digests))
 
 
+def lists_of_entries(
+    session: Session, account_id: int, addresses: Collection[NormalizedAddress]
+) -> dict[NormalizedAddress, set[int | None]]:
+    """The lists that each of the addresses has unsubscribed from; None stands for the whole account."""
+    columns = Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id
+    entries = select(*columns).where(Unsubscriber.account_id == account_id, of_addresses(addresses))
+    found: dict[NormalizedAddress, set[int | None]] = {}
+    for kind, key, list_id in session.execute(entries):
+        found.setdefault(NormalizedAddress(cast(AddressKind, kind), key), set()).add(list_id)
+    return found
+
+
 def of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
     """Entries of these addresses, in whatever form they are stored."""
     keys_by_kind = by_kind(addresses).items()

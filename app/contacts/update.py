@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
+from app.audit.record import Act, record
 from app.clock import this_second
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_found
@@ -24,7 +25,7 @@ from app.contacts.state import (
     requested_subscriptions,
     state_after,
 )
-from app.contacts.subscriptions import apply_subscriptions, lock_for_writes
+from app.contacts.subscriptions import apply_subscriptions, lock_for_writes, new_subscriptions
 from app.contacts.triggers import fire
 from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.db.database import Transaction
@@ -46,10 +47,11 @@ def update_contacts(
     allow_system: bool = False,
     long_transaction: bool = False,
     fires: bool = True,
+    act: Act | None = None,
 ) -> int:
     """Updates contacts and returns how many of them changed; an update without a change has no effect at all.
     `long_transaction` is for one of many calls in a long transaction. What an automation changes itself fires no
-    triggers.
+    triggers. `act` is recorded in the audit log if there is a change.
 
     Raises `ServiceError` with every broken rule, for `bulk` located by collection and index; a contact that the list
     does not have is `invalid_id` there and `not_found` in the single form. The transaction must be rolled back then.
@@ -77,6 +79,8 @@ def update_contacts(
     record_contact_events(transaction, contact_list.account_id, "updated", [*updated, *also_changed], moment)
     if fires:
         fire(transaction, contact_list, "updated", [contact_id for _, contact_id in updated])
+    if act is not None and (changed or new_subscriptions(entries, subscriptions) != ([], [])):
+        record(transaction, act)
     return len(changed)
 
 

@@ -1,7 +1,8 @@
 """The events of one delivery, and sending them again (docs/webhooks.md#deliveries).
 
 The log of attempts has no bodies: a delivery is an interval of the webhook's events, which are there as long as events
-are kept. Sending it again is a copy of them behind those that wait, so nothing else is sent twice.
+are kept. Sending it again is a copy of them behind those that wait, so nothing else is sent twice. Both that and a test
+event are recorded in the audit log.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import orjson
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.audit.record import Act, record
+from app.audit.values import host_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt
@@ -60,6 +63,8 @@ def redeliver(transaction: Transaction, delivery: WebhookAttempt) -> int:
         detail = f"of its {delivery.events} events {len(events)} are still kept; {sending}"
         raise ServiceError("conflict", field="delivery", detail=detail)
     record_for_webhooks(transaction, delivery.account_id, {delivery.webhook_id: events})
+    counts = {"events": len(events)}
+    record(transaction, Act("webhook.redelivered", delivery.account_id, delivery.webhook_id, counts=counts))
     return len(events)
 
 
@@ -70,3 +75,4 @@ def send_test(transaction: Transaction, webhook: Webhook) -> None:
         raise ServiceError("conflict", field="webhook", detail=detail)
     event = trial_event(webhook_id=webhook.id, moment=now())
     record_for_webhooks(transaction, webhook.account_id, {webhook.id: [event]})
+    record(transaction, Act("webhook.tested", webhook.account_id, webhook.id, host_of(webhook.url)))

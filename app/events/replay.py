@@ -1,7 +1,7 @@
 """Replay: events that a webhook has accepted are delivered again, as far back as they are kept.
 
 Delivery deletes nothing (docs/decisions/018-events-in-rotating-tables.md), so the webhook's position only has to move
-back.
+back. That is recorded in the audit log.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
+from app.audit.record import Act, record
+from app.audit.values import host_of
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt
 from app.errors import ServiceError
@@ -24,7 +26,7 @@ def replay(transaction: Transaction, webhook: Webhook, most: int) -> int:
     done = select(Event.id).where(Event.webhook_id == webhook.id, Event.id <= webhook.position)
     ids = transaction.scalars(done.order_by(Event.webhook_id.desc(), Event.id.desc()).limit(most)).all()
     if ids:
-        _move_back(transaction, webhook, ids[-1] - 1)
+        _move_back(transaction, webhook, ids[-1] - 1, len(ids))
     return len(ids)
 
 
@@ -48,7 +50,7 @@ def _replay_after(transaction: Transaction, webhook: Webhook, first: int) -> int
     done = Event.webhook_id == webhook.id, Event.id > first, Event.id <= webhook.position
     waiting = transaction.scalars(select(func.count()).select_from(Event).where(*done)).one()
     if waiting:
-        _move_back(transaction, webhook, first)
+        _move_back(transaction, webhook, first, waiting)
     return waiting
 
 
@@ -58,7 +60,9 @@ def _lock(transaction: Transaction, webhook: Webhook) -> Webhook:
     return transaction.scalars(locked).one()
 
 
-def _move_back(transaction: Transaction, webhook: Webhook, position: int) -> None:
+def _move_back(transaction: Transaction, webhook: Webhook, position: int, events: int) -> None:
     webhook.position = position
     webhook.batch_id = webhook.batch_end = webhook.first_failed_time = None
     transaction.flush()
+    counts = {"events": events}
+    record(transaction, Act("webhook.replayed", webhook.account_id, webhook.id, host_of(webhook.url), counts=counts))

@@ -75,7 +75,8 @@ def rotate(services: Services, progress: Progress) -> Rotated:
         keys = _introduced(services, keys, generated, progress)
     else:
         _wait_until_known(database, keys[0], progress)
-        progress.begin(keys[0])
+        if any(map(count_secrets(database, keys).under, keys[1:])):
+            progress.begin(keys[0])
     written = encrypt_anew(database, keys, progress.advance)
     return Rotated(keys[0], is_new, written, count_secrets(database, keys))
 
@@ -132,12 +133,14 @@ def check_retirable(services: Services, key: str) -> None:
             raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")
 
 
-def retire(services: Services, key: str) -> bool:
-    """Forgets a generated key; returns whether it was one. Raises `NotPossible`, `OSError`."""
+def retire(services: Services, key: str, begin: Callable[[], object]) -> bool:
+    """Forgets a generated key; returns whether it was one. `begin` is called before that. Raises `NotPossible`,
+    `OSError`."""
     check_retirable(services, key)
     folder = services.settings.data_dir
     generated = generated_keys(folder)
     if key not in generated:
         return False
+    begin()
     write_generated_keys(folder, tuple(one for one in generated if one != key))
     return True

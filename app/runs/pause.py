@@ -11,6 +11,7 @@ from typing import Literal
 
 from sqlalchemy import select, update
 
+from app.audit.record import Act, record
 from app.automations.run_states import ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now, this_second
@@ -52,7 +53,7 @@ def resume(transaction: Transaction, account_id: int, automation_id: int, how: R
 
 
 def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
-    """Ends the run; returns whether it had not ended before. Raises `not_found`."""
+    """Ends the run; returns whether it had not ended before. Recorded in the audit log. Raises `not_found`."""
     found = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
     run = transaction.scalars(found.with_for_update()).first()
     if run is None:
@@ -64,6 +65,7 @@ def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
     values = {**ended_columns(CANCELLED, now()), "entry_key": run_id if gives_up else run.entry_key}
     statement = update(AutomationRun).where(AutomationRun.id == run_id).values(values)
     transaction.execute(statement, execution_options={"synchronize_session": False})
+    record(transaction, Act("run.cancelled", account_id, run_id))
     return True
 
 

@@ -9,10 +9,10 @@ from flask import Response
 from flask.views import MethodView
 
 from app.console.scopes import MANAGE
-from app.console.webhook_changes import redeliver_attempt
 from app.console.webhooks import PATH, WebhookState, find_delivery, read_delivery, webhook_state
 from app.db.models import WebhookAttempt
 from app.errors import ServiceError
+from app.events.redeliver import redeliver
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page
 from app.http.console.refusals import status_of
@@ -42,7 +42,7 @@ class Redeliver(MethodView):
             with services().database.write() as transaction:
                 state, attempt = _found(transaction, webhook_id, delivery_id)
                 path = state.path
-                redeliver_attempt(transaction, attempt)
+                redeliver(transaction, attempt)
         except ServiceError as error:
             if error.code == "not_found":
                 raise

@@ -10,13 +10,14 @@ from flask.views import MethodView
 
 from app.console.queries import IN_A_FILE, ON_A_PAGE
 from app.console.scopes import MANAGE
-from app.console.webhook_changes import lists_named, replay_webhook, test_webhook, time_of
+from app.console.webhook_changes import lists_named, replay_webhook, time_of
 from app.console.webhooks import PATH, deliveries_of, read_webhook, webhook_state, webhook_states
 from app.db.database import Transaction
 from app.db.models import Webhook
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.choice import NAMES
+from app.events.redeliver import send_test
 from app.events.ssrf_guard import has_name
 from app.events.webhooks import (
     check_again,
@@ -119,7 +120,7 @@ class Test(MethodView):
     @blp.scope(MANAGE)
     def post(self, webhook_id: str) -> Response:
         """Sends it a test event."""
-        return _changed(webhook_id, test_webhook)
+        return _changed(webhook_id, send_test)
 
 
 @blp.route("/webhooks/<webhook_id>/check")

@@ -277,12 +277,18 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
     assert stored(tenant) == expected
     again = upload(browser, browser.get(f"{PATH}.csv").data, "blocked")
     assert "faulty" not in words(again)
-    assert import_previewed(browser, again).status_code == 303
-    assert stored(tenant) == expected
+    assert "0 rows of the file would be added" in words(again)
+    assert "4 rows add nothing: suppressed already, or twice in the file." in words(again)
+    assert 'name="rows"' not in again.text
+    more = upload(browser, b"address,state\nann@example.com,\ngus@example.com,blocked\ngus@example.com,blocked\n")
+    assert "1 row of the file would be added" in words(more)
+    assert "Add 1 address" in words(more)
+    assert [import_previewed(browser, more).status_code for _ in range(2)] == [303, 303]
+    assert stored(tenant) == {*expected, ("blocked", "gus@example.com", "blocked by hand")}
     assert acts(tenant) == [
         ("suppression.imported", {"suppressions": 4}),
         ("suppression.exported", {"suppressions": 4}),
-        ("suppression.imported", {"suppressions": 4}),
+        ("suppression.imported", {"suppressions": 1}),
     ]
 
 

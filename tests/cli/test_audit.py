@@ -31,6 +31,7 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, un
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 URL = "https://hooks.example.com/in?token=a-secret-of-the-receiver"
+LAST_EVENT = 2**62
 IN_LIST = ("--list", "Customers")
 
 
@@ -175,7 +176,7 @@ def test_acts_on_addresses_are_found_by_the_address(cli: Cli, tenant: Tenant, cu
     cli.text("contacts", "create", f"email={ann}", "first_name=Ann", *IN_LIST)
     cli.text("contacts", "update", ann, "plan=gold", "score=5", *IN_LIST)
     cli.text("suppressions", "unsubscribe", ann.upper(), *IN_LIST)
-    cli.text("suppressions", "resubscribe", ann)
+    cli.text("suppressions", "resubscribe", ann, *IN_LIST)
     cli.text("suppressions", "block", mobile)
     cli.text("suppressions", "unblock", mobile)
     cli.text("suppressions", "unblock", mobile)
@@ -416,6 +417,10 @@ def test_what_is_done_to_events_of_a_webhook_is_counted(cli: Cli, tenant: Tenant
     (webhook,) = entries(cli)
     cli.text("webhooks", "test", "https://hooks.example.com/in")
     cli.text("webhooks", "replay", "https://hooks.example.com/in", "--last", "5")
+    assert len(entries(cli)) == 2, "nothing was sent that could be sent again"
+    with tenant.services.database.write() as transaction:
+        transaction.execute(update(Webhook).where(Webhook.account_id == tenant.id).values(position=LAST_EVENT))
+    cli.text("webhooks", "replay", "https://hooks.example.com/in", "--last", "5")
     tested, replayed = entries(cli, "action:in=webhook.tested,webhook.replayed")
     assert tested["object_id"] == replayed["object_id"] == webhook["object_id"]
-    assert replayed["counts"] == {"events": 0}
+    assert replayed["counts"] == {"events": 1}

@@ -54,7 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "automations": ("content", "db"),
     "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query", "routing"),
-    "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "lists", "query"),
+    "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "infrastructure", "lists", "query"),
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
@@ -62,8 +62,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "bulk_actions": ("audit", "contacts", "db", "infrastructure", "query", "recipients", "sends", "services"),
     "runs": (
-        *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
-        *("services", "tracking"),
+        *("audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients"),
+        *("sends", "services", "tracking"),
     ),
     "inbound": (
         *("automations", "contacts", "db", "events", "inbox", "infrastructure", "recipients", "routing", "sends"),

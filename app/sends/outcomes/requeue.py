@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, String, case, cast, func, select
 from sqlalchemy.orm import Session
 
+from app.audit.record import Act, record
 from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.counters import count_in_group
@@ -54,7 +55,7 @@ class Requeued:
 
 
 def requeue(transaction: Transaction, uuid: str) -> Recipient:
-    """Puts a recipient back into the queue, due now; a failure no longer counts.
+    """Puts a recipient back into the queue, due now; a failure no longer counts. Recorded in the audit log.
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
@@ -62,6 +63,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     refused = requeue_all(transaction, [recipient.id]).refused
     for refusal in refused.values():
         raise ServiceError("conflict", field="uuid", detail=refusal.detail)
+    record(transaction, Act("recipient.retried", recipient.account_id, recipient.uuid))
     transaction.refresh(recipient)
     return recipient
 

@@ -1,0 +1,64 @@
+"""Adding and removing suppressions by hand, on the command line and in the console: a change and its entry in the audit
+log, in one transaction (docs/audit.md#actions). What recipients, bounces and reports do has no entry."""
+
+from __future__ import annotations
+
+from app.addresses import NormalizedAddress
+from app.audit.record import record
+from app.contacts.acts import suppression_act
+from app.contacts.forgotten import restore_address
+from app.contacts.subscriptions import lock_subscriptions
+from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.contacts.unsubscriber_entries import lists_of_entries
+from app.db.database import Transaction
+from app.infrastructure.address_digest import address_digest
+
+UNSUBSCRIBED, BLOCKED = "unsubscribed", "blocked"
+
+
+def add_unsubscribed(
+    transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress, list_id: int | None
+) -> int:
+    """Unsubscribes the address, from the list, or account-wide for None. Returns how many contacts have changed."""
+    lock_subscriptions(transaction, account_id)
+    has_entry = list_id in lists_of_entries(transaction, account_id, [address]).get(address, ())
+    changed = unsubscribe(transaction, account_id, *address, list_id)
+    if changed or not has_entry:
+        digest = address_digest(secret_key, address)
+        record(transaction, suppression_act("suppression.added", account_id, digest, UNSUBSCRIBED, list_id))
+    return changed
+
+
+def remove_unsubscribed(
+    transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress, list_id: int | None
+) -> int:
+    """Resubscribes the address: to the list and account-wide, or for None account-wide alone. Returns how many contacts
+    have changed."""
+    lock_subscriptions(transaction, account_id)
+    restore_address(transaction, account_id, address)
+    lists = lists_of_entries(transaction, account_id, [address]).get(address, set())
+    changed = resubscribe(transaction, account_id, *address, list_id)
+    if changed or lists & {None, list_id}:
+        digest = address_digest(secret_key, address)
+        record(transaction, suppression_act("suppression.removed", account_id, digest, UNSUBSCRIBED, list_id))
+    return changed
+
+
+def add_blocked(
+    transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress, reason: str
+) -> bool:
+    """Blocks the address; returns whether it was not blocked before."""
+    is_new = block(transaction, account_id, *address, reason)
+    if is_new:
+        digest = address_digest(secret_key, address)
+        record(transaction, suppression_act("suppression.added", account_id, digest, BLOCKED))
+    return is_new
+
+
+def remove_blocked(transaction: Transaction, secret_key: str, account_id: int, address: NormalizedAddress) -> bool:
+    """Unblocks the address; returns whether it was blocked."""
+    was_blocked = unblock(transaction, account_id, *address)
+    if was_blocked:
+        digest = address_digest(secret_key, address)
+        record(transaction, suppression_act("suppression.removed", account_id, digest, BLOCKED))
+    return was_blocked
