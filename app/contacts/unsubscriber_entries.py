@@ -88,7 +88,7 @@ def lists_of_entries(
     entries = select(*columns).where(Unsubscriber.account_id == account_id, of_addresses(addresses))
     found: dict[NormalizedAddress, set[int | None]] = {}
     for kind, key, list_id in session.execute(entries):
-        found.setdefault(NormalizedAddress(cast(AddressKind, kind), key), set()).add(list_id)
+        found.setdefault(normalize_address(cast(AddressKind, kind), key), set()).add(list_id)
     return found
 
 
