@@ -186,10 +186,11 @@ def test_days_are_those_of_the_account(
     bare.text("accounts", "update", tenant.name, "--time-zone", "Pacific/Kiritimati")
     here = moment.astimezone(ZoneInfo("Pacific/Kiritimati"))
     midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    group_id = rows.add_group()
     with rows.services.database.write() as transaction:
         for hours, count in ((0, 1), (-1, 2), (-24, 4), (-25, 8)):
             counted = (midnight + timedelta(hours=hours)).astimezone(UTC)
-            count_in_group(transaction, tenant.id, 1, counted, sent=count)
+            count_in_group(transaction, tenant.id, group_id, counted, sent=count)
     today, yesterday = here.date().isoformat(), (here - timedelta(days=1)).date().isoformat()
     assert hours_shown(cli, "--by", "day", "--last", "2") == {yesterday: {"sent": 6}, today: {"sent": 1}}
 
