@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from flask import Response, request
 from flask.views import MethodView
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.automations.written import written_definition
 from app.db.database import Transaction
 from app.errors import FieldError, ServiceError
@@ -25,6 +25,7 @@ from app.infrastructure.queueing import AUTOMATIONS as QUEUE
 from app.query.conditions import Query
 from app.query.grammar import parse_instance, parse_write
 from app.query.parameters import check_visible
+from app.runs.define import check_definition
 from app.runs.pause import pause, resume
 from app.runs.read import (
     AUTOMATION,
@@ -37,7 +38,6 @@ from app.runs.read import (
     require_automation,
 )
 from app.runs.read_run import RUN, get_run, require_run
-from app.runs.references import resolve
 from schemas.automations import (
     DEFINITION_BODY,
     AutomationCollectionSchema,
@@ -226,14 +226,14 @@ class Validation(MethodView):
         returns=ValidatedDefinitionSchema,
         body=DEFINITION_BODY,
         examples=DEFINITIONS,
-        errors=(422,),
+        errors=(409, 422),
     )
     def post(self) -> Response:
         """The definition in full, as it would be stored; nothing is."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
         with located_errors():
-            definition = parse_definition(json_object())
+            draft, limit = read_definition(json_object()), services().settings.max_automations
             with services().database.read() as session:
-                resolved, _ = resolve(session, principal().account_id, definition)
+                definition = check_definition(session, principal().account_id, draft, limit)
         links = {"self": {"href": f"{PATH}/validate"}}
-        return json_response({"definition": written_definition(resolved), "_links": links})
+        return json_response({"definition": written_definition(definition), "_links": links})

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from app.automations.definition import Channel, Did
+from app.automations.judge import is_link
 
 
 class StepResult(enum.StrEnum):
@@ -87,7 +88,8 @@ class Fate:
     def first(self, did: Did, link: str | None) -> datetime | None:
         """When that first happened; a click on any link where none is named."""
         if did == "clicked":
-            return self.clicked.get(link) if link else min(self.clicked.values(), default=None)
+            times = (time for url, time in self.clicked.items() if link is None or is_link(link, url))
+            return min(times, default=None)
         happened: datetime | None = getattr(self, did)
         return happened
 

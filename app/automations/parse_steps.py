@@ -10,6 +10,8 @@ from app.automations.definition import (
     Branch,
     Call,
     Channel,
+    Conditions,
+    Duration,
     Outcome,
     Send,
     SetFields,
@@ -36,11 +38,18 @@ from app.automations.shape import (
     text,
     true,
 )
+from app.errors import ErrorCollector, ServiceError
 
 MOST_STEPS = 100
 MOST_DEPTH = 10
 MOST_FIELDS = 100
 LONGEST_STEP_NAME = 100
+UNREAD = ""
+"""What stands for a message that could not be read; none has this name."""
+NO_CONDITIONS = Conditions("", ())
+"""What stands for conditions that could not be read."""
+A_DAY = Duration(1, "days")
+"""What stands for a duration that could not be read."""
 CHANNELS: dict[str, tuple[Channel, ...]] = {"email": ("email",), "mobile": ("mobile",), "all": ("email", "mobile")}
 UNTIL_TIME = Record({"until": clock}, {"days": each(one_of(WEEKDAYS), len(WEEKDAYS))})
 UNTIL_DATE = Record({"date": text}, {"offset": offset, "at": clock, "past": one_of(("continue", "stop", "next year"))})
@@ -70,43 +79,15 @@ def number_id(value: Any, path: str) -> int:
     return value
 
 
+def is_read(step: Step) -> bool:
+    """Whether what the step does could be read."""
+    return not (isinstance(step, Send) and step.message == UNREAD)
+
+
 def _until_time(value: Any, path: str) -> UntilTime:
     found = UNTIL_TIME(value, path)
     days: tuple[Weekday, ...] = tuple(day for day in WEEKDAYS if day in found.get("days", WEEKDAYS))
     return UntilTime(found["until"], days)
-
-
-def _until_date(value: Any, path: str) -> UntilDate:
-    found = UNTIL_DATE(value, path)
-    return UntilDate(found["date"], found.get("offset", 0), found.get("at", time(0, 0)), found.get("past", "continue"))
-
-
-def _until(value: Any, path: str) -> Any:
-    if isinstance(value, str):
-        return duration(value, path)
-    given = mapping(value, path)
-    if ("until" in given) == ("date" in given):
-        detail = "must be a duration such as '2 days', or have either until (a time of day) or date (a list field)"
-        refuse(path, "invalid_object", detail)
-    return _until_time(given, path) if "until" in given else _until_date(given, path)
-
-
-def _on(value: Any, path: str) -> Any:
-    if "if" in mapping(value, path):
-        return CONDITION(value, path)["if"]
-    outcome = OUTCOME(value, path)
-    if "link" in outcome and outcome["did"] != "clicked":
-        refuse(joined(path, "link"), "unexpected_field", "is only known where did is clicked")
-    return Outcome(outcome["step"], outcome["did"], outcome["within"], outcome.get("link"))
-
-
-def _fields(value: Any, path: str) -> dict[str, Any]:
-    given = mapping(value, path)
-    if not given:
-        refuse(path, "not_empty", "must name a list field")
-    if len(given) > MOST_FIELDS:
-        refuse(path, "too_long", f"has more than {MOST_FIELDS} fields")
-    return {text(key, path): _plain(item, joined(path, key)) for key, item in given.items()}
 
 
 def _plain(value: Any, path: str) -> str | int | float | None:
@@ -117,17 +98,22 @@ def _plain(value: Any, path: str) -> str | int | float | None:
 
 
 class StepParser:
-    """Parses the steps of one definition: their names must differ, and their number is bounded."""
+    """Parses the steps of one definition: their names must differ, and their number is bounded.
 
-    def __init__(self, *, stored: bool = False) -> None:
+    Whatever cannot be read is collected in `errors`, and something without an error of its own stands for it, so that
+    everything else is checked in its place: for a step one that sends `UNREAD`, for its name its path.
+    """
+
+    def __init__(self, errors: ErrorCollector, *, stored: bool = False) -> None:
         """`stored` also takes the ids that names stood for when the version was stored."""
+        self._errors = errors
         self._names: set[str] = set()
         self._count = 0
         self._verbs: dict[str, tuple[Check, dict[str, Check], dict[str, Check]]] = {
             "send": (name_or_id, {}, {"message_id": number_id, "message_type": text} if stored else {}),
-            "wait": (_until, {}, {}),
-            "branch": (_on, {"then": self._inner}, {"else": self._inner}),
-            "set": (_fields, {}, {}),
+            "wait": (self._until, {}, {}),
+            "branch": (self._on, {"then": self._inner}, {"else": self._inner}),
+            "set": (self._fields, {}, {}),
             "unsubscribe": (one_of(tuple(CHANNELS)), {}, {}),
             "call": (text, {}, {"webhook_id": number_id} if stored else {}),
             "stop": (true, {}, {}),
@@ -145,17 +131,31 @@ class StepParser:
         return self.steps(value, path)
 
     def _step(self, value: Any, path: str) -> Step:
+        try:
+            verb, found = self._read(value, path)
+        except ServiceError as error:
+            self._errors.errors += error.errors
+            return Send(path, UNREAD)
+        return _made(verb, {"name": path, **found})
+
+    def _read(self, value: Any, path: str) -> tuple[str | None, dict[str, Any]]:
+        """What the step does, None unless it is one thing, and its values."""
         self._count += 1
         if self._count > MOST_STEPS:
             refuse(path, "too_long", f"is a step too many: an automation has at most {MOST_STEPS}")
         given = mapping(value, path)
         verbs = [verb for verb in self._verbs if verb in given]
-        if len(verbs) != 1:
-            refuse(path, "invalid_object", f"must have exactly one of {', '.join(self._verbs)}")
-        verb = verbs[0]
+        if len(verbs) == 1:
+            check, required, optional = self._verbs[verbs[0]]
+            record = Record({"name": self._new_name, verbs[0]: check, **required}, optional)
+            return verbs[0], record.read(given, path, self._errors)
+        self._errors.add("invalid_object", field=path, detail=f"must have exactly one of {', '.join(self._verbs)}")
+        known = {key: check for verb in self._verbs for key, check in self._checks(verb).items()}
+        return None, Record({"name": self._new_name}, known).read(given, path, self._errors)
+
+    def _checks(self, verb: str) -> dict[str, Check]:
         check, required, optional = self._verbs[verb]
-        found = Record({"name": self._new_name, verb: check, **required}, optional)(given, path)
-        return _made(verb, found)
+        return {verb: check, **required, **optional}
 
     def _new_name(self, value: Any, path: str) -> str:
         name = step_name(value, path)
@@ -164,16 +164,63 @@ class StepParser:
         self._names.add(name)
         return name
 
+    def _until(self, value: Any, path: str) -> Any:
+        if isinstance(value, str):
+            return duration(value, path)
+        given = mapping(value, path)
+        if ("until" in given) == ("date" in given):
+            detail = "must be a duration such as '2 days', or have either until (a time of day) or date (a list field)"
+            refuse(path, "invalid_object", detail)
+        return _until_time(given, path) if "until" in given else self._until_date(given, path)
 
-def _made(verb: str, found: dict[str, Any]) -> Step:
-    name, value = found["name"], found[verb]
+    def _until_date(self, value: Any, path: str) -> Any:
+        found = UNTIL_DATE.read(value, path, self._errors)
+        if "date" not in found:
+            return A_DAY
+        optional = found.get("offset", 0), found.get("at", time(0, 0)), found.get("past", "continue")
+        return UntilDate(found["date"], *optional)
+
+    def _on(self, value: Any, path: str) -> Any:
+        if "if" in mapping(value, path):
+            return CONDITION.read(value, path, self._errors).get("if", NO_CONDITIONS)
+        found = OUTCOME.read(value, path, self._errors)
+        if "link" in found and found.get("did", "clicked") != "clicked":
+            detail = "is only known where did is clicked"
+            self._errors.add("unexpected_field", field=joined(path, "link"), detail=detail)
+        if "step" not in found:
+            return NO_CONDITIONS
+        # What becomes of every message stands for what could not be read.
+        return Outcome(found["step"], found.get("did", "delivered"), found.get("within", A_DAY), found.get("link"))
+
+    def _fields(self, value: Any, path: str) -> dict[str, Any]:
+        given = mapping(value, path)
+        if not given:
+            refuse(path, "not_empty", "must name a list field")
+        if len(given) > MOST_FIELDS:
+            refuse(path, "too_long", f"has more than {MOST_FIELDS} fields")
+        found: dict[str, Any] = {}
+        for key, item in given.items():
+            try:
+                name = text(key, path)
+                found[name] = None
+                found[name] = _plain(item, joined(path, name))
+            except ServiceError as error:
+                self._errors.errors += error.errors
+        return found
+
+
+def _made(verb: str | None, found: dict[str, Any]) -> Step:
+    name = found["name"]
+    if verb == "branch":
+        return Branch(name, found.get("branch", NO_CONDITIONS), found.get("then", ()), found.get("else", ()))
+    if verb is None or verb not in found:
+        return Send(name, UNREAD)
+    value = found[verb]
     match verb:
         case "send":
             return Send(name, value, found.get("message_id", 0), found.get("message_type", "email"))
         case "wait":
             return Wait(name, value)
-        case "branch":
-            return Branch(name, value, found["then"], found.get("else", ()))
         case "set":
             return SetFields(name, value)
         case "unsubscribe":

@@ -2,23 +2,25 @@
 `steps[2].branch.within`. Pure.
 
 A check takes a value and its path, and returns the value as the definition has it or raises `ServiceError`, whose field
-is the path. A mapping and a list go on after a wrong value, and raise all errors together.
+is the path. A mapping and a list go on after a wrong value, and raise all errors together; `Record.read` raises none of
+them, so that what could be read is checked further.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NoReturn
 
-from app.errors import ErrorCollector, ServiceError
+from app.errors import ErrorCollector, FieldError, ServiceError
 from app.names import check_name
 
 Check = Callable[[Any, str], Any]
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 LONGEST_TEXT = 2000
+PATH_PART = re.compile(r"[^.\[\]]+")
 
 
 def refuse(path: str, code: str, detail: str) -> NoReturn:
@@ -110,10 +112,18 @@ class Record:
     optional: Mapping[str, Check] = field(default_factory=dict)
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
-        """The checked mapping. An unknown key is an error: it would have no effect. Keys that are missing are reported
-        after the errors of those that are there (docs/requests.md#errors)."""
+        """The checked mapping."""
+        errors = ErrorCollector()
+        result = self.read(value, path, errors)
+        errors.raise_any()
+        return result
+
+    def read(self, value: Any, path: str, errors: ErrorCollector) -> dict[str, Any]:
+        """What can be read of the mapping; the errors of the rest are collected. An unknown key is one: it would have
+        no effect. Keys that are missing are reported after the errors of those that are there
+        (docs/requests.md#errors)."""
         given = mapping(value, path)
-        checks, errors = {**self.required, **self.optional}, ErrorCollector()
+        checks = {**self.required, **self.optional}
         result = {}
         for key, item in given.items():
             try:
@@ -127,7 +137,6 @@ class Record:
         for key in self.required:
             if given.get(key) is None:
                 errors.add("required", field=joined(path, key), detail="is required")
-        errors.raise_any()
         return result
 
 
@@ -143,3 +152,34 @@ def kind_of(value: Any) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}
     kinds |= {date: "a date", datetime: "a date"}
     return kinds.get(type(value), "a number")
+
+
+def in_document_order(document: Any, errors: Iterable[FieldError]) -> list[FieldError]:
+    """The errors of what is there, as it is written in the document, then those of what is missing
+    (docs/requests.md#errors)."""
+    orders: dict[int, dict[str, int]] = {}
+
+    def place(error: FieldError) -> tuple[bool, list[int]]:
+        return error.code == "required", _position(document, error.field or "", orders)
+
+    return sorted(errors, key=place)
+
+
+def _position(document: Any, path: str, orders: dict[int, dict[str, int]]) -> list[int]:
+    """The position of each part of the path among its siblings, as far as the document has it. `orders` keeps those of
+    each mapping, by its identity."""
+    positions: list[int] = []
+    place = document
+    for part in PATH_PART.findall(path):
+        if isinstance(place, dict):
+            if id(place) not in orders:
+                orders[id(place)] = {str(key): position for position, key in enumerate(place)}
+            position = orders[id(place)].get(part)
+            place = place.get(part)
+        else:
+            position = int(part) if isinstance(place, list) and part.isdecimal() else None
+            place = place[position] if position is not None and position < len(place) else None
+        if position is None:
+            break
+        positions.append(position)
+    return positions

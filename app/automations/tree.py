@@ -39,16 +39,17 @@ class _Tree:
     def check(self, steps: tuple[Step, ...], path: str, before: dict[str, Step]) -> dict[str, Step] | None:
         """The steps that a run may have passed when it comes behind these; None if none comes there. `before` are those
         that it may have passed when it comes to the first."""
-        passed: dict[str, Step] | None = dict(before)
+        passed, ends = dict(before), False
         for index, step in enumerate(steps):
             place = f"{path}[{index}]"
-            if passed is None:
-                detail = f"is never reached: every way ends at the step before {step.name!r}"
-                self.errors.add("unexpected_field", field=place, detail=detail)
-                return None
             self.seen[step.name] = step
-            passed = self._beyond(step, place, passed)
-        return passed
+            beyond = self._beyond(step, place, passed)
+            if beyond is None and not ends and index + 1 < len(steps):
+                detail = f"is never reached: every way ends at the step before {steps[index + 1].name!r}"
+                self.errors.add("unexpected_field", field=f"{path}[{index + 1}]", detail=detail)
+            # The steps behind one that ends every way are checked as if it did not.
+            passed, ends = beyond or passed, ends or beyond is None
+        return None if ends else passed
 
     def _beyond(self, step: Step, place: str, passed: dict[str, Step]) -> dict[str, Step] | None:
         passed[step.name] = step

@@ -44,6 +44,7 @@ from app.runs.define import create_automation, newest_version, rename_automation
 from app.runs.delete import delete_automation
 from app.runs.move import count_staying
 from app.runs.read import steps_of
+from app.runs.references import resolve
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
 group.add_command(simulate_command)
@@ -124,10 +125,10 @@ def _note(step: Step, counts: StepCounts | None) -> str:
 @json_option
 def create(file: Path, account: str | None, as_json: bool) -> None:
     """Create an automation from a file; it is active at once."""
-    definition = definition_in(file)
+    draft = definition_in(file)
     with paths_shown(), services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        made = create_automation(transaction, account_id, definition, services().settings.max_automations)
+        made = create_automation(transaction, account_id, draft, services().settings.max_automations)
         row = _row(transaction, made)
     print_row(row, as_json)
 
@@ -139,13 +140,14 @@ def create(file: Path, account: str | None, as_json: bool) -> None:
 @json_option
 def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
     """Give the automation that a file names a new version, unless it is what the newest says."""
-    definition = definition_in(file)
+    draft = definition_in(file)
     with paths_shown(), services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        found = find_by_name(transaction, Automation, account_id, definition.name)
+        found = find_by_name(transaction, Automation, account_id, draft.definition.name)
         if found is None:
-            raise WrongValue(f"the account has no automation {definition.name!r}; create it first")
-        change = update_automation(transaction, found, definition, move=move)
+            resolve(transaction, account_id, draft).checked()
+            raise WrongValue(f"the account has no automation {draft.definition.name!r}; create it first")
+        change = update_automation(transaction, found, draft, move=move)
         row = {
             **_row(transaction, found),
             "changed": change.changed,

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from app.automations.definition import Definition
-from app.automations.parse import parse_definition
+from app.automations.parse import Draft, read_definition
 from app.cli.base import WrongValue
 from app.errors import ServiceError
 from app.seed.read import read_file
@@ -28,10 +27,10 @@ def paths_shown() -> Iterator[None]:
         raise WrongValue("\n       ".join(lines)) from None
 
 
-def definition_in(file: Path) -> Definition:
-    """The definition in a file of YAML or JSON."""
+def definition_in(file: Path) -> Draft:
+    """The definition in a file of YAML or JSON; what is wrong with it is shown with what its account does not have."""
     try:
         with paths_shown():
-            return parse_definition(read_file(file, {}))
+            return read_definition(read_file(file, {}))
     except SeedError as error:
         raise WrongValue(f"{file}: {error}") from None

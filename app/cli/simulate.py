@@ -38,11 +38,11 @@ def simulate_command(
     *, file: Path, wanted: str, at: str | None, happening: tuple[str, ...], account: str | None, as_json: bool
 ) -> None:
     """Show what the automation in a file would do with a contact, and when. Nothing is written or sent."""
-    definition = definition_in(file)
-    _check_branches(definition, happening)
+    draft = definition_in(file)
     with paths_shown(), services().database.read() as session:
         found = find_account(session, account)
-        resolved, contact_list = resolve(session, found.id, definition)
+        resolved, contact_list = resolve(session, found.id, draft).checked()
+        _check_branches(resolved, happening)
         zone = zone_of_account(found.time_zone)
         contact = load_contact_facts(session, found, find_contact(session, contact_list, wanted).id)
         start = _moment(at, zone) if at else now()

@@ -8,7 +8,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition, verb
-from app.automations.parse import parse_stored
+from app.automations.parse import Draft, parse_stored
+from app.automations.parse_steps import is_read
 from app.automations.tree import step_paths
 from app.automations.written import written_definition
 from app.clock import this_second
@@ -20,7 +21,7 @@ from app.errors import ServiceError
 from app.names import check_name
 from app.runs.move import move_runs
 from app.runs.pause import locked_automation
-from app.runs.references import resolve
+from app.runs.references import Resolution, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +35,17 @@ class Change:
     """Runs that were taken along to it."""
 
 
-def create_automation(
-    transaction: Transaction, account_id: int, definition: Definition, max_automations: int
-) -> Automation:
+def create_automation(transaction: Transaction, account_id: int, draft: Draft, max_automations: int) -> Automation:
     """Creates an active automation with its first version.
 
-    Raises `ServiceError`: `conflict` for a taken name and beyond `max_automations`, and what `resolve` raises.
+    Raises `ServiceError` with all errors: `conflict` for a taken name and beyond `max_automations`, and those of
+    `resolve`.
     """
-    resolved, contact_list = resolve(transaction, account_id, definition)
-    _check_free(transaction, account_id, resolved.name)
-    of_account = Automation.account_id == account_id, Automation.state != "deleted"
-    count = transaction.scalars(select(func.count()).select_from(Automation).where(*of_account)).one()
-    if count >= max_automations:
-        raise ServiceError("conflict", field="name", detail=f"the account may have {max_automations} automations")
+    resolution = resolve(transaction, account_id, draft)
+    if find_by_name(transaction, Automation, account_id, draft.definition.name):
+        resolution.add_conflict("name", _taken(draft.definition.name))
+    check_number(transaction, account_id, resolution, max_automations)
+    resolved, contact_list = resolution.checked()
     moment = this_second()
     automation = Automation(
         account_id=account_id,
@@ -70,32 +69,31 @@ def create_automation(
     return automation
 
 
-def _check_free(transaction: Transaction, account_id: int, name: str) -> None:
-    if find_by_name(transaction, Automation, account_id, name):
-        raise ServiceError("conflict", field="name", detail=f"the account has an automation {name!r} already")
+def _taken(name: str) -> str:
+    return f"the account has an automation {name!r} already"
 
 
-def update_automation(
-    transaction: Transaction, automation: Automation, definition: Definition, *, move: bool = False
-) -> Change:
+def check_number(session: Session, account_id: int, resolution: Resolution, max_automations: int) -> None:
+    """Collects the error of an automation too many."""
+    of_account = Automation.account_id == account_id, Automation.state != "deleted"
+    count = session.scalars(select(func.count()).select_from(Automation).where(*of_account)).one()
+    if count >= max_automations:
+        resolution.add_conflict("name", f"the account may have {max_automations} automations")
+
+
+def update_automation(transaction: Transaction, automation: Automation, draft: Draft, *, move: bool = False) -> Change:
     """Adds a version if the definition differs from the newest one. With `move`, runs on earlier versions go on in the
     newest where it still has their step.
 
-    Raises `ServiceError`: `conflict` for another kind or list, and for a step that does something else than the one
-    that had its name; and what `resolve` raises.
+    Raises `ServiceError` with all errors: those of `check_version` and of `resolve`.
     """
     # Contacts may enter meanwhile: the rows of their runs refer to this one.
     locked = select(Automation.id).where(Automation.id == automation.id).with_for_update(key_share=True)
     transaction.execute(locked)
     transaction.refresh(automation)
-    resolved, contact_list = resolve(transaction, automation.account_id, definition)
-    for name, old, new in (
-        ("kind", automation.kind, resolved.kind),
-        ("list", automation.list_id, contact_list.id),
-    ):
-        if old != new:
-            detail = "cannot change: create an automation with another name, and delete this one"
-            raise ServiceError("conflict", field=name, detail=detail)
+    resolution = resolve(transaction, automation.account_id, draft)
+    check_version(transaction, automation, resolution)
+    resolved, _ = resolution.checked()
     changed = newest_version(transaction, automation).definition != written_definition(resolved)
     if changed:
         _add_steps(transaction, automation, resolved)
@@ -115,7 +113,8 @@ def rename_automation(transaction: Transaction, account_id: int, automation_id: 
     automation = locked_automation(transaction, account_id, automation_id)
     if automation.name == check_name(name):
         return automation
-    _check_free(transaction, account_id, name)
+    if find_by_name(transaction, Automation, account_id, name):
+        raise ServiceError("conflict", field="name", detail=_taken(name))
     definition = parse_stored(newest_version(transaction, automation).definition)
     automation.name = name
     automation.version, automation.last_modified_time = automation.version + 1, this_second()
@@ -125,13 +124,49 @@ def rename_automation(transaction: Transaction, account_id: int, automation_id: 
 
 
 def apply_automation(
-    transaction: Transaction, account_id: int, definition: Definition, max_automations: int
+    transaction: Transaction, account_id: int, draft: Draft, max_automations: int
 ) -> tuple[Automation, bool, bool]:
     """The automation of that name with that definition, whether it was created, and whether it has a new version."""
-    automation = find_by_name(transaction, Automation, account_id, definition.name)
+    automation = find_by_name(transaction, Automation, account_id, draft.definition.name)
     if automation is None:
-        return create_automation(transaction, account_id, definition, max_automations), True, False
-    return automation, False, update_automation(transaction, automation, definition).changed
+        return create_automation(transaction, account_id, draft, max_automations), True, False
+    return automation, False, update_automation(transaction, automation, draft).changed
+
+
+def check_definition(session: Session, account_id: int, draft: Draft, max_automations: int) -> Definition:
+    """The definition as `apply_automation` would store it. Raises the same `ServiceError`."""
+    resolution = resolve(session, account_id, draft)
+    automation = find_by_name(session, Automation, account_id, draft.definition.name)
+    if automation is None:
+        check_number(session, account_id, resolution, max_automations)
+    else:
+        check_version(session, automation, resolution)
+    return resolution.checked()[0]
+
+
+def check_version(session: Session, automation: Automation, resolution: Resolution) -> None:
+    """Collects what a new version cannot change: the kind, the list, and what a step of some name does, since a report
+    under one step id is about one kind of step."""
+    definition, contact_list = resolution.definition, resolution.contact_list
+    changes = {
+        "kind": definition.kind != automation.kind,
+        "list": contact_list is not None and contact_list.id != automation.list_id,
+    }
+    for name, changed in changes.items():
+        if changed:
+            detail = "cannot change: create an automation with another name, and delete this one"
+            resolution.add_conflict(name, detail)
+    known, paths = _known_steps(session, automation), step_paths(definition)
+    for name, step in definition.by_name.items():
+        if is_read(step) and known.get(name, verb(step)) != verb(step):
+            detail = f"the step {name!r} was of the kind {known[name]} in an earlier version; use another name"
+            resolution.add_conflict(f"{paths[name]}.name" if name in paths else None, detail)
+
+
+def _known_steps(session: Session, automation: Automation) -> dict[str, str]:
+    """What the steps of all versions do, by their names."""
+    of_automation = select(AutomationStep).where(AutomationStep.automation_id == automation.id)
+    return {row.name: row.kind for row in session.scalars(of_automation)}
 
 
 def newest_version(session: Session, automation: Automation) -> AutomationVersion:
@@ -158,20 +193,9 @@ def _add_version(transaction: Transaction, automation: Automation, definition: D
 
 def _add_steps(transaction: Transaction, automation: Automation, definition: Definition) -> None:
     """Adds the steps that no version had before."""
-    of_automation = select(AutomationStep).where(AutomationStep.automation_id == automation.id)
-    known = {row.name: row.kind for row in transaction.scalars(of_automation)}
-    _check_verbs(definition, known)
+    known = _known_steps(transaction, automation)
     new = [step for name, step in definition.by_name.items() if name not in known]
     ids = take_ids(transaction, Group, len(new))
     rows = [{"id": step_id, "name": step.name, "kind": verb(step)} for step_id, step in zip(ids, new, strict=True)]
     shared = {"account_id": automation.account_id, "automation_id": automation.id}
     insert_rows(transaction, AutomationStep, rows, shared)
-
-
-def _check_verbs(definition: Definition, known: dict[str, str]) -> None:
-    """A report under one step id is about one kind of step."""
-    paths = step_paths(definition)
-    for name, step in definition.by_name.items():
-        if known.get(name, verb(step)) != verb(step):
-            detail = f"the step {name!r} was of the kind {known[name]} in an earlier version; use another name"
-            raise ServiceError("conflict", field=f"{paths[name]}.name" if name in paths else None, detail=detail)

@@ -1,4 +1,9 @@
-"""What a definition names in its account: the list and its fields, messages, webhooks. A fixed number of selects."""
+"""What a definition names in its account: the list and its fields, messages with their senders, webhooks. A fixed
+number of selects.
+
+All steps that could be read are looked at, so that one report has everything that is wrong
+(docs/automations.md#definition).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.automations.definition import (
@@ -21,53 +26,73 @@ from app.automations.definition import (
     UntilDate,
     Wait,
 )
-from app.automations.shape import joined
+from app.automations.parse import Draft
+from app.automations.parse_steps import is_read
+from app.automations.shape import in_document_order, joined
 from app.automations.tree import step_paths
 from app.contacts.values import InvalidValue, clean_value
 from app.contacts.wildcard_values import ATTRIBUTES
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Message, Webhook
-from app.errors import ErrorCollector
-from app.ids import copied_id, id_in, shown_id
+from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.find import get_list
+from app.runs.step_messages import Senders, find_messages, find_senders, problem_of_link
 
 DATES = (ValueType.DATE, ValueType.DATE_OR_DATETIME)
 KNOWN_OF = {"email": ("delivered", "opened", "clicked", "bounced"), "sms": ("delivered", "bounced", "replied")}
 """Type of a message -> what can become of it."""
 
 
-def resolve(session: Session, account_id: int, definition: Definition) -> tuple[Definition, ListSpec]:
-    """The definition with the ids of what it names, and its list. Raises `ServiceError` with all errors, each with its
-    path."""
-    row = find_by_name_or_id(session, List, account_id, definition.list, "list")
-    contact_list = get_list(session, account_id, row.id)
-    steps = definition.by_name.values()
+def resolve(session: Session, account_id: int, draft: Draft) -> Resolution:
+    """Looks up what the definition names. `Resolution.checked` raises what is wrong, so that rules of the caller can
+    add to it."""
+    definition, errors = draft.definition, ErrorCollector(list(draft.errors))
+    steps = [step for step in definition.by_name.values() if is_read(step)]
+    contact_list = _list(session, account_id, definition.list, errors)
+    messages = find_messages(session, account_id, {step.message for step in steps if isinstance(step, Send)})
     names = _Names(
         contact_list,
-        _messages(session, account_id, {step.message for step in steps if isinstance(step, Send)}),
+        messages,
+        find_senders(session, contact_list, messages.values()) if contact_list else None,
         _webhooks(session, account_id, {step.url for step in steps if isinstance(step, Call)}),
         step_paths(definition),
+        errors,
     )
-    resolved = names.resolve(definition)
-    names.errors.raise_any()
-    return resolved, contact_list
+    return Resolution(draft, names.resolve(definition), contact_list, errors)
 
 
-def _messages(session: Session, account_id: int, wanted: Iterable[str]) -> dict[str, Message]:
-    """By name, else by id; of several with one name the oldest."""
-    written = list(wanted)
-    ids = [found for text in written if (found := id_in(text)) is not None]
-    statement = (
-        select(Message)
-        .where(
-            Message.account_id == account_id,
-            or_(Message.name.in_(written), Message.id.in_([*ids, *map(copied_id, ids)])),
-        )
-        .order_by(Message.id.desc())
-    )
-    rows = session.scalars(statement).all() if written else []
-    return {**{str(shown_id(row.id)): row for row in rows}, **{row.name: row for row in rows}}
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A definition with the ids of what it names, and its list, if there is one."""
+
+    draft: Draft
+    definition: Definition
+    contact_list: ListSpec | None
+    errors: ErrorCollector
+
+    def add_conflict(self, path: str | None, detail: str) -> None:
+        """Adds an error of a rule, unless the value there is wrong already."""
+        if path not in {error.field for error in self.errors.errors}:
+            self.errors.add("conflict", field=path, detail=detail)
+
+    def checked(self) -> tuple[Definition, ListSpec]:
+        """The definition and its list. Raises `ServiceError` with the first errors, each with its path, in the order of
+        the document (docs/automations.md#definition)."""
+        errors = in_document_order(self.draft.document, self.errors.errors)
+        if errors or self.contact_list is None:
+            raise ServiceError.of(errors[:MAX_LISTED_ERRORS])
+        return self.definition, self.contact_list
+
+
+def _list(session: Session, account_id: int, wanted: str, errors: ErrorCollector) -> ListSpec | None:
+    if not wanted:
+        return None
+    try:
+        return get_list(session, account_id, find_by_name_or_id(session, List, account_id, wanted, "list").id)
+    except ServiceError as error:
+        errors.errors += error.errors
+        return None
 
 
 def _webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[str, int]:
@@ -78,17 +103,19 @@ def _webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[st
 
 @dataclass(slots=True)
 class _Names:
-    contact_list: ListSpec
+    contact_list: ListSpec | None
+    """Without it, nothing is said about fields, addresses and senders."""
     messages: Mapping[str, Message]
+    senders: Senders | None
     webhooks: Mapping[str, int]
     paths: Mapping[str, str]
-    errors: ErrorCollector = field(default_factory=ErrorCollector)
-    types: dict[str, str] = field(default_factory=dict)
-    """Name of a step that sends -> the type of its message."""
+    errors: ErrorCollector
+    sent: dict[str, Message] = field(default_factory=dict)
+    """Name of a step that sends -> its message."""
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
-        return {one.key: one for one in self.contact_list.value_fields}
+        return {one.key: one for one in self.contact_list.value_fields} if self.contact_list else {}
 
     def resolve(self, definition: Definition) -> Definition:
         self._check_conditions(definition.entry.conditions, "if")
@@ -116,16 +143,26 @@ class _Names:
                 return step
 
     def _send(self, step: Send, path: str) -> Step:
+        if not is_read(step):
+            return step
         message = self.messages.get(step.message)
         if message is None:
             self.errors.add("invalid_id", field=path, detail=f"the account has no message {step.message!r}")
             return step
+        self._check_message(message, path)
+        self.sent[step.name] = message
+        return replace(step, message_id=message.id, message_type="email" if message.type == "email" else "sms")
+
+    def _check_message(self, message: Message, path: str) -> None:
+        if self.contact_list is None or self.senders is None:
+            return
         has_address = self.contact_list.has_email if message.type == "email" else self.contact_list.has_mobile
         if not has_address:
             detail = f"the list has no field for the addresses of a message of the type {message.type}"
             self.errors.add("list_address_field_missing", field=path, detail=detail)
-        self.types[step.name] = message.type
-        return replace(step, message_id=message.id, message_type="email" if message.type == "email" else "sms")
+        if problem := self.senders.problem_of(message):
+            code, detail = problem
+            self.errors.add(code, field=path, detail=detail)
 
     def _call(self, step: Call, path: str) -> Step:
         webhook_id = self.webhooks.get(step.url)
@@ -135,7 +172,9 @@ class _Names:
         return replace(step, webhook_id=webhook_id)
 
     def _values(self, values: Mapping[str, Any], path: str) -> dict[str, Any]:
-        cleaned = {}
+        cleaned: dict[str, Any] = {}
+        if self.contact_list is None:
+            return cleaned
         for key, value in values.items():
             if key not in self.fields:
                 detail = f"the list has no field {key!r} that can be set; it has {', '.join(self.fields) or 'none'}"
@@ -149,25 +188,30 @@ class _Names:
 
     def _check_date(self, key: str, path: str) -> None:
         dates = [name for name, one in self.fields.items() if one.value_type in DATES]
-        if key not in dates:
+        if self.contact_list and key not in dates:
             detail = f"the list has no field {key!r} for dates; it has {', '.join(dates) or 'none'}"
             self.errors.add("unexpected_field", field=path, detail=detail)
 
     def _check_branch(self, step: Branch, path: str) -> None:
         if isinstance(step.on, Outcome):
-            self._check_outcome(step.on, joined(path, "did"))
+            self._check_outcome(step.on, path)
         else:
             self._check_conditions(step.on, joined(path, "if"))
 
     def _check_outcome(self, outcome: Outcome, path: str) -> None:
-        type_ = self.types.get(outcome.step)
-        if type_ and outcome.did not in KNOWN_OF[type_]:
-            detail = f"of a message of the type {type_} is only known whether it was {', '.join(KNOWN_OF[type_])}"
-            self.errors.add("invalid_string", field=path, detail=detail)
+        message = self.sent.get(outcome.step)
+        if message is None:
+            return
+        known = KNOWN_OF[message.type]
+        if outcome.did not in known:
+            detail = f"of a message of the type {message.type} is only known whether it was {', '.join(known)}"
+            self.errors.add("invalid_string", field=joined(path, "did"), detail=detail)
+        elif outcome.did == "clicked" and outcome.link and (problem := problem_of_link(message, outcome.link)):
+            self.errors.add("invalid_id", field=joined(path, "link"), detail=problem)
 
     def _check_conditions(self, conditions: Conditions | None, path: str) -> None:
         known = self.fields.keys() | ATTRIBUTES.keys()
-        for one in conditions.any_of if conditions else ():
+        for one in conditions.any_of if conditions and self.contact_list else ():
             if one.key not in known:
                 detail = f"contacts of the list have no {one.key!r}; they have {', '.join(sorted(known))}"
                 self.errors.add("unexpected_field", field=path, detail=detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -19,10 +19,11 @@ Check = Callable[[Any, str], Any]
 
 
 class SeedError(Exception):
-    """An invalid seed file; the text is one line that begins with the invalid path."""
+    """An invalid seed file; the text is a line that begins with the invalid path, and such a line for each further
+    error."""
 
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(f"{path}: {message}" if path else message)
+    def __init__(self, path: str, message: str, further: Iterable[SeedError] = ()) -> None:
+        super().__init__("\n       ".join((f"{path}: {message}" if path else message, *map(str, further))))
         self.path = path
 
 
@@ -110,18 +111,23 @@ def joined(path: str, key: object) -> str:
 
 
 @contextmanager
-def located(path: str, paths: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Turns the errors of a use case into a `SeedError` with the path of the entry.
+def located(path: str, paths: Mapping[str, str] | None = None, *, most: int = 1) -> Iterator[None]:
+    """Turns the errors of a use case into a `SeedError` with the path of the entry; `most` of them are shown, a line
+    each.
 
     `paths` maps attributes of the use case to the file's paths if the two have different names.
     """
     try:
         yield
     except ServiceError as error:
-        first = error.errors[0]
-        text = (first.detail or CATALOGUE[first.code].developer_message).removeprefix(f"{first.field}: ")
-        more = f" (and {len(error.errors) - 1} more)" if len(error.errors) > 1 else ""
-        raise SeedError(_error_path(path, first, paths or {}), text + more) from None
+        first, *others = ((_error_path(path, one, paths or {}), _error_text(one)) for one in error.errors)
+        more = f" (and {len(others)} more)" if others and most == 1 else ""
+        raise SeedError(first[0], first[1] + more, (SeedError(*one) for one in others[: most - 1])) from None
+
+
+def _error_text(error: FieldError) -> str:
+    text = error.detail or CATALOGUE[error.code].developer_message
+    return text.removeprefix(f"{error.field}: ")
 
 
 def _error_path(path: str, error: FieldError, paths: Mapping[str, str]) -> str:

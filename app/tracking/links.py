@@ -60,20 +60,24 @@ def replace_in_text(body: str, replace: Replace) -> str:
     return _TEXT_URL.sub(replaced, body, count=MAX_SCANNED)
 
 
+def written_links(link_type: LinkType, source: str) -> list[str]:
+    """The distinct links of a template as they are written, in their order."""
+    found: dict[str, None] = {}
+
+    def note(url: str) -> None:
+        found[url] = None
+
+    replace = replace_in_html if link_type == "html_email" else replace_in_text
+    replace(source, note)
+    return list(found)
+
+
 def links_in_source(link_type: LinkType, source: str) -> list[str]:
     """The distinct links of a template that are the same for all recipients, in their order.
 
     A URL with a wildcard differs between recipients.
     """
-    found: dict[str, None] = {}
-
-    def note(url: str) -> None:
-        if DELIMITER not in url:
-            found[url] = None
-
-    replace = replace_in_html if link_type == "html_email" else replace_in_text
-    replace(source, note)
-    return list(found)
+    return [url for url in written_links(link_type, source) if DELIMITER not in url]
 
 
 def _links_in_html(body: str) -> list[tuple[int, int, str]]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from app.automations.parse import parse_definition
-from app.db.models import Automation, AutomationRun, AutomationVersion
+from app.automations.parse import read_definition
+from app.db.models import Account, Automation, AutomationRun, AutomationVersion
 from app.runs.define import update_automation
 from app.runs.work import advance_due
 from tests.support.cases import each
@@ -32,7 +32,7 @@ def new_author(app: Flask) -> Tenant:
     """An account with what the definitions name."""
     tenant = new_tenant(app)
     tenant.add_list("Customers", (*FULL_FIELDS, ("Status", "Text Field"), ("Note", "Text Field")))
-    tenant.add_message(name="Welcome")
+    tenant.add_message(name="Welcome", body_text="Look at https://acme.example/")
     tenant.add_message(name="Thanks")
     return tenant
 
@@ -124,7 +124,7 @@ def test_the_newest_definition_is_shown_with_the_steps_of_all_versions(app: Flas
     automation_id = create(tenant, advanced(send("a"), send("b")))
     with tenant.services.database.write() as transaction:
         row = transaction.get_one(Automation, automation_id)
-        update_automation(transaction, row, parse_definition(advanced(send("c"), send("b"))))
+        update_automation(transaction, row, read_definition(advanced(send("c"), send("b"))))
     found = tenant.api.get(f"{PATH}/{automation_id}").get_json()
     assert found["version"] == 2
     assert [step["name"] for step in found["definition"]["steps"]] == ["c", "b"]
@@ -322,10 +322,152 @@ def test_all_errors_of_a_definition_are_reported_with_their_paths(app: Flask) ->
         **element,
     )
     missing = {**STANDARD, "message": "Nothing", "if": "plna:HAS"}
-    body = invalid(tenant.api.post(f"{PATH}/validate", missing), "unexpected_field", field="if")
-    assert [error["field"] for error in body["_embedded"]["errors"]] == ["if", "message"]
+    body = invalid(tenant.api.post(f"{PATH}/validate", missing), "invalid_id", field="message")
+    assert [error["field"] for error in body["_embedded"]["errors"]] == ["message", "if"]
     invalid(tenant.api.post(f"{PATH}/validate", ADVANCED), "invalid_id", field="call", collection="steps", index=6)
     invalid(tenant.api.post(f"{PATH}/validate", {}), "required", field="kind")
+
+
+def places(answer: Any) -> list[tuple[str, str | None, int | None, str | None]]:
+    """The errors of an answer: code, collection, index and field."""
+    body = answer.get_json()
+    listed = body["_embedded"]["errors"]
+    assert listed[0]["code"] == body["code"]
+    return [(one["code"], one["collection"], one["index"], one["field"]) for one in listed]
+
+
+def test_what_the_account_does_not_have_is_reported_with_what_cannot_be_read(app: Flask) -> None:
+    tenant = new_author(app)
+    document = {
+        **advanced(
+            {"name": "a", "send": "Nothing"},
+            {"name": "a", "wait": "soon"},
+            {"name": "c", "set": {"colour": "red", "plan": True}, "then": []},
+            branch("d", [{"send": "Nowhere"}], on={"if": "plna:HAS"}),
+        ),
+        **{"leave_when": "plna:HAS", "again": "sometimes", "if": "plan"},
+    }
+    answer = tenant.api.post(f"{PATH}/validate", document)
+    assert (answer.status_code, places(answer)) == (
+        422,
+        [
+            ("invalid_string", None, None, "if"),
+            ("invalid_string", None, None, "again"),
+            ("unexpected_field", None, None, "leave_when"),
+            ("invalid_id", "steps", 0, "send"),
+            ("conflict", "steps", 1, "name"),
+            ("invalid_string", "steps", 1, "wait"),
+            ("unexpected_field", "steps", 2, "set.colour"),
+            ("invalid_string", "steps", 2, "set.plan"),
+            ("unexpected_field", "steps", 2, "then"),
+            ("unexpected_field", "steps", 3, "branch.if"),
+            ("invalid_id", "steps", 3, "then.0.send"),
+            ("required", "steps", 3, "then.0.name"),
+        ],
+    )
+
+
+def test_a_repeated_name_does_not_hide_the_errors_behind_it(app: Flask) -> None:
+    answer = new_author(app).api.post(f"{PATH}/validate", advanced(send("a"), send("a"), {"name": "b", "send": "No"}))
+    assert (answer.status_code, places(answer)) == (
+        409,
+        [("conflict", "steps", 1, "name"), ("invalid_id", "steps", 2, "send")],
+    )
+
+
+def test_a_list_that_is_unknown_hides_no_message_that_is(app: Flask) -> None:
+    document = {**advanced({"name": "a", "send": "No"}, {"name": "b", "set": {"colour": 1}}), "list": "Nobody"}
+    answer = new_author(app).api.post(f"{PATH}/validate", document)
+    assert places(answer) == [("invalid_id", None, None, "list"), ("invalid_id", "steps", 0, "send")]
+
+
+def test_the_first_hundred_errors_are_reported(app: Flask) -> None:
+    steps = [{"name": f"s{number}", "send": "No", "more": 1} for number in range(100)]
+    found = places(new_author(app).api.post(f"{PATH}/validate", advanced(*steps)))
+    assert len(found) == 100
+    assert found[:2] == [("invalid_id", "steps", 0, "send"), ("unexpected_field", "steps", 0, "more")]
+    assert found[-1] == ("unexpected_field", "steps", 49, "more")
+
+
+def test_a_definition_is_checked_against_the_automation_of_its_name(app: Flask) -> None:
+    tenant = new_author(app)
+    create(tenant, advanced(send("a")))
+    assert tenant.api.post(f"{PATH}/validate", advanced(send("a"), send("b"))).status_code == 200
+    answer = tenant.api.post(f"{PATH}/validate", advanced({"name": "a", "stop": True}, send("b")))
+    assert places(answer) == [("conflict", "steps", 0, "name"), ("unexpected_field", "steps", 1, None)]
+    other = tenant.api.post(f"{PATH}/validate", {**STANDARD, "name": ADVANCED["name"]})
+    assert (other.status_code, other.get_json()["field"]) == (409, "kind")
+
+
+@each(
+    ("link", "found"),
+    [
+        ("https://acme.example/", True),
+        ("https://acme.example/in", False),
+        ("https://acme.example/%%plan%%?a=1&b=%%score%%", True),
+        ("https://acme.example/%%plan%%", False),
+        ("https://acme.example/free?a=1&b=2", False),
+        ("https://acme.example/reset?token=%%plan%%", False),
+        ("mailto:ann@example.com", False),
+    ],
+)
+def test_a_branch_asks_about_a_link_that_the_message_has(author: Tenant, link: str, found: bool) -> None:
+    links = ("https://acme.example/", "https://acme.example/%%plan%%?a=1&amp;b=%%score%%", "mailto:ann@example.com")
+    secret = "https://acme.example/reset?token=%%plan%%"
+    html = "".join(f'<a href="{one}">x</a>' for one in (*links, secret))
+    author.add_message(name="Links", body_html=html)
+    asks = branch("b", [{"name": "c", "stop": True}], on=clicked("a", link))
+    definition = {**advanced({"name": "a", "send": "Links"}, asks), "list": "Others"}
+    document = {key: value for key, value in definition.items() if key not in ("if", "leave_when")}
+    answer = author.api.post(f"{PATH}/validate", document)
+    if found:
+        assert answer.status_code == 200, answer.get_json()
+    else:
+        invalid(answer, "invalid_id", field="branch.link", collection="steps", index=1)
+
+
+def clicked(step: str, link: str) -> dict[str, str]:
+    return {"step": step, "did": "clicked", "link": link, "within": "1 day"}
+
+
+def test_a_text_message_without_a_sender_is_refused(app: Flask) -> None:
+    tenant = new_author(app)
+    text = {"type": "sms", "subject": None, "from_name": None, "body_html": None, "body_text": "Hi. STOP"}
+    tenant.add_message(name="Text", **text, from_address=None)
+    tenant.add_message(name="From", **text, from_address="61411111111")
+    document = advanced({"name": "a", "send": "Text"}, send("b"), {"name": "c", "send": "From"})
+
+    def found() -> list[tuple[str, int]]:
+        body = tenant.api.post(f"{PATH}/validate", document).get_json()
+        errors = body.get("_embedded", {}).get("errors") or ([body] if "code" in body else [])
+        return [(one["code"], one["index"]) for one in errors]
+
+    assert found() == [("invalid_from_address", 0), ("invalid_from_address", 2)]
+    tenant.add_sender("61411111111")
+    assert found() == []
+    tenant.add_sender("61422222222")
+    assert found() == [("invalid_from_address", 0)]
+    (customers,) = ids(tenant.api.get("/v1/lists"), "lists")
+    tenant.add_sender("61433333333", list_id=customers)
+    assert found() == []
+
+
+def test_a_sender_of_another_list_is_refused(app: Flask) -> None:
+    tenant = new_author(app)
+    tenant.add_sender("61411111111", list_id=tenant.add_list("Others"))
+    tenant.add_message(name="Text", type="sms", body_html=None, body_text="STOP", from_address="61411111111")
+    answer = tenant.api.post(f"{PATH}/validate", {**STANDARD, "message": "Text"})
+    invalid(answer, "from_address_invalid_list", field="message")
+
+
+def test_a_mail_without_a_sender_needs_a_default_of_the_account(app: Flask) -> None:
+    tenant = new_author(app)
+    tenant.add_message(name="Mail", from_address=None)
+    assert tenant.api.post(f"{PATH}/validate", {**STANDARD, "message": "Mail"}).status_code == 200
+    with tenant.services.database.write() as transaction:
+        transaction.get_one(Account, tenant.id).default_from_address = None
+    answer = tenant.api.post(f"{PATH}/validate", {**STANDARD, "message": "Mail"})
+    invalid(answer, "invalid_from_address", field="message")
 
 
 def test_the_path_of_validation_has_the_methods_of_validation_alone(author: Tenant) -> None:

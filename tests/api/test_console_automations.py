@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import select, update
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.clock import now, timestamp
 from app.console.automation_runs import WHY_ENDED
 from app.console.queries import ON_A_PAGE
@@ -145,7 +145,7 @@ def test_steps_that_only_earlier_versions_have_keep_their_counts(author: Tenant)
     changed = {**advanced(send("hello")), "again": "always"}
     with author.services.database.write() as transaction:
         row = transaction.get_one(Automation, automation_id)
-        update_automation(transaction, row, parse_definition(changed), move=False)
+        update_automation(transaction, row, read_definition(changed), move=False)
     browser = signed_in(author)
     assert "Of earlier versions only two days 1 here" in words(browser.get(f"{PATH}/{automation_id}"))
     (run,) = runs_of(author.services, automation_id)

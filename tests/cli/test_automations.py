@@ -11,7 +11,7 @@ import pytest
 import yaml
 from sqlalchemy import select
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.clock import this_second
 from app.db.counters import STEP_COUNTS, count
 from app.db.models import AutomationRun, AutomationStep, AutomationVersion, List, Webhook
@@ -33,7 +33,7 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 def customers(tenant: Tenant) -> int:
     """A list with what the definitions name, and their messages and webhook."""
     for name in ("Welcome", "Thanks"):
-        tenant.add_message(name=name)
+        tenant.add_message(name=name, body_text="Look at https://acme.example/")
     tenant.add(Webhook, url=HOOK, creation_time=this_second(), due_time=this_second())
     return tenant.add_list("Customers", (*FULL_FIELDS, ("Status", "Text Field"), ("Note", "Text Field")))
 
@@ -253,8 +253,31 @@ def test_what_a_definition_names_must_be_there(cli: Cli, write: Write, changes: 
 
 
 @pytest.mark.usefixtures("customers")
+def test_all_that_is_wrong_is_shown_together(cli: Cli, write: Write) -> None:
+    document = advanced(send("a"), send("a"), {"name": "b", "send": "Nothing"}, {"name": "c", "wait": "soon"})
+    shown = [
+        "steps[1].name: is the name of another step already: a",
+        "steps[2].send: the account has no message 'Nothing'",
+        "steps[3].wait: must be a number of minutes, hours, days or weeks, such as '2 days', not 'soon'",
+    ]
+    cli.json("automations", "create", write({**STANDARD, "name": "Taken"}))
+    taken = "name: the account has an automation 'Taken' already"
+    for command, name, first in (
+        ("create", "Other", ()),
+        ("create", "Taken", (taken,)),
+        ("update", "Other", ()),
+        ("update", "Taken", ("kind: cannot change: create an automation with another name, and delete this one",)),
+    ):
+        result = cli.run("automations", command, write({**document, "name": name}))
+        assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join((*first, *shown)) + "\n")
+    result = cli.run("automations", "simulate", write(document), "--contact", "1")
+    assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join(shown) + "\n")
+
+
+@pytest.mark.usefixtures("customers")
 def test_a_text_message_needs_a_mobile_field_and_knows_no_opens(tenant: Tenant, cli: Cli, write: Write) -> None:
-    tenant.add_message(name="Text", type="sms", body_html=None)
+    tenant.add_message(name="Text", type="sms", body_html=None, from_address=None)
+    tenant.add_sender("61411111111")
     tenant.add_list("Mails", (("Email", "Email"),))
     refused = cli.refused("automations", "create", write({**STANDARD, "list": "Mails", "message": "Text"}))
     assert refused == "message: the list has no field for the addresses of a message of the type sms"
@@ -268,7 +291,7 @@ def test_names_are_unique_and_their_number_is_bounded(tenant: Tenant, cli: Cli, 
     cli.json("automations", "create", write(STANDARD))
     refused = cli.refused("automations", "create", write(STANDARD))
     assert refused == "name: the account has an automation 'Welcome gold customers' already"
-    definition = parse_definition({**STANDARD, "name": "Another"})
+    definition = read_definition({**STANDARD, "name": "Another"})
     with tenant.services.database.write() as transaction, pytest.raises(ServiceError) as raised:
         create_automation(transaction, tenant.id, definition, 1)
     assert raised.value.errors[0].detail == "the account may have 1 automations"
@@ -331,7 +354,7 @@ def test_deleting_says_how_many_runs_it_ends_and_asks(cli: Cli, tenant: Tenant, 
 
 
 def test_deleted_automations_do_not_count_among_those_that_an_account_may_have(tenant: Tenant, customers: int) -> None:
-    definition = parse_definition(STANDARD)
+    definition = read_definition(STANDARD)
     with tenant.services.database.write() as transaction:
         first = create_automation(transaction, tenant.id, definition, 1)
         delete_automation(transaction, tenant.id, first.id)

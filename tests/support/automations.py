@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.db.models import AutomationRun
 from app.runs.define import create_automation
 from app.services import Services
@@ -16,7 +16,7 @@ from app.services import Services
 def add_automation(services: Services, account_id: int, list_id: int, document: Mapping[str, Any]) -> int:
     """Stores the automation of a list and returns its id."""
     with services.database.write() as transaction:
-        definition = parse_definition({**document, "list": str(list_id)})
+        definition = read_definition({**document, "list": str(list_id)})
         return create_automation(transaction, account_id, definition, services.settings.max_automations).id
 
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import yaml
 
-from app.automations.parse import parse_definition
+from app.automations.definition import Definition
+from app.automations.parse import read_definition
+from app.automations.shape import in_document_order
+from app.errors import ServiceError
 from app.runs.define import create_automation
 from tests.support.tenants import Tenant
 
@@ -64,7 +67,15 @@ def branch(name: str, then: list[Any], otherwise: list[Any] | None = None, *, on
     return {"name": name, "branch": asked, "then": then, **({"else": otherwise} if otherwise else {})}
 
 
+def parsed(document: Any) -> Definition:
+    """The definition, as far as no account is needed. Raises `ServiceError` with all errors."""
+    draft = read_definition(document)
+    if draft.errors:
+        raise ServiceError.of(in_document_order(document, draft.errors))
+    return draft.definition
+
+
 def create(tenant: Tenant, document: dict[str, Any]) -> int:
     """An automation as the command line creates it; its id."""
     with tenant.services.database.write() as transaction:
-        return create_automation(transaction, tenant.id, parse_definition(document), 100).id
+        return create_automation(transaction, tenant.id, read_definition(document), 100).id

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Row, case, select
+from sqlalchemy import case, select
+from sqlalchemy.orm import Session
 
 from app.addresses import domain_of, is_valid_email
 from app.db.models import Domain, SmsSender
@@ -23,6 +25,17 @@ class Sender:
     address: str
     name: str | None = None
     virtual: bool = False
+
+
+class SmsSenderRow(NamedTuple):
+    """An approved sender; one with a list sends to that list alone."""
+
+    address: str
+    kind: str
+    list_id: int | None
+
+
+SMS_SENDERS = select(*(getattr(SmsSender, name) for name in SmsSenderRow._fields))
 
 
 def find_email_sender(check: SendCheck) -> Sender | None:
@@ -119,14 +132,27 @@ def _missing_detail(address: str | None) -> str:
     return f"from_address is required: {missing}. Give an approved one."
 
 
-def _find_approved(check: SendCheck) -> Row[*tuple[Any, ...]] | None:
-    """The approved sender with the requested address, else the number of the list, else the account's only sender."""
-    address, list_id = check.content.from_address, check.draft.list_id
-    senders = select(SmsSender.address, SmsSender.kind, SmsSender.list_id)
-    senders = senders.where(SmsSender.account_id == check.account_id)
-    if address is not None:
-        return check.rows(senders.where(SmsSender.address == address)).one_or_none()
-    list_sender_first = senders.order_by(case((SmsSender.list_id == list_id, 0), else_=1), SmsSender.id)
-    rows = check.rows(list_sender_first.limit(2)).all()
+def _find_approved(check: SendCheck) -> SmsSenderRow | None:
+    """The approved sender with the requested address, else the default."""
+    address = check.content.from_address
+    if address is None:
+        return default_sms_sender(check.session, check.account_id, check.draft.list_id)
+    return approved_sms_senders(check.session, check.account_id, [address]).get(address)
+
+
+def approved_sms_senders(session: Session, account_id: int, addresses: Collection[str]) -> dict[str, SmsSenderRow]:
+    """Those of the addresses that are approved senders of the account."""
+    named = SMS_SENDERS.where(SmsSender.account_id == account_id, SmsSender.address.in_(sorted(addresses)))
+    return {row.address: SmsSenderRow(*row) for row in session.connection().execute(named)}
+
+
+def default_sms_sender(session: Session, account_id: int, list_id: int | None) -> SmsSenderRow | None:
+    """The number of the list, else the account's only sender."""
+    list_sender_first = (
+        SMS_SENDERS.where(SmsSender.account_id == account_id)
+        .order_by(case((SmsSender.list_id == list_id, 0), else_=1), SmsSender.id)
+        .limit(2)
+    )
+    rows = [SmsSenderRow(*row) for row in session.connection().execute(list_sender_first)]
     assigned_to_list = bool(rows) and list_id is not None and rows[0].list_id == list_id
     return rows[0] if assigned_to_list or len(rows) == 1 else None

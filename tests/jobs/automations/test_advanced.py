@@ -25,13 +25,18 @@ IF_OPENED: list[dict[str, Any]] = [
         "else": [{"name": "reminder", "send": "Reminder"}],
     },
 ]
+LINKS = """
+<a href="https://a.example/yes">yes</a> <a href="https://a.example/no">no</a>
+<a href="https://a.example/%%plan%%?to=%%first_name**you%%&amp;a=yes">yes</a>
+<a href="https://a.example/%%plan%%?to=%%first_name**you%%&amp;a=no">no</a>
+"""
 
 
 @pytest.fixture
 def messages(story: Story) -> None:
     """The stored messages that the automations send."""
     for name in ("Hello", "Again", "Thanks", "Reminder"):
-        story.tenant.add_message(name=name, subject=name)
+        story.tenant.add_message(name=name, subject=name, body_html=LINKS)
 
 
 pytestmark = pytest.mark.usefixtures("messages")
@@ -84,12 +89,25 @@ def test_an_open_ends_the_wait_at_once(story: Story) -> None:
     assert story.passed(contact_id)[1:] == [("read it", "then", None), ("thanks", "done", None)]
 
 
-def test_a_click_on_another_link_is_none_on_the_one_asked_about(story: Story) -> None:
-    clicked = {"step": "hello", "did": "clicked", "link": "https://a.example/yes", "within": "1 day"}
+@pytest.mark.parametrize(
+    ("asked", "clicks"),
+    [
+        ("https://a.example/yes", ("https://a.example/no", "https://a.example/yes")),
+        (
+            "https://a.example/%%plan%%?to=%%first_name**you%%&a=yes",
+            ("https://a.example/gold?to=Ann&a=no", "https://a.example/gold?to=Ann&a=yes"),
+        ),
+    ],
+    ids=["as written", "with wildcards"],
+)
+def test_a_click_on_another_link_is_none_on_the_one_asked_about(
+    story: Story, asked: str, clicks: tuple[str, str]
+) -> None:
+    clicked = {"step": "hello", "did": "clicked", "link": asked, "within": "1 day"}
     story.automation(**ADVANCED, steps=[IF_OPENED[0], {**IF_OPENED[1], "branch": clicked}])
     contact_id = story.contact()
     story.work()
-    for url in ("https://a.example/no", "https://a.example/yes"):
+    for url in clicks:
         (hello,) = story.recipients(contact_id)
         token = link_token(story.worker.settings.secret_key, InlineLink(hello.id, "html_email", url))
         assert story.tenant.api.get(f"/c/{token}", headers=READER).status_code == 302

@@ -20,7 +20,7 @@ from app.inbound.email.record import record_report
 from app.inbound.email.report import Report, ReportKind
 from app.tracking.link_tokens import InlineLink, link_token
 from tests.jobs.automations.conftest import ADVANCED, READER, Story
-from tests.support.automation_draws import STARTS, WEBHOOK, ZONES, automations, histories, outages_from
+from tests.support.automation_draws import LINKS, STARTS, WEBHOOK, ZONES, automations, histories, outages_from
 from tests.support.automation_model import Change, Happening, History, Line, play
 from tests.support.automation_model import Story as Told
 from tests.support.tenants import new_email, new_mobile, unique
@@ -124,10 +124,12 @@ class Engine:
                 transaction.execute(delete(Message).where(Message.id.in_([one for one in refused if one])))
 
     def add_message(self, case: Case, step: Send) -> int | None:
-        """The message of the step, whose subject or text is its name; its id where it is to be deleted."""
+        """The message of the step, whose subject or text is its name, with the links that branches ask about; its id
+        where it is to be deleted."""
         name = f"{case.name} {step.name}"
         sms = {"type": "sms", "subject": None, "body_html": None, "body_text": f"{name} STOP", "from_name": None}
-        values = {**sms, "from_address": NUMBER} if step.message_type == "sms" else {"subject": name}
+        email = {"subject": name, "body_text": " ".join(LINKS)}
+        values = {**sms, "from_address": NUMBER} if step.message_type == "sms" else email
         message_id = self.story.tenant.add_message(**{"name": name, **values})
         return message_id if step.name in case.history.refusals else None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.db.models import Automation, Message
 from app.runs.define import update_automation
 from tests.jobs.automations.conftest import ADVANCED, Story
@@ -35,7 +35,7 @@ def new_version(story: Story, automation_id: int, *, move: bool) -> None:
     document = {**ADVANCED, "name": "Series", "list": str(story.list_id), "steps": steps("Second")}
     with story.worker.database.write() as transaction:
         automation = transaction.get_one(Automation, automation_id)
-        assert update_automation(transaction, automation, parse_definition(document), move=move).changed
+        assert update_automation(transaction, automation, read_definition(document), move=move).changed
 
 
 def subjects_after_the_wait(story: Story) -> list[str]:

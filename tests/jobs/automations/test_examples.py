@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.clock import this_second
 from app.db.models import ListField, Webhook
 from app.runs.define import create_automation
@@ -41,7 +41,7 @@ def begin(shop: Story, name: str) -> int:
     """The automation of that name on the page."""
     (document,) = [one for one in WRITTEN if one["name"] == name]
     with shop.worker.database.write() as transaction:
-        return create_automation(transaction, shop.tenant.id, parse_definition(document), 100).id
+        return create_automation(transaction, shop.tenant.id, read_definition(document), 100).id
 
 
 def subjects(shop: Story, email: str) -> list[str]:

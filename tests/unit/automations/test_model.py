@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from app.automations.definition import Channel, Definition, Send, SetFields, Unsubscribe
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
-from app.automations.parse import parse_definition
 from app.automations.walk import Ended, Waiting, Walk, refused, walk
 from app.automations.written import written_definition
 from tests.support.automation_draws import automations, histories
 from tests.support.automation_model import ContactModel, History, Line, Story, play
+from tests.support.definitions import parsed
 
 CHANNELS: tuple[Channel, ...] = ("email", "mobile")
 
@@ -104,4 +104,4 @@ def test_the_rules_agree_with_a_simple_reading_of_them(data: st.DataObject, defi
 @given(definition=automations())
 def test_an_automation_is_the_same_when_it_is_written_and_read_again(definition: Definition) -> None:
     written = written_definition(definition)
-    assert written_definition(parse_definition(written)) == written
+    assert written_definition(parsed(written)) == written

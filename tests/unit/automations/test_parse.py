@@ -20,41 +20,41 @@ from app.automations.definition import (
     UntilTime,
     Wait,
 )
-from app.automations.parse import parse_definition, parse_stored
+from app.automations.parse import parse_stored
 from app.automations.written import written_definition
 from app.errors import ServiceError
 from tests.support.cases import each
-from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, send, stop
+from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, parsed, send, stop
 
 
 def errors_of(document: Any) -> list[tuple[str, str | None]]:
     """Code and path of each error."""
     with pytest.raises(ServiceError) as raised:
-        parse_definition(document)
+        parsed(document)
     return [(error.code, error.field) for error in raised.value.errors]
 
 
 def test_a_standard_automation_sends_one_message_on_each_trigger() -> None:
-    found = parse_definition(STANDARD)
+    found = parsed(STANDARD)
     assert (found.action, found.entry.again, found.entry.conditions) == ("created", "always", None)
     assert found.steps == (Send("message", "Welcome"),)
 
 
 def test_a_standard_automation_may_send_after_a_delay() -> None:
-    found = parse_definition({**STANDARD, "after": "2 hours", "again": "never"})
+    found = parsed({**STANDARD, "after": "2 hours", "again": "never"})
     assert found.steps == (Wait("delay", Duration(2, "hours")), Send("message", "Welcome"))
     assert found.entry.again == "never"
 
 
 def test_an_id_may_be_a_number() -> None:
-    found = parse_definition({**STANDARD, "list": 3, "message": 7})
+    found = parsed({**STANDARD, "list": 3, "message": 7})
     assert (found.list, found.steps) == ("3", (Send("message", "7"),))
-    series = parse_definition({**ADVANCED, "steps": [{"name": "hello", "send": 7}]})
+    series = parsed({**ADVANCED, "steps": [{"name": "hello", "send": 7}]})
     assert series.steps == (Send("hello", "7"),)
 
 
 def test_each_step_of_an_advanced_automation_is_read() -> None:
-    found = parse_definition(ADVANCED)
+    found = parsed(ADVANCED)
     by_name = found.by_name
     assert (found.entry.again, found.entry.least_time) == ("always", Duration(7, "days"))
     assert by_name["two days"] == Wait("two days", Duration(2, "days"))
@@ -70,7 +70,7 @@ def test_each_step_of_an_advanced_automation_is_read() -> None:
 
 
 def test_both_ways_of_a_branch_lead_to_the_step_behind_it() -> None:
-    found = parse_definition(ADVANCED)
+    found = parsed(ADVANCED)
     out = found.step("out")
     assert [found.after(name) for name in ("thanks", "is gold", "read it")] == [out, out, out]
     assert found.after("tell") is None
@@ -79,9 +79,9 @@ def test_both_ways_of_a_branch_lead_to_the_step_behind_it() -> None:
 
 @pytest.mark.parametrize("document", [STANDARD, {**STANDARD, "after": "1 day", "if": "plan:HAS"}, ADVANCED])
 def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
-    found = parse_definition(document)
+    found = parsed(document)
     assert parse_stored(written_definition(found)) == found
-    assert parse_definition(written_definition(found)) == found
+    assert parsed(written_definition(found)) == found
 
 
 @each(
@@ -89,7 +89,10 @@ def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
     [
         ({"kind": "simple"}, [("invalid_string", "kind")]),
         ({"kind": None}, [("required", "kind")]),
-        ({"kind": None, "steps": [], 5: True}, [("unexpected_field", "5"), ("required", "kind")]),
+        (
+            {"kind": None, "steps": [], 5: True},
+            [("not_empty", "steps"), ("unexpected_field", "5"), ("required", "kind")],
+        ),
         ({"trigger": "REST API Contact Created"}, [("invalid_string", "trigger")]),
         ({"steps": []}, [("unexpected_field", "steps")]),
         ({"name": " ", "message": 5.5}, [("not_empty", "name"), ("invalid_string", "message")]),
@@ -144,8 +147,12 @@ def step(**verb: Any) -> dict[str, Any]:
         (step(branch={"if": "plan:HAS"}), [("required", "steps[0].then")]),
         (step(branch={"if": "plan:HAS"}, then=[]), [("not_empty", "steps[0].then")]),
         (
-            step(branch={"step": "a", "did": "read"}, then=[stop("b")]),
-            [("invalid_string", "steps[0].branch.did"), ("required", "steps[0].branch.within")],
+            step(branch={"step": "b", "did": "read"}, then=[stop("c")]),
+            [
+                ("invalid_id", "steps[0].branch.step"),
+                ("invalid_string", "steps[0].branch.did"),
+                ("required", "steps[0].branch.within"),
+            ],
         ),
         (step(set={}), [("not_empty", "steps[0].set")]),
         (step(set={"status": True}), [("invalid_string", "steps[0].set.status")]),
@@ -167,6 +174,51 @@ def test_all_errors_are_reported_together() -> None:
         ("conflict", "steps[2].else[0].name"),
         ("conflict", "steps[3].name"),
     ]
+
+
+def test_each_value_of_a_step_is_checked_whatever_is_wrong_with_others() -> None:
+    document = advanced(
+        {"send": "Welcome", "wait": "soon", "branch": {"if": "plan"}},
+        branch("b", [{"name": "c", "wait": {"date": 5, "at": "noon"}}], on={"if": "plan:IS:gold", "step": "a"}),
+        {"name": "d", "set": {"plan": True, "score": [1], "status": "x"}},
+        stop("e"),
+        branch("f", [stop("g")], on={"step": "nothing", "did": "clicked", "within": "later", "link": 5}),
+    )
+    assert errors_of(document) == [
+        ("invalid_object", "steps[0]"),
+        ("invalid_string", "steps[0].wait"),
+        ("invalid_string", "steps[0].branch.if"),
+        ("invalid_string", "steps[1].branch.if"),
+        ("unexpected_field", "steps[1].branch.step"),
+        ("invalid_string", "steps[1].then[0].wait.date"),
+        ("invalid_string", "steps[1].then[0].wait.at"),
+        ("invalid_string", "steps[2].set.plan"),
+        ("invalid_string", "steps[2].set.score"),
+        ("unexpected_field", "steps[4]"),
+        ("invalid_id", "steps[4].branch.step"),
+        ("invalid_string", "steps[4].branch.within"),
+        ("invalid_string", "steps[4].branch.link"),
+        ("required", "steps[0].name"),
+    ]
+
+
+def test_without_a_kind_the_keys_of_both_kinds_are_read() -> None:
+    document = {"steps": [{"name": "a", "wait": "soon"}], "after": "soon", "name": "", "kind": "odd", "more": 1}
+    assert errors_of(document) == [
+        ("invalid_string", "steps[0].wait"),
+        ("invalid_string", "after"),
+        ("not_empty", "name"),
+        ("invalid_string", "kind"),
+        ("unexpected_field", "more"),
+        ("required", "list"),
+        ("required", "trigger"),
+    ]
+
+
+def test_a_step_that_cannot_be_read_makes_no_error_elsewhere() -> None:
+    asks = branch("b", [stop("c")], on=outcome("a"))
+    assert errors_of(advanced(step(send=5.5), asks)) == [("invalid_string", "steps[0].send")]
+    assert errors_of(advanced(step(stop=False), send("b"))) == [("invalid_boolean", "steps[0].stop")]
 
 
 def outcome(name: str) -> dict[str, str]:
@@ -198,7 +250,7 @@ def test_what_no_run_can_reach_or_ask_for_is_refused(steps: list[Any], errors: l
 
 def test_a_branch_may_ask_for_a_message_that_only_some_runs_got() -> None:
     document = advanced(branch("a", [send("b")]), branch("c", [stop("d")], on=outcome("b")), send("e"))
-    assert list(parse_definition(document).by_name) == ["a", "b", "c", "d", "e"]
+    assert list(parsed(document).by_name) == ["a", "b", "c", "d", "e"]
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -210,14 +262,14 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def test_branches_are_nested_to_a_depth() -> None:
-    assert len(parse_definition(advanced(nested(9))).by_name) == 10
+    assert len(parsed(advanced(nested(9))).by_name) == 10
     assert errors_of(advanced(nested(10)))[0] == ("too_long", "steps[0]" + ".then[0]" * 9 + ".then")
 
 
 def test_an_automation_has_a_bounded_number_of_steps() -> None:
     steps = [send(f"s{number}") for number in range(60)]
     more = [send(f"t{number}") for number in range(40)]
-    assert len(parse_definition(advanced(*steps, *more)).by_name) == 100
+    assert len(parsed(advanced(*steps, *more)).by_name) == 100
     assert errors_of(advanced(*steps, branch("b", more)))[0] == ("too_long", "steps[60].then[39]")
     assert errors_of(advanced(*steps, *more, send("u"))) == [("too_long", "steps")]
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from app.automations.definition import Channel, Definition
 from app.automations.facts import ContactFacts
-from app.automations.parse import parse_definition
 from app.automations.simulate import Simulation, outcome_branches, simulate
 from tests.support.automation_draws import automations, histories
 from tests.support.automation_model import History, play
+from tests.support.definitions import parsed
 
 START = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ STEPS = [
 
 def definition(**entry: Any) -> Definition:
     required = {"name": "Series", "kind": "advanced", "list": "Customers", "trigger": "REST API Contact Created"}
-    return parse_definition({**required, "steps": STEPS, **entry})
+    return parsed({**required, "steps": STEPS, **entry})
 
 
 def lines(simulation: Simulation) -> list[tuple[str, str, str, str | None]]:

@@ -12,7 +12,7 @@ from flask import Flask
 from app.accounts.auth import bearer_token
 from app.addresses import domain_of, is_valid_email, is_valid_mobile, mobile_as_stored
 from app.automations.moments import day_in
-from app.automations.parse import parse_definition
+from app.automations.parse import read_definition
 from app.automations.parts import conditions, duration
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
@@ -184,7 +184,7 @@ IN_REQUESTS = (
     ),
     Reader(
         "a definition with keys that there are not",
-        refusing(lambda text: parse_definition(orjson.loads(text))),
+        refusing(lambda text: read_definition(orjson.loads(text))),
         largest=256 * KIB,
         head='{"kind":"standard",',
         tail="}",

@@ -14,7 +14,10 @@ from tests.support.cases import each
 from tests.support.definitions import STANDARD, advanced, branch, send, stop
 from tests.support.seeds import customers, load, rows
 
-WELCOME = {"name": "Welcome", "type": "email", "subject": "Hi", "body_text": "Hi"}
+WELCOME = {
+    **{"name": "Welcome", "type": "email", "subject": "Hi", "body_text": "Hi"},
+    **{"from_name": "Acme", "from_address": "hello@acme.example"},
+}
 
 
 def account(name: str, *automations: dict[str, Any], **parts: Any) -> dict[str, Any]:
@@ -77,7 +80,8 @@ def test_contacts_of_the_file_enter_from_the_second_load_on(services: Services, 
         ),
         (
             without_status(send("a"), {"name": "b", "call": "x"}, {"name": "c", "call": "y"}),
-            "accounts[0].automations[0].steps[1].call: the account has no webhook 'x' (and 1 more)",
+            "accounts[0].automations[0].steps[1].call: the account has no webhook 'x'\n"
+            "       accounts[0].automations[0].steps[2].call: the account has no webhook 'y'",
         ),
     ],
 )
