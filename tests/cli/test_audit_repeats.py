@@ -229,7 +229,7 @@ CHANGES_EACH_TIME = {
     ),
     "transports test": "each sends a message",
     "console login": "each makes a link",
-    "backup": "each writes a file; tests/jobs/restore has that an existing one is refused",
+    "backup": "each writes a file",
 }
 ONCE = {
     "domains verify": "tests/cli/test_domains.py: the ORM notices the first time alone",
@@ -237,7 +237,7 @@ ONCE = {
     "sends bulk-actions cancel": "tests/cli/test_sends.py: refused for one that has ended",
     "history drop-month": "refused for a month that is not there",
     "console sign-out": "tests/cli/test_console.py: of a session that has ended nothing is left",
-    "secrets rotate": "tests/chaos: only if there is something to encrypt",
+    "secrets rotate": "tests/jobs/restore/test_secret_rotation.py: only if there is something to encrypt",
     "secrets retire": "refused for a key that is not there",
     **dict.fromkeys(("db upgrade", "db downgrade"), "tests/cli/test_db.py: only if the revision changes"),
     "init": "what it creates is noticed as it is created",

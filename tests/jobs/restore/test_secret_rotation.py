@@ -274,6 +274,8 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
         with second.services.database.write() as transaction:
             transaction.query(RunningProcess).filter_by(name="a-1").delete()
         assert second.json("secrets", "rotate")["encrypted"] == 5
+        assert second.json("secrets", "rotate")["encrypted"] == 0
+        assert [one["action"] for one in second.json("audit", "list", "object=secret_key")] == ["secret_key.rotated"]
         assert keys_of(second) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
         assert decrypt(knowing.secret_keys, stored_secret(second)) == SIGNING
         still = f"still signs with {short_fingerprint(old)}: restart it first"
