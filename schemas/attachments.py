@@ -45,7 +45,9 @@ class Base64(String):
 class AttachmentSchema(CodeSchema):
     """A file for all recipients, or for one."""
 
-    type = String(required=True, most=255, metadata={"description": "MIME type, such as `application/pdf`."})
+    type = String(
+        required=True, most=255, metadata={"description": "MIME type, such as `application/pdf`.", "minLength": 1}
+    )
     name = AttachmentName(required=True, least=1, most=MAX_NAME_LENGTH)
     content = Base64(required=True, most=MAX_CONTENT_LENGTH, metadata={"description": "The file in base64."})
 

@@ -115,21 +115,28 @@ class RunCollectionSchema(EnvelopeSchema):
     _embedded = fields.Nested(RunCollectionEmbeddedSchema)
 
 
+_TEXT = {"type": "string", "minLength": 1, "pattern": r"\S"}
+_NAME_OR_ID = {**_TEXT, "type": ["string", "integer"]}
 DEFINITION_BODY = {
     "title": "AutomationDefinition",
     "type": "object",
     "required": ["name", "kind", "list", "trigger"],
     "properties": {
-        "name": {"type": "string"},
+        "name": _TEXT,
         "kind": {"type": "string", "enum": ["standard", "advanced"]},
-        "list": {"type": "string", "description": "Name or id of the list."},
-        "trigger": {"type": "string"},
-        "if": {"type": "string", "description": "Conditions of entering."},
+        "list": {**_NAME_OR_ID, "description": "Name or id of the list."},
+        "trigger": _TEXT,
+        "if": {**_TEXT, "description": "Conditions of entering."},
         "again": {"description": "never, when ended, always, or an object with after."},
-        "after": {"type": "string", "description": "Of a standard automation: the delay, such as 2 hours."},
-        "message": {"type": "string", "description": "Of a standard automation: name or id of the message."},
-        "leave_when": {"type": "string", "description": "Of an advanced automation: conditions of leaving."},
-        "steps": {"type": "array", "items": {"type": "object"}, "description": "Of an advanced automation."},
+        "after": {**_TEXT, "description": "Of a standard automation: the delay, such as 2 hours."},
+        "message": {**_NAME_OR_ID, "description": "Of a standard automation: name or id of the message."},
+        "leave_when": {**_TEXT, "description": "Of an advanced automation: conditions of leaving."},
+        "steps": {
+            "type": "array",
+            "items": {"type": "object"},
+            "minItems": 1,
+            "description": "Of an advanced automation.",
+        },
     },
 }
 """The body of a definition. What it may say in detail is documented, and checked by app/automations/parse.py."""

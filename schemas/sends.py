@@ -13,7 +13,15 @@ from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT
 from app.names import LONGEST_NAME
 from app.recipients.states import SHOWN
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.rules import Limits, Violation, attachment_errors, secret_value_errors, send_errors
+from app.sends.accept.rules import (
+    MAX_NAME_LENGTH,
+    WILDCARD_NAME,
+    Limits,
+    Violation,
+    attachment_errors,
+    secret_value_errors,
+    send_errors,
+)
 from app.sends.limits import MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
@@ -29,6 +37,10 @@ PRIORITIES = ("high", "normal")
 STATES = tuple(state.value for state in SHOWN)
 """States of a recipient (docs/delivery.md)."""
 
+NOT_EMPTY = {"minLength": 1}
+NOT_BLANK = {**NOT_EMPTY, "pattern": r"\S"}
+WILDCARD = {**NOT_EMPTY, "maxLength": MAX_NAME_LENGTH, "pattern": f"^{WILDCARD_NAME.pattern}$"}
+"""What the description says of values that a rule refuses, with a code of its own."""
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 
 
@@ -57,12 +69,12 @@ class SendSchema(CodeSchema):
     type = String(required=True, choices=MESSAGE_TYPES)
     list_id = Integer(allow_none=True)
     group_id = Integer(allow_none=True)
-    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True)
+    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True, metadata=NOT_BLANK)
     message_id = Integer(allow_none=True)
     unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
-    subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True)
+    subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True, metadata=NOT_BLANK)
     from_name = String(most=MAX_FROM_NAME_LENGTH, allow_none=True)
-    from_address = String(allow_none=True)
+    from_address = String(allow_none=True, metadata=NOT_EMPTY)
     reply_to = String(allow_none=True)
     bcc_address = Email(allow_none=True)
     priority = String(choices=PRIORITIES, allow_none=True)
@@ -73,7 +85,7 @@ class SendSchema(CodeSchema):
     recipient_data_html_encoded = Boolean(allow_none=True)
     track_opens = Boolean(allow_none=True)
     track_clicks = Boolean(allow_none=True)
-    secret_values = Array(String(), most=MAX_SECRET_VALUES, least_one=False, allow_none=True)
+    secret_values = Array(String(metadata=WILDCARD), most=MAX_SECRET_VALUES, least_one=False, allow_none=True)
     recipients = Recipients()
     attachments = attachments()
 

@@ -20,6 +20,7 @@ SCHEMAS: dict[FilterType, dict[str, Any]] = {
 }
 
 
+TEXT = {"type": "string", "minLength": 1}
 FREE_FILTERS = "filters"
 ZONE_IS_SHORT = "Their offset is then written `+1000`, without the colon of RFC 3339."
 FIELDS_LEAVE_OUT = (
@@ -63,14 +64,13 @@ def _operator_filters(resource: Resource, has_list_fields: bool) -> dict[str, An
 
 def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     """`fields`, `expand` and `_tz`."""
-    text = {"type": "string"}
     names = ", ".join((*resource.fields, *resource.parts))
     parameters = [
-        _parameter("fields", f"Properties to return, separated by commas: {names}. {FIELDS_LEAVE_OUT}", text),
-        _parameter("_tz", f"IANA time zone of timestamps, such as Australia/Brisbane. {ZONE_IS_SHORT}", text),
+        _parameter("fields", f"Properties to return, separated by commas: {names}. {FIELDS_LEAVE_OUT}", TEXT),
+        _parameter("_tz", f"IANA time zone of timestamps, such as Australia/Brisbane. {ZONE_IS_SHORT}", TEXT),
     ]
     if resource.expands:
-        parameters.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", text))
+        parameters.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", TEXT))
     return parameters
 
 
@@ -91,5 +91,5 @@ def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
     return [
         _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
         _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
-        _parameter("cursor", "Only in the links next and prev; opaque.", {"type": "string"}),
+        _parameter("cursor", "Only in the links next and prev; opaque.", TEXT),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -22,11 +23,23 @@ DECIDED = {
     "GET /v1/inbox query uuid: format None is now uuid": "no other text has ever matched",
 }
 """Changes that break clients all the same, with the reason."""
+VALIDATE = "POST /v1/automations/validate"
+CORRECTED = (
+    r"GET \S+ query (cursor|expand|fields|_tz): minLength None is now 1",
+    rf"{SEND} body\.(attachments\[\]\.type|from_address|subject): minLength None is now 1",
+    rf"{SEND} body\.(group_name|subject): pattern None is now \\S",
+    rf"{VALIDATE} body\.(after|if|leave_when|list|message|name|trigger): minLength None is now 1",
+    rf"{VALIDATE} body\.(after|if|leave_when|list|message|name|trigger): pattern None is now \\S",
+    rf"{VALIDATE} body\.steps: minItems None is now 1",
+)
+"""What the API of the last release refuses, too, though its description allows it: no client can have sent it with
+success. tests/api/test_openapi_empty.py sends it."""
 
 
 def test_this_version_breaks_no_client_of_the_last_release() -> None:
     """If it must: a new version of the API, and the release stores its description."""
-    assert [change for change in breaking_changes(OLD, describe()) if change not in DECIDED] == []
+    found = [change for change in breaking_changes(OLD, describe()) if change not in DECIDED]
+    assert [change for change in found if not any(re.fullmatch(one, change) for one in CORRECTED)] == []
 
 
 def schema(document: dict[str, Any], name: str) -> dict[str, Any]:
