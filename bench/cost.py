@@ -1,0 +1,311 @@
+"""What a request, a mail and an event cost, counted and not timed: `python -m bench.cost` prints the table
+(docs/performance.md#counted-cost).
+
+The real code runs in this process, on SQLite and warm, with Redis, the mail server and the receiver of webhooks in
+processes of their own. Counted are the calls of functions, of Python and of C, in the threads that serve; the system
+calls among them; and SQL statements. What SQLite and the interpreter do by themselves is not seen. The numbers are the
+same on any machine and under any load: limits of time, which would decide which way the code takes, are out of reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import os
+import posix
+import select
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import FileIO
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import orjson
+from flask import Flask
+from gunicorn.config import Config
+from sqlalchemy import event
+
+from app import create_app
+from app.events import dispatch
+from app.http.context import EXTENSION
+from app.http.server.answering_threads import AnsweringThreads
+from app.http.server.connection import Connection
+from app.http.server.connections import Connections
+from app.http.server.limits import Limits
+from app.http.server.poller import make_poller
+from app.http.server.respond import respond
+from app.sends.delivery import answers, batch_size, connection_slots
+from app.sends.delivery import drain as draining
+from app.sends.delivery.sender_worker import sender_worker_of
+from app.services import Services
+from bench.cases.webhooks import load_events
+from bench.cases.writing import send_of
+from bench.contacts import Shop, draft, fill, open_shop
+from bench.delivering import without_keys
+from bench.load import request
+from bench.mail import send_request
+from bench.processes import Failed, listens, running, wait_for
+from bench.stack import Stack, free_port, stack
+
+CONTACTS = 1500
+MAILS = 1000
+PER_SEND = 100
+EVENTS = 10_000
+AGES = 3600.0
+"""In place of limits of time."""
+IDLE_LOOKS = 5
+"""The last looks, a tenth of a second apart, at which nothing was called when nothing is under way."""
+SOCKET_CALLS = frozenset({"send", "sendall", "recv", "recv_into", "accept", "connect", "close", "shutdown"})
+
+
+class Cost(NamedTuple):
+    """What one unit of a case costs: a request, a mail or an event."""
+
+    statements: float
+    system_calls: float
+    calls: float
+
+
+class Tally:
+    """The calls of all threads of this process that are counted."""
+
+    def __init__(self) -> None:
+        self._threads: list[list[int]] = []
+
+    def begin(self, frame: Any, what: str, subject: Any) -> None:
+        """Counts in the thread that calls it, from now on: for `setprofile`."""
+        tally = [0, 0]
+        self._threads.append(tally)
+
+        def note(_frame: Any, what: str, subject: Any) -> None:
+            if what == "c_call":
+                tally[0] += 1
+                tally[1] += is_system_call(subject)
+            elif what == "call":
+                tally[0] += 1
+
+        sys.setprofile(note)
+        note(frame, what, subject)
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[None]:
+        """Counts in this thread, too."""
+        sys.setprofile(self.begin)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def read(self) -> tuple[int, int]:
+        """Calls so far, and the system calls among them."""
+        calls, system_calls = (sum(counts) for counts in zip(*self._threads, strict=True))
+        return calls, system_calls
+
+
+def is_system_call(function: Any) -> bool:
+    """Whether a function of C asks the operating system for something, as far as its name tells."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, socket.socket):
+        return function.__name__ in SOCKET_CALLS
+    return isinstance(owner, select.epoll | FileIO) or (owner is posix and function is not os.fspath)
+
+
+tally = Tally()
+
+
+@contextlib.contextmanager
+def statements_of(services: Services) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile, without those that begin and end transactions."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(services.database.engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(services.database.engine, "before_cursor_execute", note)
+
+
+def cost(services: Services, units: int, run: Callable[[], object], prepare: Callable[[], object] = object) -> Cost:
+    """The cost of each of so many units that a call of `run` works off, where `prepare` has left them. The first round
+    only warms up."""
+    for _ in range(2):
+        prepare()
+        before = tally.read()
+        with statements_of(services) as sent:
+            run()
+        after = tally.read()
+    return Cost(len(sent) / units, (after[1] - before[1]) / units, (after[0] - before[0]) / units)
+
+
+class Client:
+    """One connection to the server of this process, whose threads answer as those of a process of the API do."""
+
+    def __init__(self, app: Flask, services: Services) -> None:
+        self._cfg = Config()
+        self._cfg.set("http_parser", "python")
+        self._cfg.set("forwarded_allow_ips", "")
+        self._app = app
+        limits, poller = Limits.of(services.settings), make_poller()
+        self._connections = Connections(poller, limits.held_bytes, lambda _: None)
+        AnsweringThreads(poller, self._connections, limits, 1, self._respond).start()
+        self._link, served = socket.socketpair()
+        self._connection = Connection(self._cfg, served, ("127.0.0.1", 1), ("127.0.0.1", 2), limits)
+        self._connections.add(self._connection)
+
+    def _respond(self, connection: Connection, asked: Any) -> bool:
+        return respond(connection, asked, self._app, self._cfg, last=False)
+
+    def ask(self, sent: bytes) -> bytes:
+        """The body of the answer, once the connection waits for its next request."""
+        self._link.sendall(sent)
+        received = bytearray()
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received += self._link.recv(1 << 20)
+        head = received[:end].decode().lower()
+        length = int(head.partition("content-length:")[2].split("\r\n")[0] or 0)
+        while len(received) < end + 4 + length:
+            received += self._link.recv(1 << 20)
+        wait_for(lambda: self._connection.is_waiting, "the connection waits", pause=0.001)
+        if not head.startswith("http/1.1 2"):
+            raise Failed(f"{head}: {received[end:]!r}")
+        return bytes(received[end + 4 :])
+
+    def cost(self, services: Services, count: int, make: Callable[[], bytes]) -> Cost:
+        """The cost of one of so many requests."""
+        return cost(services, count, lambda: [self.ask(make()) for _ in range(count)])
+
+
+def of_requests(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
+    """A to D100, each with the webhook that the benchmark has."""
+    shop = open_shop(parts, "Requests", webhook="http://127.0.0.1:9/hook")
+    fill(parts, shop, CONTACTS)
+    path = f"/v1/lists/{shop.list_id}/contacts"
+    one, page = (request("GET", f"{path}{rest}", shop.token) for rest in (f"/{CONTACTS // 2}", "?limit=1000"))
+    yield "A. GET one contact", client.cost(services, 50, lambda: one)
+    yield "B. GET 1,000 contacts", client.cost(services, 3, lambda: page)
+    numbers = itertools.count(CONTACTS)
+
+    def new_contacts() -> bytes:
+        body = {"contacts": [draft(next(numbers)) for _ in range(1000)]}
+        return request("POST", path, shop.token, orjson.dumps(body))
+
+    yield "C. POST 1,000 contacts", client.cost(services, 1, new_contacts)
+    chosen = itertools.count()
+    yield "D1. POST a send to 1", client.cost(services, 30, lambda: send_of(shop, chosen, 1))
+    yield "D100. POST a send to 100", client.cost(services, 5, lambda: send_of(shop, chosen, 100))
+
+
+def of_mails(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
+    """E and E2: batches of the largest size, over one connection."""
+    shop = open_shop(parts, "Mails")
+    firsts = itertools.count(0, PER_SEND)
+    with without_keys(parts):
+        yield "E. deliver a mail", cost_of_mails(services, client, shop, firsts, tracked=False)
+    with without_keys(parts, "ed25519"):
+        yield "E2. with DKIM and tracking", cost_of_mails(services, client, shop, firsts, tracked=True)
+
+
+def cost_of_mails(services: Services, client: Client, shop: Shop, firsts: Iterator[int], *, tracked: bool) -> Cost:
+    """The cost of one of `MAILS` mails, from the claim to the outcome in the database."""
+
+    def accept() -> None:
+        for _ in range(MAILS // PER_SEND):
+            first = next(firsts)
+            client.ask(send_request(shop, range(first, first + PER_SEND), tracked=tracked))
+
+    def deliver() -> None:
+        sender_worker_of(services).batch_size.size = batch_size.MAX_BATCH_SIZE
+        with tally.here():
+            draining.drain(services)
+
+    return cost(services, MAILS, deliver, accept)
+
+
+def of_events(parts: Stack, services: Services, port: int) -> tuple[str, Cost]:
+    """F: batches of 1,000."""
+    shop = open_shop(parts, "Events", webhook=f"http://127.0.0.1:{port}/in")
+
+    def deliver() -> None:
+        with tally.here():
+            dispatch.dispatch_due(services)
+
+    return "F. an event to a webhook", cost(services, EVENTS, deliver, lambda: load_events(parts, shop, EVENTS))
+
+
+def wait_until_idle(_seconds: float) -> None:
+    """Waits, uncounted, until all threads that are counted wait: the drain then collects all that was sent."""
+    profile, seen = sys.getprofile(), deque([tally.read()], IDLE_LOOKS)
+    sys.setprofile(None)
+    while len(seen) < IDLE_LOOKS or len(set(seen)) > 1:
+        time.sleep(0.1)
+        seen.append(tally.read())
+    sys.setprofile(profile)
+
+
+@contextlib.contextmanager
+def without_deadlines() -> Iterator[None]:
+    """No limit of time decides which way the code takes, and nothing is collected."""
+    limits = [
+        (answers, "STALL_TIMEOUT"),
+        (draining, "POLL_INTERVAL"),
+        (connection_slots, "QUICK_REPLY"),
+        (connection_slots, "STEADY_REPLY"),
+        *((draining, name) for name in ("TIME_SLICE", "MAX_WAIT", "WRITE_AFTER")),
+        *((dispatch, name) for name in ("JOB_SECONDS", "WEBHOOK_SECONDS", "POLL_SECONDS")),
+    ]
+    with contextlib.ExitStack() as kept:
+        for module, name in limits:
+            kept.enter_context(patch.object(module, name, AGES))
+        kept.enter_context(patch.object(answers, "time", SimpleNamespace(sleep=wait_until_idle)))
+        gc.disable()
+        kept.callback(gc.enable)
+        yield
+
+
+def measure() -> Iterator[tuple[str, Cost]]:
+    """Case -> its cost."""
+    sink, receiver = free_port(), free_port()
+    settings = {
+        "RATE_LIMIT": "1000000/hour",
+        "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{sink}?messages=1000000",
+        "SEND_CONNECTIONS": "1",
+        "WEBHOOK_SPACING": "0",
+    }
+    with stack(postgresql=False, **settings) as parts, contextlib.ExitStack() as kept:
+        for name, port in (("sink", sink), ("receiver", receiver)):
+            kept.enter_context(running(name, ["-m", f"bench.{name}", str(port)], {}, parts.folder))
+            wait_for(partial(listens, port), f"{name} listens")
+        kept.enter_context(without_deadlines())
+        log = kept.enter_context((parts.folder / "cost.log").open("w"))
+        kept.enter_context(contextlib.redirect_stderr(log))
+        threading.setprofile(tally.begin)
+        app = create_app(parts.services.settings)
+        services: Services = app.extensions[EXTENSION]
+        client = Client(app, services)
+        yield from of_requests(parts, services, client)
+        yield from of_mails(parts, services, client)
+        yield of_events(parts, services, receiver)
+
+
+def main() -> None:
+    """Prints a row for each case."""
+    print(f"| case | SQL statements | system calls | calls, Python {sys.version_info.major}.{sys.version_info.minor} |")
+    for case, of_case in measure():
+        print(f"| {case} | {' | '.join(map(rounded, of_case))} |", flush=True)
+
+
+def rounded(number: float) -> str:
+    """At least three digits."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+if __name__ == "__main__":
+    main()
