@@ -8,6 +8,7 @@ from app.addresses import domain_of
 from app.settings import Settings
 from app.tracking.instrument import Instrumenter
 from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.sender_hosts import NO_HOSTS, SenderHosts, settings_for
 from app.tracking.tokens import SMS_RECEIPT, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 
@@ -42,14 +43,23 @@ class FeedbackChannels(NamedTuple):
         )
 
 
-def feedback_channels(settings: Settings, recipient_id: int, from_address: str) -> FeedbackChannels:
-    """`from_address` is the sender of the message."""
-    return FeedbackChannels(
-        unsubscribe_link(settings, recipient_id),
-        unsubscribe_address(settings, recipient_id),
-        return_path(settings, recipient_id, from_address),
-        Instrumenter.of(settings),
-    )
+class SenderChannels:
+    """The channels of the recipients of one sender, whose domain may have hosts of its own. What they have in common is
+    made once."""
+
+    def __init__(self, settings: Settings, from_address: str, hosts: SenderHosts = NO_HOSTS) -> None:
+        self._settings = settings_for(settings, hosts)
+        self._from_address = from_address
+        self._instrumenter = Instrumenter.of(self._settings)
+
+    def of_recipient(self, recipient_id: int) -> FeedbackChannels:
+        """The channels of one recipient's message."""
+        return FeedbackChannels(
+            unsubscribe_link(self._settings, recipient_id),
+            unsubscribe_address(self._settings, recipient_id),
+            return_path(self._settings, recipient_id, self._from_address),
+            self._instrumenter,
+        )
 
 
 def receipt_url(settings: Settings, recipient_id: int) -> str:

@@ -22,6 +22,7 @@ SMS_RECEIPT = "sms receipt"
 SIGNATURE_BYTES = 10
 MAX_TOKEN_LENGTH = 3000
 """Characters; with the path before it, well below the limits of web servers for a request line."""
+_URL_SAFE = str.maketrans("+/", "-_")
 _RECIPIENT_TOKEN = re.compile(r"[A-Za-z0-9_-]{15,24}")
 _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{15,{MAX_TOKEN_LENGTH}}}")
 
@@ -46,12 +47,15 @@ def encode_int(number: int) -> bytes:
 
 def sign_token(secret_key: str, purpose: str, content: bytes) -> str:
     """The content with its signature, as base64url."""
-    return base64.urlsafe_b64encode(signed_bytes(secret_key, purpose, content)).decode("ascii").rstrip("=")
+    text = binascii.b2a_base64(signed_bytes(secret_key, purpose, content), newline=False).decode("ascii")
+    return text.rstrip("=").translate(_URL_SAFE)
 
 
 def signed_bytes(secret_key: str, purpose: str, content: bytes) -> bytes:
     """The content with its signature."""
-    return content + _signature(secret_key, purpose, content)
+    signature = _keyed(secret_key, purpose).copy()
+    signature.update(content)
+    return content + signature.digest()[:SIGNATURE_BYTES]
 
 
 def verify_token(secret_keys: SecretKeys, purpose: str, token: str) -> bytes | None:
@@ -66,12 +70,6 @@ def verify_token(secret_keys: SecretKeys, purpose: str, token: str) -> bytes | N
     # The text itself is compared, because the last character has spare bits: only one spelling is accepted.
     is_valid = any(hmac.compare_digest(token, sign_token(key, purpose, content)) for key in secret_keys)
     return content if is_valid else None
-
-
-def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
-    signature = _keyed(secret_key, purpose).copy()
-    signature.update(content)
-    return signature.digest()[:SIGNATURE_BYTES]
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from app.infrastructure import logs
@@ -10,13 +11,11 @@ from app.infrastructure.tracing import span
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.recipient_secrets import masked
 from app.sends.delivery.rendered_content import RenderedContent
-from app.sends.delivery.sign import signed
 from app.sends.delivery.size_limits import SizeLimits
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import internal_fault
 from app.settings import Settings
-from app.tracking.feedback_channels import FeedbackChannels, feedback_channels, receipt_url
-from app.tracking.sender_hosts import settings_for
+from app.tracking.feedback_channels import FeedbackChannels, SenderChannels, receipt_url
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 
 logger = logging.getLogger(__name__)
@@ -47,6 +46,7 @@ class MessageBuilder:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.limits = SizeLimits.of(settings)
+        self._channels_of_sender = lru_cache(maxsize=1024)(partial(SenderChannels, settings))
 
     def build(self, recipient: PreparedRecipient) -> BuiltMessage:
         """The message of a recipient. Raises nothing: an internal fault defers."""
@@ -68,8 +68,8 @@ class MessageBuilder:
 
     def channels(self, recipient: PreparedRecipient) -> FeedbackChannels:
         """The links and addresses by which the recipient answers, with the hosts of its sender's domain."""
-        settings = settings_for(self._settings, recipient.compiled.domain.hosts)
-        return feedback_channels(settings, recipient.id, recipient.compiled.send.from_address)
+        compiled = recipient.compiled
+        return self._channels_of_sender(compiled.send.from_address, compiled.domain.hosts).of_recipient(recipient.id)
 
     def compose(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> ComposedMessage:
         """The message of a recipient with these links and addresses. Raises `Unsendable` at the first limit that would
@@ -99,7 +99,7 @@ class MessageBuilder:
 
     def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
         compiled = recipient.compiled
-        return signed(email, compiled.domain.keys, self._settings.secret_keys, compiled.send.creation_time)
+        return compiled.domain.signed(email, self._settings, compiled.send.creation_time)
 
 
 def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:
