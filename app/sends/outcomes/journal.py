@@ -56,9 +56,13 @@ class Journal:
     def append(self, attempt_result: AttemptResult) -> None:
         """Appends one result on a separate line. Raises `OSError`."""
         line = attempt_result.line()
-        with self._writing():
+        with self._lock:
             line, self._cut = b"\n" + line if self._cut else line, True
-            write_all(self._descriptor, line)
+            try:
+                write_all(self._descriptor, line)
+            except OSError:
+                self.is_broken = True
+                raise
             self._cut = False
 
     def clear(self) -> None:
