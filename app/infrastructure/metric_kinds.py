@@ -10,8 +10,10 @@ import contextlib
 import os
 import threading
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, Generic, NamedTuple, TypeVar
 
 # With one of these in the environment the library would count in memory-mapped files, and on a full disk the kernel
 # kills a process that writes to one (SIGBUS).
@@ -21,13 +23,17 @@ for _name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
 from prometheus_client import (  # noqa: E402
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
-    Counter,
     Gauge,
-    Histogram,
     generate_latest,
 )
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.metrics_core import (  # noqa: E402
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector  # noqa: E402
+from prometheus_client.utils import floatToGoString  # noqa: E402
 
 Labels = tuple[str, ...]
 Measurement = Mapping[Labels, float]
@@ -61,7 +67,7 @@ def counter(name: str, documentation: str, *labels: str, known: Iterable[Labels]
     """A count of this process, scraped as `name_total`. `known` are the values of its labels that are known beforehand:
     they are shown from 0 on, since Prometheus sees no increase in the sample with which a series begins."""
     define(f"{name}_total", "counter", documentation, labels)
-    made = Counter(name, documentation, labels, registry=OWN)
+    made = Counter(Count, name, documentation, labels)
     for values in known:
         made.labels(*values)
     return made
@@ -70,7 +76,7 @@ def counter(name: str, documentation: str, *labels: str, known: Iterable[Labels]
 def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
     """The distribution of what this process observes."""
     define(name, "histogram", documentation, labels)
-    return Histogram(name, documentation, labels, buckets=buckets, registry=OWN)
+    return Histogram(lambda: Distribution(buckets), name, documentation, labels)
 
 
 def timestamp(name: str, documentation: str, *labels: str) -> Gauge:
@@ -83,6 +89,131 @@ def gauge(name: str, documentation: str, *labels: str) -> MeasuredGauge:
     """A value of each running process, added up."""
     define(name, "gauge", documentation, labels)
     return MeasuredGauge(name, documentation, labels, registry=OWN)
+
+
+class Count:
+    """A number that only grows. Threads share it."""
+
+    __slots__ = ("_lock", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self._lock = threading.Lock()
+
+    def inc(self, number: float = 1) -> None:
+        """Counts so many more."""
+        with self._lock:
+            self.value += number
+
+
+class Distribution:
+    """How many observed values are in each bucket, and their sum. Threads share it."""
+
+    __slots__ = ("_lock", "bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        """The largest value of each bucket; the last bucket has all that are larger."""
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+        self._lock = threading.Lock()
+
+    def observe(self, value: float) -> None:
+        """Counts a value."""
+        bucket = bisect_left(self.bounds, value)
+        with self._lock:
+            self.counts[bucket] += 1
+            self.sum += value
+
+    def read(self) -> tuple[list[int], float]:
+        """The numbers in the buckets, and the sum."""
+        with self._lock:
+            return self.counts.copy(), self.sum
+
+
+Series = TypeVar("Series", Count, Distribution)
+
+
+class Counted(Collector, Generic[Series]):
+    """A metric with a series for each combination of its labels. Who serves a request or a message adds to a series;
+    what Prometheus makes of it is made when it is read."""
+
+    def __init__(self, make: Callable[[], Series], name: str, documentation: str, labels: tuple[str, ...]) -> None:
+        self._make: Callable[[], Series] = make
+        self._family = name, documentation, labels
+        self._series: dict[Labels, Series] = {}
+        self._by_values: dict[tuple[object, ...], Series] = {}
+        """The same by the values as they were given."""
+        self._lock = threading.Lock()
+        if not labels:
+            self.labels()
+        OWN.register(self)
+
+    def labels(self, *values: object) -> Series:
+        """The series with these values of its labels."""
+        found = self._by_values.get(values)
+        return self._add(values) if found is None else found
+
+    def _add(self, values: tuple[object, ...]) -> Series:
+        if len(values) != len(self._family[2]):
+            raise ValueError(f"{self._family[0]} has the labels {self._family[2]}, not {values}")
+        texts = tuple(map(str, values))
+        with self._lock:
+            if texts not in self._series:
+                self._series[texts] = self._make()
+            self._by_values[values] = self._series[texts]
+            return self._series[texts]
+
+    def series(self) -> list[tuple[Labels, Series]]:
+        """All series, by the texts of their labels."""
+        with self._lock:
+            return list(self._series.items())
+
+    def collect(self) -> Iterable[Metric]:
+        """The library's hook."""
+        yield self.family(self.series())
+
+    def describe(self) -> Iterable[Metric]:
+        """The library's hook: the name alone."""
+        return [self.family([])]
+
+    def family(self, series: Iterable[tuple[Labels, Series]]) -> Metric:
+        """These series in the library's form."""
+        raise NotImplementedError
+
+
+class Counter(Counted[Count]):
+    """Counts of this process."""
+
+    def inc(self, number: float = 1) -> None:
+        """Counts so many more, where there are no labels."""
+        self.labels().inc(number)
+
+    def family(self, series: Iterable[tuple[Labels, Count]]) -> Metric:
+        """See `Counted`."""
+        name, documentation, labels = self._family
+        made = CounterMetricFamily(name, documentation, labels=labels)
+        for values, count in series:
+            made.add_metric(values, count.value)
+        return made
+
+
+class Histogram(Counted[Distribution]):
+    """Distributions of what this process observes."""
+
+    def observe(self, value: float) -> None:
+        """Counts a value, where there are no labels."""
+        self.labels().observe(value)
+
+    def family(self, series: Iterable[tuple[Labels, Distribution]]) -> Metric:
+        """See `Counted`. A bucket of Prometheus has those of the smaller ones, too."""
+        name, documentation, labels = self._family
+        made = HistogramMetricFamily(name, documentation, labels=labels)
+        for values, distribution in series:
+            counts, total = distribution.read()
+            bounds = map(floatToGoString, (*distribution.bounds, float("inf")))
+            made.add_metric(values, list(zip(bounds, accumulate(counts), strict=True)), total)
+        return made
 
 
 class MeasuredGauge(Collector):

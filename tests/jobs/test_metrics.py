@@ -44,15 +44,15 @@ def test_a_reply_has_the_class_that_the_relay_gave_it(result: DeliveryResult, re
 )
 def test_a_deferral_is_counted_by_the_subject_of_its_status(status: str | None, reason: str) -> None:
     row: RecipientRow = recipient(1)
-    before = DEFERRALS.labels("email", reason)._value.get()
+    before = DEFERRALS.labels("email", reason).value
     result = AttemptResult(1, 1, "ann@example.com", now(), DeliveryResult.deferred("451 later", status))
     report_transitions([Transition(row, result, RecipientState.QUEUED, TimelineStep.DEFERRED, "451 later")])
-    assert DEFERRALS.labels("email", reason)._value.get() - before == 1
+    assert DEFERRALS.labels("email", reason).value - before == 1
 
 
 def test_a_wake_up_is_counted_by_what_became_of_it(services: Services) -> None:
     def numbers() -> list[float]:
-        return [WAKE_UPS.labels(SENDS, result)._value.get() for result in ("added", "waiting", "failed")]
+        return [WAKE_UPS.labels(SENDS, result).value for result in ("added", "waiting", "failed")]
 
     services.wake_ups.wake(SENDS)
     before = numbers()
@@ -64,7 +64,7 @@ def test_a_wake_up_is_counted_by_what_became_of_it(services: Services) -> None:
 
 
 def test_a_sweep_that_fails_is_counted_as_failed() -> None:
-    before = SWEEPS.labels("queues", "failed")._value.get()
+    before = SWEEPS.labels("queues", "failed").value
     with pytest.raises(ZeroDivisionError), measured_sweep("queues"):
         raise ZeroDivisionError
-    assert SWEEPS.labels("queues", "failed")._value.get() - before == 1
+    assert SWEEPS.labels("queues", "failed").value - before == 1

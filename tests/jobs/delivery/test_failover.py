@@ -62,7 +62,7 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     monkeypatch.setattr(availability, "FIRST_BACKOFF", PATIENCE)
     gone, spare = routing.transport(away()), routing.transport(second.url())
     routing.route(gone, spare)
-    before = TRANSPORT_FAILOVERS.labels(gone)._value.get()
+    before = TRANSPORT_FAILOVERS.labels(gone).value
     (ann,) = rows.add_send(["ann@a.example"])
     drain(worker)
     (bob,) = rows.add_send(["bob@a.example"])
@@ -73,7 +73,7 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     assert (step, transport) == ("sent", spare)
     assert (note or "").startswith(f"not over {gone}: no connection to 127.0.0.1:")
     assert notes(rows, bob) == [("sent", spare, None)]
-    assert TRANSPORT_FAILOVERS.labels(gone)._value.get() - before == 1
+    assert TRANSPORT_FAILOVERS.labels(gone).value - before == 1
 
 
 def drain_all(rows: Rows, ids: list[int]) -> None:

@@ -76,14 +76,14 @@ def test_the_first_route_that_a_mail_meets_decides(
         rows.add_send(["news@a.example"], from_address="hello@news.acme.example")[0],
         rows.add_send(["none@a.example"], from_address="hello@other.example")[0],
     ]
-    before = TRANSPORT_OUTCOMES.labels("email", name, "sent")._value.get()
+    before = TRANSPORT_OUTCOMES.labels("email", name, "sent").value
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 4
     assert senders(second) == ["high@a.example", "news@a.example"]
     assert senders(mail_server) == ["domain@a.example", "none@a.example"]
     assert [steps(rows, one) for one in ids] == [[("sent", one)] for one in (name, None, name, None)]
     assert [shown(rows, one) for one in ids] == [{"transport": name}, {}, {"transport": name}, {}]
-    assert TRANSPORT_OUTCOMES.labels("email", name, "sent")._value.get() - before == 2
+    assert TRANSPORT_OUTCOMES.labels("email", name, "sent").value - before == 2
 
 
 def test_another_account_does_not_take_the_route(
