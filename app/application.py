@@ -11,6 +11,7 @@ from app.http import api, errors, guards, languages, openapi, plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.paths import InstanceConverter
 from app.http.proxies import behind_proxies
+from app.http.rate_limit import Portions
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
 from app.maintenance.figures_reader import FiguresReader
@@ -34,7 +35,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     services = make_services(settings)
     app.extensions[EXTENSION] = services
     app.extensions[VISITS] = Recorder(services.database)
-    for one in (FiguresReader(services), Readiness(services), KeyUses(services.database)):
+    for one in (FiguresReader(services), Readiness(services), KeyUses(services.database), Portions()):
         app.extensions[extension_name(type(one))] = one
     app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)

@@ -1,19 +1,33 @@
 """The rate limit: a counter per key and window in Redis, shared by all processes (docs/requests.md#rate-limit). A
-session of the console counts as the key that has signed in; one without a key has a counter of its own."""
+session of the console counts as the key that has signed in; one without a key has a counter of its own.
+
+The counter has the requests that processes have taken from the limit. A process takes a hundredth of a limit at a time,
+and asks Redis again when that is used up; what it has not used at the end of the window is lost. So never more requests
+are admitted than the limit.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass
 
 from redis import Redis
 from redis.exceptions import RedisError
 
+from app.http.context import extension
 from app.services import Services
 from app.settings import Rate, parse_rate
 
 logger = logging.getLogger(__name__)
+
+PORTION = 100
+"""The part of a limit that a process takes at a time. Of a limit below twice that, it takes single requests."""
+MOST_COUNTERS = 10_000
+"""Those of which a process keeps requests; beyond it, it asks Redis anew for all."""
+
+Counter = tuple[int | str, Rate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +53,8 @@ def count_request(services: Services, whose: int | str, own: str | None) -> Allo
         return None
     now = time.time()
     window = int(now // rate.seconds)
-    key = f"tms:rate:{whose}:{rate.seconds}:{window}"
     try:
-        used = increment(services.redis, key, rate.seconds)
+        used = extension(Portions).use(services.redis, (whose, rate), window)
     except RedisError as error:
         services.redis_breaker.open()
         logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
@@ -50,10 +63,65 @@ def count_request(services: Services, whose: int | str, own: str | None) -> Allo
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
 
 
-def increment(redis: Redis, key: str, seconds: int) -> int:
-    """Counts a request in the window: one command, and for the first a second one that expires the key with its
+def increment(redis: Redis, key: str, seconds: int, number: int = 1) -> int:
+    """Counts so many requests in the window: one command, and for the first a second one that expires the key with its
     window."""
-    used = int(redis.incr(key))
-    if used == 1:
+    used = int(redis.incrby(key, number))
+    if used == number:
         redis.expire(key, seconds + 1)
     return used
+
+
+@dataclass(slots=True)
+class Portion:
+    """What a process knows of a limit in a window: how many requests all processes have taken, and how many of them
+    this one has left."""
+
+    window: int
+    taken: int = 0
+    left: int = 0
+
+    def use(self) -> int:
+        """Uses a request that is left; returns how many are used, as far as this process knows: the others may have
+        some left."""
+        self.left -= 1
+        return self.taken - self.left
+
+    def add(self, taken: int, granted: int) -> int:
+        """Adds requests that this process has got, so that so many are taken now, and uses one of them."""
+        self.taken = max(self.taken, taken)
+        self.left += granted
+        return self.use()
+
+
+class Portions:
+    """The portions of this process; threads share them."""
+
+    def __init__(self) -> None:
+        self._portions: dict[Counter, Portion] = {}
+        self._lock = threading.Lock()
+
+    def use(self, redis: Redis, counter: Counter, window: int) -> int:
+        """Counts a request; returns how many are used with it, which are more than the limit for one beyond it. Raises
+        `RedisError`."""
+        with self._lock:
+            portion = self._portions.get(counter)
+            if portion is not None and portion.window == window and portion.left:
+                return portion.use()
+        whose, rate = counter
+        size = max(1, rate.count // PORTION)
+        taken = increment(redis, f"tms:rate:{whose}:{rate.seconds}:{window}", rate.seconds, size)
+        granted = min(size, rate.count - taken + size)
+        if granted <= 0:
+            return taken
+        with self._lock:
+            return self._of(counter, window).add(min(taken, rate.count), granted)
+
+    def _of(self, counter: Counter, window: int) -> Portion:
+        """The portion of the window. Under the lock."""
+        portion = self._portions.get(counter)
+        if portion is None or portion.window != window:
+            if len(self._portions) >= MOST_COUNTERS:
+                self._portions.clear()
+            portion = self._portions[counter] = Portion(window)
+        return portion

@@ -12,13 +12,15 @@ from app.clock import now
 from app.db.counters import hour_of
 from app.http.console.assets import asset_url
 from app.http.context import EXTENSION
+from app.http.rate_limit import Portions
+from app.services import Services
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
 from tests.support.browser import HOME, Browser, new_link, signed_in, words
 from tests.support.cases import each
 from tests.support.client import Client, check_error
 from tests.support.servers import wait_until
-from tests.support.tenants import Tenant, add_key, new_tenant
+from tests.support.tenants import Tenant, add_key, new_tenant, unique
 
 WINDOW = 100_000_000
 HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
@@ -166,6 +168,27 @@ def test_signing_in_and_the_files_of_pages_do_not_count(limited_app: Flask) -> N
 
 def test_without_a_limit_there_are_no_headers(api: Client) -> None:
     assert not [name for name in HEADERS if name in api.get("/v1/").headers]
+
+
+def test_a_process_takes_a_hundredth_of_a_limit_at_a_time(services: Services) -> None:
+    whose, rate, portions = unique(), Rate(300, WINDOW), Portions()
+    used = [portions.use(services.redis, (whose, rate), 7) for _ in range(4)]
+    assert used == [1, 2, 3, 4]
+    assert int(services.redis.get(f"tms:rate:{whose}:{WINDOW}:7") or 0) == 6
+
+
+def test_processes_never_admit_more_than_the_limit_together(services: Services) -> None:
+    counter, processes = (unique(), Rate(300, WINDOW)), [Portions() for _ in range(3)]
+    used = [one.use(services.redis, counter, 7) for _ in range(150) for one in processes]
+    assert sum(number <= 300 for number in used) == 300
+
+
+def test_what_a_process_has_left_is_lost_to_the_others(services: Services) -> None:
+    counter, first, second = (unique(), Rate(300, WINDOW)), Portions(), Portions()
+    assert first.use(services.redis, counter, 7) == 1
+    assert sum(second.use(services.redis, counter, 7) <= 300 for _ in range(400)) == 297
+    assert first.use(services.redis, counter, 7) <= 300
+    assert first.use(services.redis, counter, 8) == 1
 
 
 def test_a_new_window_restores_the_limit(settings: Settings) -> None:
