@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -102,11 +103,11 @@ def bearer_token(header: str | None) -> str:
     return token.strip()
 
 
-def refuse_published(token: str, settings: Settings, host: str) -> None:
+def refuse_published(token: str, settings: Settings, host: Callable[[], str]) -> None:
     """Raises `api_key_invalid` for a published key of the demo if other machines can reach the API, however the key
     came into the database and whatever started this process, and under each host but loopback ones: the DNS of another
     may lead to this machine, and a page of that host would be read by its scripts."""
-    if token.startswith(PUBLISHED_PREFIX) and (settings.exposed or not is_loopback(host)):
+    if token.startswith(PUBLISHED_PREFIX) and (settings.exposed or not is_loopback(host())):
         raise ServiceError("api_key_invalid")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from flask import current_app, g, request
@@ -51,7 +52,8 @@ def principal() -> Principal:
 
 def method_label() -> str:
     """The method, for logs and metrics: a client can invent any number of them."""
-    return request.method if request.method in METHODS else "other"
+    method = request.method
+    return method if method in METHODS else "other"
 
 
 def request_id() -> str:
@@ -68,8 +70,13 @@ def request_host() -> str:
 
 def client_address() -> IpAddress | None:
     """The client's address; an IPv4-mapped IPv6 address as IPv4. None for a local socket."""
+    return _address_in(request.remote_addr or "")
+
+
+@lru_cache(maxsize=1024)
+def _address_in(text: str) -> IpAddress | None:
     try:
-        address = ipaddress.ip_address((request.remote_addr or "").partition("%")[0])
+        address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address

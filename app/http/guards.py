@@ -60,17 +60,17 @@ def _end(_error: BaseException | None) -> None:
 
 
 def _guard() -> None:
-    g.request_id = uuid.uuid4().hex
+    g.request_id = request_id = uuid.uuid4().hex
     g.started = time.perf_counter()
-    logs.request_id.set(g.request_id)
-    logs.client.set(_logged_client())
+    segment = first_segment()
+    logs.request_id.set(request_id)
+    logs.client.set(_logged_client(segment))
     act_as(_actor)
     wait_budget.begin_request()
-    g.span = tracing.begin_request(g.request_id, _span_name(), request.headers.get("Traceparent"))
+    g.span = tracing.begin_request(request_id, _span_name(), request.headers.get("Traceparent"))
     fault: ServiceError | None = request.environ.get(FAULT)
     if fault is not None:
         raise fault
-    segment = first_segment()
     if VERSION.fullmatch(segment):
         _guard_api(segment)
     elif is_console():
@@ -82,9 +82,9 @@ def _guard() -> None:
         raise request.routing_exception
 
 
-def _logged_client() -> dict[str, Any]:
+def _logged_client(segment: str) -> dict[str, Any]:
     """What log lines say of the client: nothing about a recipient who follows a link or opens a mail."""
-    return {} if first_segment() in OF_RECIPIENTS else {"client_address": str(client_address() or "") or None}
+    return {} if segment in OF_RECIPIENTS else {"client_address": str(client_address() or "") or None}
 
 
 def _actor() -> Actor:
@@ -103,7 +103,8 @@ def _actor() -> Actor:
 
 def _span_name() -> str:
     """Method and route, of which there are not many."""
-    return f"{method_label()} {request.url_rule.rule if request.url_rule else 'unknown'}"
+    rule = request.url_rule
+    return f"{method_label()} {rule.rule if rule else 'unknown'}"
 
 
 def _guard_api(version: str) -> None:
@@ -111,37 +112,43 @@ def _guard_api(version: str) -> None:
         raise ServiceError("ssl_required")
     if version != API:
         raise ServiceError("invalid_api_version")
-    if request.method != "OPTIONS":
-        _authenticate()
+    principal = _authenticate() if request.method != "OPTIONS" else None
     if request.routing_exception is not None:
         raise request.routing_exception
-    if request.method != "OPTIONS":
-        _check_scope(g.principal)
+    if principal is not None:
+        _check_scope(principal)
 
 
-def _authenticate() -> None:
+def _authenticate() -> Principal:
     """Key, network and rate limit: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
-    refuse_published(token, services().settings, request_host())
+    parts = services()
+    refuse_published(token, parts.settings, request_host)
     find_of_path: FindOfPath = current_app.extensions[OF_PATH]
-    list_id, contact_id = _id_in_path("list_id"), _id_in_path("contact_id")
-    with services().database.read() as session:
+    list_id, contact_id = _ids_in_path()
+    with parts.database.read() as session:
         principal, g.list, g.contact = find_of_path(session, token, list_id, contact_id)
     check_network(principal.allowed_networks)
     g.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    g.allowance = count_request(services(), principal.key_id, principal.rate_limit)
-    if g.allowance is not None and g.allowance.exceeded:
-        raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
+    g.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
+    if allowance is not None and allowance.exceeded:
+        raise ServiceError("too_many_requests", retry_after=allowance.reset)
+    return principal
 
 
-def _id_in_path(name: str) -> int | None:
-    """The id of that name in a path below a list; None for another path, or for an invalid id."""
-    if request.url_rule is None or BELOW_A_LIST not in request.url_rule.rule or not request.view_args:
-        return None
+def _ids_in_path() -> tuple[int | None, int | None]:
+    """The ids of list and contact in a path below a list; None in another path, or for an invalid id."""
+    rule, arguments = request.url_rule, request.view_args
+    if rule is None or BELOW_A_LIST not in rule.rule or not arguments:
+        return None, None
+    return _id_of(arguments.get("list_id")), _id_of(arguments.get("contact_id"))
+
+
+def _id_of(segment: str | None) -> int | None:
     try:
-        return path_id(request.view_args[name]) if name in request.view_args else None
+        return None if segment is None else path_id(segment)
     except ServiceError:
         return None  # reported later: after key, network, rate limit and permission
 
@@ -170,30 +177,19 @@ def _finish(response: Response) -> Response:
         if is_console():
             add_headers(response)
         add_security_headers(response)
-    _count(response.status_code, seconds)
-    _log_access(response, seconds)
-    g.span.end(http__response__status_code=response.status_code, tms__account_id=_account_id())
+    status, account_id = response.status_code, _account_id()
+    _count_and_log(method_label(), status, seconds, account_id)
+    g.span.end(http__response__status_code=status, tms__account_id=account_id)
     return response
 
 
-def _count(status: int, seconds: float) -> None:
-    route = route_label()
-    metrics.REQUESTS.labels(method_label(), route, status).inc()
-    metrics.REQUEST_SECONDS.labels(route, f"{status // 100}xx").observe(seconds)
-
-
-def _log_access(response: Response, seconds: float) -> None:
+def _count_and_log(method: str, status: int, seconds: float, account_id: int | None) -> None:
     """One line per request; the path without its query, which may contain addresses."""
-    access.info(
-        "%s %s %s",
-        method_label(),
-        loggable_path(),
-        response.status_code,
-        extra={
-            "milliseconds": round(seconds * 1000, 1),
-            "account_id": _account_id(),
-        },
-    )
+    route = route_label()
+    metrics.REQUESTS.labels(method, route, status).inc()
+    metrics.REQUEST_SECONDS.labels(route, f"{status // 100}xx").observe(seconds)
+    fields = {"milliseconds": round(seconds * 1000, 1), "account_id": account_id}
+    access.info("%s %s %s", method, loggable_path(), status, extra=fields)
 
 
 def _account_id() -> int | None:

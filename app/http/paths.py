@@ -36,7 +36,12 @@ def request_path() -> str:
 
 def first_segment() -> str:
     """The first path segment; the version, for the API."""
-    return request.path.lstrip("/").partition("/")[0]
+    return first_segment_of(request.path)
+
+
+def first_segment_of(path: str) -> str:
+    """The same of a path."""
+    return path.lstrip("/").partition("/")[0]
 
 
 def collect_path_words(app: Flask) -> None:
@@ -47,15 +52,17 @@ def collect_path_words(app: Flask) -> None:
 
 def route_label() -> str:
     """The route, for metrics: there are as many as endpoints, whatever paths clients ask for."""
-    return CONVERTER.sub("<", request.url_rule.rule) if request.url_rule else UNMATCHED
+    rule = request.url_rule
+    return CONVERTER.sub("<", rule.rule) if rule else UNMATCHED
 
 
 def loggable_path() -> str:
     """The path with only the fixed segments of routes and, in the API, integers and uuids: paths can contain tokens and
     secrets, even where no route expects them."""
     words = current_app.extensions[PATH_WORDS]
-    is_api = first_segment() == API
-    segments = request.path.split("/")
+    path = request.path
+    is_api = first_segment_of(path) == API
+    segments = path.split("/")
     return "/".join(s if s in words or (is_api and PUBLIC_ID.fullmatch(s)) else "…" for s in segments[:12])
 
 

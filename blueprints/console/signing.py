@@ -95,7 +95,7 @@ def _key(token: str) -> Principal:
     if not token:
         raise ServiceError("api_key_missing", detail="Paste an API key.")
     try:
-        refuse_published(token, services().settings, request_host())
+        refuse_published(token, services().settings, request_host)
     except ServiceError:
         raise ServiceError("api_key_invalid", detail=PUBLISHED) from None
     with services().database.read() as session:
