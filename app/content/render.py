@@ -17,6 +17,8 @@ MAX_BYTES = 2 * 1024 * 1024
 """Default limit of one rendering: a body of 1 MiB that repeats a wildcard with a value of 10,000 characters would grow
 to gigabytes."""
 
+MOST_BYTES_OF_A_CHARACTER = 4
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -29,11 +31,6 @@ class Rendered(NamedTuple):
 
     text: str
     inline: frozenset[str]
-
-    @property
-    def size(self) -> int:
-        """Bytes of the text."""
-        return size_of(self.text)
 
 
 def size_of(text: str) -> int:
@@ -66,7 +63,7 @@ class Template:
 
     def header(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
         """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
-        rendered = self.text(values, attachments, max_bytes)
+        rendered = self._render(_TEXT, values, attachments, max_bytes)
         return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
 
     def unfilled(
@@ -111,45 +108,42 @@ _HTML = _OutputFormat(value=_as_html, fallback=_fallback_as_html, operand=decode
 _TEXT = _OutputFormat(value=_as_text, fallback=str, operand=str)
 
 
-def _value_of(wildcard: Wildcard, format_: _OutputFormat, values: WildcardValues) -> str:
-    """The value of a wildcard; empty where there is none."""
-    value = values.get(wildcard.key)
-    return format_.value(value) if value else ""
-
-
 class _Form(NamedTuple):
     """The steps of a template that has nothing but text and wildcards, as most have: it takes half the time to fill
     them in that it takes to run them one by one."""
 
     pieces: list[str]
     """The text, with an empty piece for each wildcard."""
-    wildcards: list[tuple[int, Wildcard]]
-    """Each wildcard with its place."""
+    places: dict[str, list[tuple[int, str]]]
+    """The key of a wildcard -> its places, each with its fallback."""
 
     @classmethod
     def of(cls, steps: list[Step]) -> "_Form | None":
         if not all(isinstance(step, str | Wildcard) for step in steps):
             return None
-        return cls(
-            [step if isinstance(step, str) else "" for step in steps],
-            [(place, step) for place, step in enumerate(steps) if isinstance(step, Wildcard)],
-        )
+        places: dict[str, list[tuple[int, str]]] = {}
+        for place, step in enumerate(steps):
+            if isinstance(step, Wildcard):
+                places.setdefault(step.key, []).append((place, step.fallback))
+        return cls([step if isinstance(step, str) else "" for step in steps], places)
 
     def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> Rendered:
-        pieces, found = self.pieces.copy(), dict[str, str]()
-        for place, wildcard in self.wildcards:
-            text = found.get(wildcard.key)
-            if text is None:
-                text = found[wildcard.key] = _value_of(wildcard, format_, values)
-            pieces[place] = text or format_.fallback(wildcard.fallback)
+        pieces = self.pieces.copy()
+        for key, places in self.places.items():
+            value = values.get(key)
+            text = format_.value(value) if value else ""
+            for place, fallback in places:
+                pieces[place] = text or format_.fallback(fallback)
         # Before they are joined: a value is one string in memory, however often it is repeated.
-        if sum(map(len, pieces)) > max_bytes:
+        length = sum(map(len, pieces))
+        if length > max_bytes:
             raise RenderingTooLong
-        return _within(max_bytes, Rendered("".join(pieces), frozenset()))
+        return _within(max_bytes, length, Rendered("".join(pieces), frozenset()))
 
 
-def _within(max_bytes: int, rendered: Rendered) -> Rendered:
-    if rendered.size > max_bytes:
+def _within(max_bytes: int, length: int, rendered: Rendered) -> Rendered:
+    """The text of so many characters, if it has no more bytes than that. They need not be counted of a short one."""
+    if length * MOST_BYTES_OF_A_CHARACTER > max_bytes and size_of(rendered.text) > max_bytes:
         raise RenderingTooLong
     return rendered
 
@@ -193,7 +187,8 @@ class _Rendering:
             remaining -= len(piece)
             if remaining < 0:
                 raise RenderingTooLong
-        return _within(self._max_bytes, Rendered("".join(output), frozenset(self._inline)))
+        length = self._max_bytes - remaining
+        return _within(self._max_bytes, length, Rendered("".join(output), frozenset(self._inline)))
 
     def _render_placeholder(self, step: Wildcard | AttachmentReference) -> str:
         return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step)
@@ -201,7 +196,8 @@ class _Rendering:
     def _render_wildcard(self, wildcard: Wildcard) -> str:
         rendered = self._rendered_values.get(wildcard.key)
         if rendered is None:
-            rendered = self._rendered_values[wildcard.key] = _value_of(wildcard, self._format, self._values)
+            value = self._values.get(wildcard.key)
+            rendered = self._rendered_values[wildcard.key] = self._format.value(value) if value else ""
         if rendered:
             return rendered
         self.unfilled[wildcard] = None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 
@@ -25,13 +26,19 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     `html_encoded` is the send's `recipient_data_html_encoded`. If it is false, a name that begins with `#` still marks
     its value as HTML.
     """
-    return {
-        name.removeprefix("#").lower(): WildcardValue(
-            value if isinstance(value, str) else json.dumps(value), html_encoded or name.startswith("#")
-        )
-        for name, value in raw.items()
-        if value is not None
-    }
+    values: dict[str, WildcardValue] = {}
+    for name, value in raw.items():
+        if value is not None:
+            key, is_html = _key_and_mark(name)
+            text = value if isinstance(value, str) else json.dumps(value)
+            values[key] = WildcardValue(text, html_encoded or is_html)
+    return values
+
+
+@lru_cache(maxsize=4096)
+def _key_and_mark(name: str) -> tuple[str, bool]:
+    """The key of a value, and whether its name marks it as HTML. The recipients of a send have the same names."""
+    return name.removeprefix("#").lower(), name.startswith("#")
 
 
 class MergedValues(Mapping[str, WildcardValue]):
