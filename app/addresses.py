@@ -59,11 +59,7 @@ class NormalizedAddress(NamedTuple):
 
 def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
     """An address as a client or a person wrote it, in the form in which it is compared."""
-    return NormalizedAddress(kind, _address_key(kind, text))
-
-
-def _address_key(kind: AddressKind, text: str) -> str:
-    return email_key(text) if kind == "email" else text
+    return NormalizedAddress(kind, email_key(text) if kind == "email" else text)
 
 
 def address_forms(key: str) -> tuple[str, ...]:
@@ -91,7 +87,7 @@ class AccountAddress(NamedTuple):
     @classmethod
     def of(cls, account_id: int, kind: AddressKind, text: str) -> AccountAddress:
         """The address as a client or a person wrote it, of that account."""
-        return cls(account_id, kind, _address_key(kind, text))
+        return cls(account_id, kind, email_key(text) if kind == "email" else text)
 
 
 def is_valid_email(text: str) -> bool:

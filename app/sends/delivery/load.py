@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from app.addresses import domain_of
+from app.addresses import AccountAddress, domain_of
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import HIDEABLE
 from app.db.engine import release_after
@@ -43,6 +43,7 @@ from app.sends.delivery.suppression import (
     Suppressions,
     delivery_address,
     skip_reason,
+    suppression_key,
 )
 from app.sends.outcomes.relay_refusals import IS_NOTICED
 from app.settings import Settings
@@ -124,13 +125,16 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settin
         claimed = with_secret_values(session, settings, claimed)
         contacts = load_contacts(session, claimed)
         sends, with_attachments = _sends(session, claimed)
-        suppressions = load_suppressions(session, claimed, contacts, sends)
+        keys = {row.id: suppression_key(row, contacts.get(row.id)) for row in claimed}
+        suppressions = load_suppressions(session, keys.values(), sends)
         domains = load_domains(session, claimed, sends)
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
     return [
-        prepare_recipient(row, compiled[row.send_id], contacts.get(row.id), suppressions, own[row.id])
+        prepare_recipient(
+            row, compiled[row.send_id], contacts.get(row.id), keys[row.id], suppressions, attachments=own[row.id]
+        )
         for row in claimed
     ]
 
@@ -139,13 +143,15 @@ def prepare_recipient(
     claimed: ClaimedRecipient,
     compiled: CompiledMessage,
     contact: ContactRow | None,
+    key: AccountAddress | None,
     suppressions: Suppressions,
+    *,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
-    """What its message is composed from, or why there is none: also of a dry run."""
+    """What its message is composed from, or why there is none: also of a dry run. `key` is its `suppression_key`."""
     send = compiled.send
     skip = skip_reason(
-        claimed, contact, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
+        claimed, contact, key, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
     )
     address = delivery_address(claimed, contact) or ""
     is_large = compiled.sizes.is_large(_wildcard_values(claimed, contact))

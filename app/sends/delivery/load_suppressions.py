@@ -9,14 +9,12 @@ from sqlalchemy import BindParameter, ColumnElement, Select, String, bindparam, 
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, all_forms
-from app.contacts.row import ContactRow
 from app.db.address_digests import find_digests
 from app.db.in_json import in_json, json_array
 from app.db.models import BlockedAddress, Unsubscriber
 from app.db.prepared import PreparedStatement
-from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.suppression import Suppressions, suppression_key
+from app.sends.delivery.suppression import Suppressions
 
 
 def _parameter(name: str) -> BindParameter[Any]:
@@ -45,13 +43,10 @@ SUPPRESSIONS = PreparedStatement(
 
 
 def load_suppressions(
-    session: Session,
-    claimed: Iterable[ClaimedRecipient],
-    contacts: dict[int, ContactRow],
-    sends: Iterable[SendContent],
+    session: Session, addresses: Iterable[AccountAddress | None], sends: Iterable[SendContent]
 ) -> Suppressions:
-    """The suppressions of the addresses of these recipients; one select."""
-    looked_up = {address for row in claimed if (address := suppression_key(row, contacts.get(row.id)))}
+    """The suppressions of these addresses; one select."""
+    looked_up = {address for address in addresses if address}
     digests = _digests(session, looked_up) if any(send.has_digests for send in sends) else {}
     parameters = {
         "accounts": json_array({address.account_id for address in looked_up}),

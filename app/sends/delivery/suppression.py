@@ -36,13 +36,14 @@ def suppression_key(recipient: ClaimedRecipient, contact: ContactRow | None) -> 
 def skip_reason(
     recipient: ClaimedRecipient,
     contact: ContactRow | None,
+    key: AccountAddress | None,
     suppressions: Suppressions,
     *,
     include_unsubscribed: bool,
     is_test: bool,
 ) -> FailReason | None:
-    """The reason for which the recipient is skipped, the first that applies in this order; None if it is sent to. A
-    test sends to a magic address again and again, whatever that has simulated."""
+    """The reason for which the recipient is skipped, the first that applies in this order; None if it is sent to. `key`
+    is its `suppression_key`. A test sends to a magic address again and again, whatever that has simulated."""
     if recipient.reason == FailReason.INVALID_CONTACT_ID:
         return FailReason.INVALID_CONTACT_ID
     if recipient.reason == FailReason.UNREADABLE_VALUES:
@@ -51,7 +52,6 @@ def skip_reason(
         return FailReason.CONTACT_DELETED
     if contact is not None and not contact.is_active:
         return FailReason.CONTACT_INACTIVE
-    key = suppression_key(recipient, contact)
     if key is None:
         return FailReason.ADDRESS_MISSING
     if is_test and magic_of(recipient.type, key.key):

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, normalize_address
+from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import this_second
 from app.contacts.get_or_create import planned_contacts
 from app.contacts.row import ContactRow
@@ -27,7 +27,7 @@ from app.sends.delivery.contacts import load_contacts
 from app.sends.delivery.load import load_domains, prepare_recipient
 from app.sends.delivery.load_suppressions import load_suppressions
 from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.suppression import Suppressions, delivery_address
+from app.sends.delivery.suppression import Suppressions, suppression_key
 from app.sends.secret_values import SecretValues, is_secret
 from app.tracking.instrument import LinkIds
 from app.transports.email import mime
@@ -61,7 +61,8 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
         row.id: new for row in claimed if (new := _new_contact(row, planned)) is not None
     }
     compiled = _compiled(session, check, valid, claimed, request_id)
-    suppressions = load_suppressions(session, claimed, contacts, [compiled.send])
+    keys = (suppression_key(row, contacts.get(row.id)) for row in claimed)
+    suppressions = load_suppressions(session, keys, [compiled.send])
     return [
         PlannedRecipient(
             _prepared(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments)),
@@ -157,9 +158,11 @@ def _prepared(
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
     """As delivery prepares it; a contact that would be created has the marks of its address by then."""
-    address = delivery_address(row, contact)
-    if contact is not None and contact.id == NEW_CONTACT_ID and address:
-        is_blocked = AccountAddress.of(row.account_id, ADDRESS_KIND_BY_TYPE[row.type], address) in suppressions.blocked
+    key = suppression_key(row, contact)
+    if contact is not None and contact.id == NEW_CONTACT_ID and key:
+        is_blocked = key in suppressions.blocked
         is_email = row.type == "email"
         contact = replace(contact, blocked_email=is_email and is_blocked, blocked_mobile=not is_email and is_blocked)
-    return prepare_recipient(row._replace(id=STAND_IN_ID), compiled, contact, suppressions, attachments)
+    return prepare_recipient(
+        row._replace(id=STAND_IN_ID), compiled, contact, key, suppressions, attachments=attachments
+    )
