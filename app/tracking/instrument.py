@@ -76,4 +76,6 @@ class Instrumenter(NamedTuple):
         return replace_in_html(body, replace) if link_type == "html_email" else replace_in_text(body, replace)
 
     def _is_own(self, url: str) -> bool:
-        return any(url.startswith(f"{self.public_url}/{page}/") for page in OWN_PAGES)
+        return url.startswith(self.public_url) and url.startswith(
+            tuple(f"{self.public_url}/{page}/" for page in OWN_PAGES)
+        )

@@ -173,16 +173,13 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
     return names, b"".join(chosen)
 
 
-def relaxed_field(name: bytes, value: bytes) -> bytes:
-    """A field in canonical form (RFC 6376, 3.4.2). Most values on one line only lose the blank before them."""
-    text = value[1:]
-    is_plain = value.startswith(b" ") and not (text.startswith(b" ") or text.endswith(b" ") or _UNUSUAL.search(text))
-    return b"%b:%b\r\n" % (name.lower(), text) if is_plain else _canonicalized(name, value)
-
-
 @lru_cache(maxsize=256)
-def _canonicalized(name: bytes, value: bytes) -> bytes:
-    """Canonicalized by the library; cached, because folded fields are mostly the same for all recipients of a send."""
+def relaxed_field(name: bytes, value: bytes) -> bytes:
+    """A field in canonical form (RFC 6376, 3.4.2). Most values on one line only lose the blank before them. Cached,
+    because most fields are the same for all recipients of a send."""
+    text = value[1:]
+    if value.startswith(b" ") and not (text.startswith(b" ") or text.endswith(b" ") or _UNUSUAL.search(text)):
+        return b"%b:%b\r\n" % (name.lower(), text)
     ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     return b"%b:%b" % (name, canonical)
 
