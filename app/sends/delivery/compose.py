@@ -7,7 +7,7 @@ rendered per recipient. Threads share it, and rendering changes nothing that ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from app.addresses import domain_of
@@ -45,6 +45,7 @@ class PreparedRecipient:
 
     claimed: ClaimedRecipient
     compiled: CompiledMessage
+    id: int = field(init=False)
     address: str
     """The address of the request or of the contact; empty if there is neither."""
     contact: ContactRow | None
@@ -60,9 +61,8 @@ class PreparedRecipient:
     route: RouteProgress | None = None
     """How far it has come on its route; None if only the default transport is on it."""
 
-    @property
-    def id(self) -> int:
-        return self.claimed.id
+    def __post_init__(self) -> None:
+        self.id = self.claimed.id
 
 
 class CompiledMessage:
@@ -89,6 +89,10 @@ class CompiledMessage:
         )
         self._last_text = "", ""
         self._is_exempt = exempt_none if send.track_secrets else has_secret
+
+    @cached_property
+    def _message_id_domain(self) -> str:
+        return domain_of(self.send.from_address)
 
     # Compiled by the thread that needs it first, because other threads wait for the one that loads a batch.
 
@@ -175,7 +179,7 @@ class CompiledMessage:
             html=html,
             text=text,
             attachments=[*self._attachments, *recipient.attachments],
-            message_id=f"{recipient.claimed.uuid}@{domain_of(send.from_address)}",
+            message_id=f"{recipient.claimed.uuid}@{self._message_id_domain}",
             date=send.creation_time,
             unsubscribe=unsubscribe,
         )

@@ -25,7 +25,7 @@ class RenderedContent(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of subject and bodies."""
-        return sum(size_of(part) for part in self if part)
+        return sum(map(size_of, filter(None, self)))
 
 
 def render_part(name: str, limit: int, render: Render, values: WildcardValues, names: Mapping[str, str]) -> str:

@@ -217,6 +217,7 @@ def _span(recipient: PreparedRecipient, slot: ConnectionSlot) -> AbstractContext
 
 def _attempt_result(built: BuiltMessage, result: DeliveryResult, transport: str | None) -> AttemptResult:
     recipient = built.recipient
+    tests = is_test(recipient)
     return AttemptResult(
         recipient.id,
         recipient.claimed.attempts,
@@ -225,8 +226,8 @@ def _attempt_result(built: BuiltMessage, result: DeliveryResult, transport: str 
         result=result,
         rendered=built.rendered_bytes,
         transport=transport,
-        retry_in=simulated_delay(recipient.claimed, recipient.address) if is_test(recipient) else None,
-        is_test=is_test(recipient),
+        retry_in=simulated_delay(recipient.claimed, recipient.address) if tests else None,
+        is_test=tests,
     )
 
 

@@ -15,6 +15,8 @@ def ascii_domain(address: str) -> str:
     Every server understands that form, whereas any server on the way without SMTPUTF8 would refuse the other one. A
     domain without an ASCII form is left unchanged.
     """
+    if address.isascii():
+        return address
     local, at, domain = address.rpartition("@")
     if domain.isascii():
         return address

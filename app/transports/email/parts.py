@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from app.content.media_types import plain_type
 from app.transports.email.headers import MAX_LINE_LENGTH, disposition_header, identifier_header
@@ -90,8 +91,12 @@ def text_entity(subtype: str, text: str) -> Entity:
     if not data.endswith(b"\n"):
         data += b"\n"
     encoding, body = _encoded(data)
-    head = f'Content-Type: text/{subtype}; charset="utf-8"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n'
-    return [head.encode(), body.replace(b"\n", b"\r\n")]
+    return [_text_head(subtype, encoding), body.replace(b"\n", b"\r\n")]
+
+
+@lru_cache
+def _text_head(subtype: str, encoding: str) -> bytes:
+    return f'Content-Type: text/{subtype}; charset="utf-8"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n'.encode()
 
 
 def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity:
@@ -101,12 +106,13 @@ def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity
     """
     if len(entities) == 1:
         return entities[0]
-    boundary = f"=_{boundary}_{subtype}"  # no encoded body contains "=_", and no plain one the unpredictable bits
-    root = ' type="text/html";' if subtype == "related" else ""  # RFC 2387, 3.1
-    result = [f'Content-Type: multipart/{subtype};{root}\r\n boundary="{boundary}"\r\n\r\n'.encode()]
+    # No encoded body contains "=_", and no plain one the unpredictable bits.
+    mark = f"=_{boundary}_{subtype}".encode()
+    root = b' type="text/html";' if subtype == "related" else b""  # RFC 2387, 3.1
+    result = [b'Content-Type: multipart/%b;%b\r\n boundary="%b"\r\n\r\n' % (subtype.encode(), root, mark)]
     for entity in entities:
-        result += [f"--{boundary}\r\n".encode(), *entity, b"\r\n"]
-    return [*result, f"--{boundary}--\r\n".encode()]
+        result += [b"--%b\r\n" % mark, *entity, b"\r\n"]
+    return [*result, b"--%b--\r\n" % mark]
 
 
 def _encoded(data: bytes) -> tuple[str, bytes]:
