@@ -16,13 +16,13 @@ import requests
 
 from app.db.phases import newest_revision
 from app.distribution import VERSION
+from tests.rolling.launcher import NEXT, Reload, check_reload
 from tests.rolling.load import Load
 from tests.support.documented import documented
 from tests.support.installed import Installed, build, run
 from tests.support.launched import Launched
 from tests.support.servers import PATIENCE, free_port, redis_server, wait_until
 
-NEXT = "99.0"
 EXPANDED, CONTRACTED = (f"{int(newest_revision()) + more:04}" for more in (1, 2))
 PROCESSES: tuple[tuple[str, ...], ...] = (
     ("web",),
@@ -127,6 +127,25 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
     for one in processes.values():
         one.stop()
         assert one.process.returncode == 0
+
+
+def test_tms_run_reloads_the_new_code_and_signs_with_the_rotated_key(
+    installed: Installed, elsewhere: Path, wheel: Path, next_wheel: Path
+) -> None:
+    service = installed.service(elsewhere, "run", RATE_LIMIT="off", WEB_WORKERS="2")
+    try:
+        service.start()
+        service.send(["ann@example.com", "bob@example.com"])
+
+        def install() -> None:
+            installed.install("--no-deps", next_wheel)
+            installed.tms(elsewhere, "db", "upgrade", "--expand", DATA_DIR=str(service.data))
+
+        check_reload(Reload(service, [str(installed.program("tms"))], install))
+        assert "Bad file descriptor" not in service.output()
+    finally:
+        service.clear()
+        installed.install("--no-deps", "--force-reinstall", wheel)
 
 
 def typed(installed: Installed, folder: Path, data: Path) -> str:

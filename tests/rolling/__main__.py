@@ -6,9 +6,11 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from tests.chaos.table import lines
+from tests.rolling.launcher import launched, reload
 from tests.rolling.service import Service
 from tests.rolling.upgrade import Result, run
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
@@ -27,33 +29,52 @@ def main() -> int:
     options = parser.parse_args()
     clean, rows = True, []
     for name in SHORT if options.short else DATABASES[1:] if options.sqlite else DATABASES:
-        result, seconds = _upgrade(name)
-        clean = clean and result.is_clean
-        counts = (result.accepted, len(result.refused), len(result.lost), len(result.doubled), round(seconds))
-        rows.append((name, *map(str, counts)))
+        for title, steps in (name, _upgrade), (f"{name}, make run", _reload):
+            result, seconds = _timed(title, name, steps)
+            clean = clean and result.is_clean
+            counts = (result.accepted, len(result.refused), len(result.lost), len(result.doubled), round(seconds))
+            rows.append((title, *map(str, counts)))
     print("", *lines(rows, HEAD), "", sep="\n")
     print("no client has noticed anything" if clean else "clients were REFUSED, or messages LOST or DOUBLED")
     return 0 if clean else 1
 
 
-def _upgrade(name: str) -> tuple[Result, float]:
-    """The result, and the seconds that it took."""
-    with short_folder() as folder, _database(name) as database_url, redis_server() as redis_url:
+def _timed(title: str, name: str, steps: Callable[[Path, str], Result]) -> tuple[Result, float]:
+    """The result of the steps on a new database, and the seconds that they took."""
+    with short_folder() as folder, _database(name) as database_url:
         began = time.monotonic()
-        service = Service(folder, database_url, redis_url)
-        try:
-            result = run(service)
-        except AssertionError:
-            told = [line for line in service.log().splitlines() if not any(one in line for one in FREQUENT)]
-            print(*told[-60:], sep="\n", file=sys.stderr)
-            raise
+        result = steps(folder, database_url)
         seconds = time.monotonic() - began
         counts = f"{len(result.refused)} refused, {len(result.lost)} lost, {len(result.doubled)} doubled"
-        print(f"{name}: {result.accepted} accepted in {seconds:.0f} s, {counts}", flush=True)
+        print(f"{title}: {result.accepted} accepted in {seconds:.0f} s, {counts}", flush=True)
         for line in (result.left_out, *result.refused[:10], *result.lost[:10], *result.doubled[:10]):
             if line:
                 print(f"  {line}", flush=True)
         return result, seconds
+
+
+def _upgrade(folder: Path, database_url: str) -> Result:
+    with redis_server() as redis_url:
+        service = Service(folder, database_url, redis_url)
+        try:
+            return run(service)
+        except AssertionError:
+            print(*_told(service.log()), sep="\n", file=sys.stderr)
+            raise
+
+
+def _reload(folder: Path, database_url: str) -> Result:
+    service = launched(folder, database_url)
+    try:
+        return reload(service, folder)
+    except AssertionError:
+        print(*_told(service.output()), sep="\n", file=sys.stderr)
+        raise
+
+
+def _told(log: str) -> list[str]:
+    """The last lines of a log without the frequent ones."""
+    return [line for line in log.splitlines() if not any(one in line for one in FREQUENT)][-60:]
 
 
 @contextlib.contextmanager

@@ -52,7 +52,8 @@ def run(service: Service) -> Result:
         _in_place(service)
         time.sleep(MOMENT)
         load.stop()
-        return _result(service.folder, load, from_released)
+        left_out = "this checkout lacks the released commit, so nothing was upgraded from it"
+        return seen(service.folder, load, "" if from_released else left_out)
     finally:
         service.stop()
 
@@ -78,7 +79,8 @@ def _in_place(service: Service) -> None:
     assert service.ids() == before
 
 
-def _result(folder: Path, load: Load, from_released: bool) -> Result:
+def seen(folder: Path, load: Load, left_out: str = "") -> Result:
+    """What clients and relay have seen, once everything that was accepted is sent."""
     accepted = set(load.accepted)
 
     def taken() -> Counter[str]:
@@ -96,5 +98,5 @@ def _result(folder: Path, load: Load, from_released: bool) -> Result:
         refused=load.refused,
         lost=sorted(accepted - mails.keys()),
         doubled=[to for to, count in mails.items() if count > 1],
-        left_out="" if from_released else "this checkout lacks the released commit, so nothing was upgraded from it",
+        left_out=left_out,
     )
