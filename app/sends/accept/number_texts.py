@@ -8,7 +8,7 @@ parsed a second time by a parser that keeps their text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,15 +44,12 @@ def with_number_texts(body: dict[str, Any], source: bytes) -> dict[str, Any]:
 
 def _has_lossy_numbers(recipients: list[Any], source: bytes) -> bool:
     """Whether the text of any number is lost: of floats, and of the integer `-0`, which is parsed as 0."""
-    if any(type(value) is float for value in _values(recipients)):
+    objects = [recipient for recipient in recipients if type(recipient) is dict]
+    types = {type(value) for recipient in objects for value in recipient.values()}
+    if float in types:
         return True
-    return any(type(value) is int and value == 0 for value in _values(recipients)) and b"-0" in source
-
-
-def _values(recipients: list[Any]) -> Iterator[Any]:
-    for recipient in recipients:
-        if isinstance(recipient, dict):
-            yield from recipient.values()
+    may_be_zero = int in types and b"-0" in source
+    return may_be_zero and any(type(value) is int and value == 0 for one in objects for value in one.values())
 
 
 def _with_number_texts(recipient: Any, written: Any) -> Any:
