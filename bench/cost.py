@@ -60,7 +60,7 @@ PER_SEND = 100
 EVENTS = 10_000
 AGES = 3600.0
 """In place of limits of time."""
-IDLE_LOOKS = 5
+IDLE_LOOKS = 8
 """The last looks, a tenth of a second apart, at which nothing was called when nothing is under way."""
 SOCKET_CALLS = frozenset({"send", "sendall", "recv", "recv_into", "accept", "connect", "close", "shutdown"})
 
