@@ -33,6 +33,7 @@ from gunicorn.config import Config
 from sqlalchemy import event
 
 from app import create_app
+from app.db.full_looks import FullLooks
 from app.events import dispatch
 from app.http.context import EXTENSION
 from app.http.server.answering_threads import AnsweringThreads
@@ -44,6 +45,7 @@ from app.http.server.respond import respond
 from app.sends.delivery import answers, batch_size, connection_slots
 from app.sends.delivery import drain as draining
 from app.sends.delivery.sender_worker import sender_worker_of
+from app.sends.pauses import release
 from app.services import Services
 from bench.cases.webhooks import load_events
 from bench.cases.writing import send_of
@@ -252,18 +254,21 @@ def wait_until_idle(_seconds: float) -> None:
 
 @contextlib.contextmanager
 def without_deadlines() -> Iterator[None]:
-    """No limit of time decides which way the code takes, and nothing is collected."""
+    """No limit of time decides which way the code takes, each look at a queue is a full one, and no garbage is
+    collected."""
     limits = [
         (answers, "STALL_TIMEOUT"),
         (draining, "POLL_INTERVAL"),
         (connection_slots, "QUICK_REPLY"),
         (connection_slots, "STEADY_REPLY"),
+        (release, "LOOK_AGAIN"),
         *((draining, name) for name in ("TIME_SLICE", "MAX_WAIT", "WRITE_AFTER")),
         *((dispatch, name) for name in ("JOB_SECONDS", "WEBHOOK_SECONDS", "POLL_SECONDS")),
     ]
     with contextlib.ExitStack() as kept:
         for module, name in limits:
             kept.enter_context(patch.object(module, name, AGES))
+        kept.enter_context(patch.object(FullLooks, "is_due", lambda _: True))
         kept.enter_context(patch.object(answers, "time", SimpleNamespace(sleep=wait_until_idle)))
         gc.disable()
         kept.callback(gc.enable)
