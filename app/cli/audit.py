@@ -36,6 +36,7 @@ from app.db.commit_order import settled_to
 from app.db.copies.snapshot import snapshot
 from app.db.models import AuditEntry
 from app.db.outage import reason
+from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.http.context import services
 from app.ids import id_in
@@ -162,7 +163,7 @@ class _Noted(click.ParamType[NotedSeal]):
         """Its number and hash."""
         number, _, hash_ = str(value).partition(":")
         if not number.isascii() or not number.isdigit() or not hash_:
-            self.fail("must be a seal as audit verify prints it, such as 12:9f86…", param, ctx)
+            self.fail(f"must be a seal as `{COMMAND_LINE} audit verify` prints it, such as 12:9f86…", param, ctx)
         return NotedSeal(int(number), hash_)
 
 
