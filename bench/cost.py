@@ -269,7 +269,9 @@ def without_deadlines() -> Iterator[None]:
         for module, name in limits:
             kept.enter_context(patch.object(module, name, AGES))
         kept.enter_context(patch.object(FullLooks, "is_due", lambda _: True))
-        kept.enter_context(patch.object(answers, "time", SimpleNamespace(sleep=wait_until_idle)))
+        kept.enter_context(
+            patch.object(answers, "time", SimpleNamespace(sleep=wait_until_idle, monotonic=time.monotonic))
+        )
         gc.disable()
         kept.callback(gc.enable)
         yield
