@@ -73,7 +73,11 @@ def address_forms(key: str) -> tuple[str, ...]:
 
 
 def all_forms(keys: Iterable[str]) -> list[str]:
-    """The forms in which any of these normalized addresses may be stored."""
+    """The forms in which any of these normalized addresses may be stored: themselves, unless one is international."""
+    keys = list(keys)
+    together = "\n".join(keys)
+    if together.isascii() and "xn--" not in together:
+        return keys
     return [form for key in keys for form in address_forms(key)]
 
 

@@ -60,7 +60,8 @@ def check_identifiers_free(
     errors, taken = [], []
     earlier: set[str] = set()
     for one in requested:
-        owner = next((each for each in owners.get(email_key(one.identifier), ()) if each not in released), None)
+        holders = owners.get(email_key(one.identifier), ()) if owners else ()
+        owner = next((each for each in holders if each not in released), None) if holders else None
         if owner is not None:
             detail = f"{field}: contact {owner} of this list has it already."
             errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, literal, null, or_, select, union_all
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, address_forms, normalize_address
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.db.address_digests import find_digests
 from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Unsubscriber
@@ -102,5 +102,5 @@ def by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[st
     """The keys of the addresses of each kind, in all forms in which they may be stored."""
     keys: dict[AddressKind, list[str]] = {}
     for kind, key in addresses:
-        keys.setdefault(kind, []).extend(address_forms(key))
-    return keys
+        keys.setdefault(kind, []).append(key)
+    return {kind: all_forms(of_kind) for kind, of_kind in keys.items()}
