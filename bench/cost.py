@@ -42,7 +42,7 @@ from app.http.server.connections import Connections
 from app.http.server.limits import Limits
 from app.http.server.poller import make_poller
 from app.http.server.respond import respond
-from app.sends.delivery import answers, batch_size, connection_slots
+from app.sends.delivery import connections, dispatcher, sender_worker
 from app.sends.delivery import drain as draining
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.pauses import release
@@ -224,7 +224,7 @@ def cost_of_mails(services: Services, client: Client, shop: Shop, firsts: Iterat
             client.ask(send_request(shop, range(first, first + PER_SEND), tracked=tracked))
 
     def deliver() -> None:
-        sender_worker_of(services).batch_size.size = batch_size.MAX_BATCH_SIZE
+        sender_worker_of(services).batch_size.size = sender_worker.MAX_BATCH_SIZE
         with tally.here():
             draining.drain(services)
 
@@ -257,10 +257,10 @@ def without_deadlines() -> Iterator[None]:
     """No limit of time decides which way the code takes, each look at a queue is a full one, and no garbage is
     collected."""
     limits = [
-        (answers, "STALL_TIMEOUT"),
+        (dispatcher, "STALL_TIMEOUT"),
         (draining, "POLL_INTERVAL"),
-        (connection_slots, "QUICK_REPLY"),
-        (connection_slots, "STEADY_REPLY"),
+        (connections, "QUICK_REPLY"),
+        (connections, "STEADY_REPLY"),
         (release, "LOOK_AGAIN"),
         *((draining, name) for name in ("TIME_SLICE", "MAX_WAIT", "WRITE_AFTER")),
         *((dispatch, name) for name in ("JOB_SECONDS", "WEBHOOK_SECONDS", "POLL_SECONDS")),
@@ -270,7 +270,7 @@ def without_deadlines() -> Iterator[None]:
             kept.enter_context(patch.object(module, name, AGES))
         kept.enter_context(patch.object(FullLooks, "is_due", lambda _: True))
         kept.enter_context(
-            patch.object(answers, "time", SimpleNamespace(sleep=wait_until_idle, monotonic=time.monotonic))
+            patch.object(dispatcher, "time", SimpleNamespace(sleep=wait_until_idle, monotonic=time.monotonic))
         )
         gc.disable()
         kept.callback(gc.enable)

@@ -3,7 +3,7 @@
 A look at the whole queue skips through the partial index from one account to the next, a few index probes per account
 however many entries wait. But claimed entries stay in the index until no snapshot held anywhere can see them (a backup,
 a long report), and such a look reads past all of them. So a process remembers what it has found
-(`app/sends/delivery/due_accounts.py`), and between two full looks it reads only the entries that have become ready
+(`app/sends/delivery/claim.py`), and between two full looks it reads only the entries that have become ready
 since the last look, by their `ready_time`.
 """
 

@@ -17,11 +17,10 @@ from sqlalchemy.orm import Session
 from app.db.models import Recipient, Send
 from app.infrastructure.secrets import SecretUnreadable
 from app.recipients.forgotten import is_forgotten
-from app.sends.delivery.build import ComposedMessage, MessageBuilder
 from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.load import load
-from app.sends.delivery.unsendable import Unsendable
+from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient
+from app.sends.delivery.sizes import Unsendable
 from app.sends.explain.finding import at
 from app.sends.secret_values import MASK, SecretValues
 from app.settings import Settings

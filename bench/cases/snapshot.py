@@ -14,8 +14,7 @@ import psycopg
 
 from app.maintenance.sweeps import SendQueueSweep
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery.claim import claim
-from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.delivery.claim import DueAccounts, claim
 from bench.contacts import open_shop
 from bench.large import accepted_recipient, add_due
 from bench.options import Options

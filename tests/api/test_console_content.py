@@ -14,8 +14,8 @@ from app.console.content import compose_content, find_content
 from app.db.models import Account, Contact, Recipient, RecipientStep, Send
 from app.recipients.timeline import TimelineStep
 from app.retention.erase import delete_content
-from app.sends.delivery.build import MessageBuilder
 from app.sends.delivery.load import load
+from app.sends.delivery.message import MessageBuilder
 from app.sends.recompose import as_claimed
 from app.sends.secret_values import MASK
 from app.transports.base import OutboundEmail

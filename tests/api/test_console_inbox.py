@@ -20,8 +20,8 @@ from app.console.inbox.links import MailLink
 from app.db.models import AuditEntry, Recipient
 from app.privacy.files import folders_of_transports
 from app.retention.erase import delete_content
-from app.sends.delivery.build import MessageBuilder
 from app.sends.delivery.load import load
+from app.sends.delivery.message import MessageBuilder
 from app.sends.recompose import as_claimed
 from app.transports.base import OutboundEmail
 from app.transports.email.read_mail import Mail, read_mail

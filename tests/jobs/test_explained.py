@@ -511,7 +511,7 @@ def test_a_message_waits_since_no_earlier_than_it_was_accepted(walk: Walk) -> No
     add_backoff(walk, accepted)
     end_backoff(walk)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.sends.delivery.domain_backoff._claim_probe", lambda *_: False)
+        patch.setattr("app.sends.delivery.postponed._claim_probe", lambda *_: False)
         patch.setattr("app.sends.delivery.drain.TIME_SLICE", 0.2)
         walk.drain()
     one = accepted.recipient

@@ -265,7 +265,7 @@ def test_nobody_replies_to_a_name(live: SendsApi, sends: SendsApi) -> None:
 
 
 def test_slow_follows_its_own_delays_and_not_the_retry_rules(sends: SendsApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.sends.delivery.simulated_answers.SLOW_DELAYS", (1000.0, 1000.0))
+    monkeypatch.setattr("app.sends.delivery.sender_worker.SLOW_DELAYS", (1000.0, 1000.0))
     worker = changed(sends.tenant.services, retry_delay=100_000.0)
     accepted = sends.send(sends.email(recipients=[{"email": "slow@simulator.test"}]))
     drain(worker)

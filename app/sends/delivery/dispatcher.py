@@ -1,31 +1,91 @@
-"""A dispatcher of a drain: hands prepared recipients to the sending threads of one transport and collects the attempt
-results. A drain has one for the default transports, and one for each other transport that it sends over
-(app/sends/delivery/dispatchers.py).
-
-A thread keeps its connection slot from message to message, and threads start only when they are needed: one is enough
-for a relay or gateway that answers at once, and then no other takes the processor from it. More start while answers are
-awaited.
-"""
+"""The dispatchers of a drain: they hand messages to the sending threads of each transport, and collect the results."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
+import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
+from typing import Protocol
 
-from app.sends.delivery.answers import Answer, Answers
-from app.sends.delivery.build import BuiltMessage
+from redis import Redis
+
+from app.infrastructure.metrics import TRANSPORT_FAILOVERS
+from app.recipients.reasons import DEFERRAL_TEXTS, WaitReason
+from app.routing.table import DEFAULT
 from app.sends.delivery.claim import LEASE
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.connection_slots import ConnectionSlot
-from app.sends.delivery.passed_on import PassedOn
-from app.sends.delivery.sender_worker import SenderWorker
-from app.sends.delivery.transport_pool import TransportPool
+from app.sends.delivery.connections import ConnectionSlot, TransportPool
+from app.sends.delivery.limits import allowed_now
+from app.sends.delivery.message import BuiltMessage, PreparedRecipient
+from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.router import PassedOn
+from app.sends.delivery.sender_worker import SenderWorker, deferred, is_test
+from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.transports.base import OutboundEmail, OutboundSms
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
+
+STALL_TIMEOUT = 0.05
+"""Seconds without any answer after which a quick connection counts as slow."""
+
+GATHER_TIME = 0.01
+"""Seconds in which more answers arrive while many messages are queued: waking up for each of them would take the
+processor from the thread that sends."""
+
+Answer = AttemptResult | PassedOn
+
+
+class Answering(Protocol):
+    """A dispatcher, whose length is the number of messages in flight."""
+
+    def __len__(self) -> int: ...
+
+    def queued(self) -> int:
+        """Number of recipients that no thread has taken yet."""
+        ...
+
+    def forget(self, answers: Sequence[Answer]) -> None:
+        """The recipients of these answers are not in flight any more."""
+        ...
+
+    def assist(self) -> None:
+        """Starts one more thread."""
+        ...
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the dispatchers of a drain have in common."""
+
+    received: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    dispatchers: list[Answering] = field(default_factory=list)
+    building_large: bool = False
+    """Whether a thread builds a large message."""
+
+    def collect(self, seconds: float) -> list[Answer]:
+        """The answers so far; waits at most that long for the first one, and not at all if nothing is in flight."""
+        if not any(self.dispatchers):
+            return []
+        answers: list[Answer] = []
+        with contextlib.suppress(queue.Empty):
+            answers.append(self.received.get(timeout=min(seconds, STALL_TIMEOUT)))
+            if any(dispatcher.queued() for dispatcher in self.dispatchers):
+                time.sleep(GATHER_TIME)
+            while True:
+                answers.append(self.received.get_nowait())
+        for dispatcher in self.dispatchers:
+            if answers:
+                dispatcher.forget(answers)
+            else:
+                dispatcher.assist()
+        return answers
+
 
 MAX_QUEUE_AGE = LEASE / 2
 """Seconds after which a queued message is not sent any more. None waits that long unless the process was suspended;
@@ -233,3 +293,130 @@ class Dispatcher:
 def _is_fresh(recipient: PreparedRecipient) -> bool:
     """Whether the worker certainly still holds the lease."""
     return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE
+
+
+ONLY_DEFAULT = (DEFAULT,)
+NONE_IN_USE = DeliveryResult.deferred(DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT], "4.3.5")
+
+
+class Dispatchers:
+    """All of them together are used by the drain as one."""
+
+    def __init__(self, sender_worker: SenderWorker, redis: Redis) -> None:
+        self._sender_worker = sender_worker
+        self._redis = redis
+        self._answers = Answers()
+        self._default = Dispatcher(sender_worker, answers=self._answers)
+        self._all: dict[TransportPool, Dispatcher] = {sender_worker.pool: self._default}
+        self._unroutable: list[AttemptResult] = []
+        self.postponed: dict[int, datetime] = {}
+        """Recipients with a new due time, until the drain takes them from here."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._all.values())) + len(self._unroutable) + len(self.postponed)
+
+    @property
+    def recipient_ids(self) -> list[int]:
+        """The recipients whose result has not been collected yet."""
+        waiting = [*self.postponed, *(result.recipient_id for result in self._unroutable)]
+        return [*waiting, *(one for dispatcher in self._all.values() for one in dispatcher.recipient_ids)]
+
+    def queued(self) -> int:
+        """Number of recipients that no thread has taken yet."""
+        return sum(dispatcher.queued() for dispatcher in self._all.values())
+
+    def enqueue(self, recipients: Iterable[PreparedRecipient]) -> None:
+        """Queues recipients, each for the first available transport of its route."""
+        if self._sender_worker.router.is_empty:
+            self._default.enqueue(recipients)
+            return
+        by_pool: dict[TransportPool, list[PreparedRecipient]] = defaultdict(list)
+        for recipient in recipients:
+            if pool := self._first_pool(recipient):
+                by_pool[pool].append(recipient)
+            else:
+                self._unroutable.append(deferred(recipient, NONE_IN_USE))
+        for pool, some in by_pool.items():
+            self._enqueue(pool, some, room=pool.room - len(self._of(pool)))
+
+    def withdraw(self, waited: float) -> list[int]:
+        """Removes recipients that have waited that long for a connection; returns those of the default transports. The
+        others get their turn."""
+        for pool, dispatcher in self._all.items():
+            if dispatcher is not self._default:
+                self._postpone(pool, dispatcher.withdraw_recipients(waited))
+        return self._default.withdraw(waited)
+
+    def withdraw_all(self) -> list[int]:
+        """Removes all recipients that no thread has taken yet."""
+        return [one for dispatcher in self._all.values() for one in dispatcher.withdraw(0)]
+
+    def collect(self, seconds: float) -> list[AttemptResult]:
+        """The results so far; waits at most that long for the first one, and not at all if nothing is in flight."""
+        results, self._unroutable = self._unroutable, []
+        for answer in self._answers.collect(0.0 if results else seconds):
+            if isinstance(answer, PassedOn):
+                results += self._pass_on(answer)
+            else:
+                results.append(answer)
+        return results
+
+    def collect_postponed(self) -> dict[int, datetime]:
+        """The recipients with a new due time."""
+        postponed, self.postponed = self.postponed, {}
+        return postponed
+
+    def _first_pool(self, recipient: PreparedRecipient) -> TransportPool | None:
+        if is_test(recipient):  # it is captured, so it waits for no transport
+            return self._sender_worker.pool
+        if recipient.route is None:
+            names = self._sender_worker.router.route(recipient)
+            if names == ONLY_DEFAULT:
+                return self._sender_worker.pool
+            recipient.route = RouteProgress([*names])
+        return self._sender_worker.router.next_pool(recipient.route)
+
+    def _pass_on(self, passed: PassedOn) -> list[AttemptResult]:
+        """Queues the message for the next transport; returns its result if there is none any more."""
+        recipient = passed.built.recipient
+        progress = recipient.route or RouteProgress([])
+        progress.passed.append(passed.why)
+        TRANSPORT_FAILOVERS.labels(passed.transport).inc()
+        pool = self._sender_worker.router.next_pool(progress)
+        if pool is None:
+            return [deferred(recipient, passed.result or NONE_IN_USE)]
+        self._enqueue(pool, [recipient], built=passed.built)
+        return []
+
+    def _enqueue(
+        self,
+        pool: TransportPool,
+        recipients: Sequence[PreparedRecipient],
+        *,
+        room: int | None = None,
+        built: BuiltMessage | None = None,
+    ) -> None:
+        """Queues as many as there is room for and the rate allows; the others get their turn."""
+        if pool is self._sender_worker.pool:
+            self._default.enqueue(recipients, _by_id(built))
+            return
+        count = len(recipients) if room is None else max(0, min(room, len(recipients)))
+        if pool.rate and count:
+            count = allowed_now(self._redis, f"tms:transport:{pool.name}", pool.rate, count)
+        if count:
+            self._of(pool).enqueue(recipients[:count], _by_id(built))
+        self._postpone(pool, recipients[count:])
+
+    def _postpone(self, pool: TransportPool, recipients: Sequence[PreparedRecipient]) -> None:
+        count_deferred([one.claimed for one in recipients], WaitReason.TRANSPORT)
+        for recipient in recipients:
+            self.postponed[recipient.id] = pool.turns.next(recipient.claimed.account_id, pool.step)
+
+    def _of(self, pool: TransportPool) -> Dispatcher:
+        if pool not in self._all:
+            self._all[pool] = Dispatcher(self._sender_worker, pool, self._answers)
+        return self._all[pool]
+
+
+def _by_id(built: BuiltMessage | None) -> dict[int, BuiltMessage]:
+    return {built.recipient.id: built} if built else {}

@@ -13,44 +13,143 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
+from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
 from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import SENDS
-from app.sends.delivery.batch_size import MAX_BATCH_SIZE
-from app.sends.delivery.claim import LEASE, ClaimedRecipient, has_due
-from app.sends.delivery.claim_batch import claim_batch
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.dispatchers import Dispatchers
+from app.infrastructure.tracing import span
+from app.sends.delivery.claim import (
+    LEASE,
+    ClaimedRecipient,
+    claim,
+    has_due,
+    is_full,
+    postpone,
+    release_claims,
+    release_unknown_claims,
+    renew_leases,
+)
+from app.sends.delivery.dispatcher import Dispatchers
+from app.sends.delivery.limits import apply_render_quota, rate_limited, within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.memory_budget import within_budget
-from app.sends.delivery.not_sent import deferred, not_sent
-from app.sends.delivery.pending_outcomes import PendingOutcomes
-from app.sends.delivery.rate_limit import rate_limited
+from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.postponed import defer_backed_off, put_aside
 from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
-from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.requirements import load_senders, not_permitted
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
+    MAX_BATCH_SIZE,
     SenderWorker,
     close_sender_worker,
+    deferred,
+    not_sent,
     renew_sender_worker,
     sender_worker_of,
 )
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
+from app.sends.outcomes.bisecting import write_bisecting
+from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import resolve_uncertain
+from app.sends.outcomes.write import write_outcomes
 from app.sends.pauses.release import EndedPauses
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler
 
 logger = logging.getLogger(__name__)
+
+
+# Claiming a batch in one transaction, without what may not be sent now.
+
+
+class Batch(NamedTuple):
+    """What may be sent; and whether it is nothing because all that was claimed is paused, so that more may be due."""
+
+    recipients: list[ClaimedRecipient]
+    is_paused: bool = False
+
+
+def claim_batch(
+    services: Services, sender_worker: SenderWorker, size: int, known: Collection[int] | None = None
+) -> Batch:
+    """Claims about `size` recipients. Of those that are leased to the worker already only `known` ones stay so, if they
+    are given."""
+    worker, last, due = sender_worker.name, sender_worker.last_account, sender_worker.due
+    number = next(sender_worker.claims)
+    with services.database.write() as transaction:
+        if known is not None:
+            release_unknown_claims(transaction, worker, known)
+        claimed = claim(transaction, worker, size=size, after=last, number=number, due=due)
+        if is_full(claimed, size):
+            transaction.after_commit(lambda: services.wake_ups.wake(SENDS))  # for another worker
+        unpaused = put_aside(transaction, worker, claimed)
+        accepted = defer_backed_off(transaction, worker, unpaused)
+    sender_worker.last_account = due.last_account
+    return Batch(accepted, is_paused=not accepted and len(unpaused) < len(claimed))
+
+
+# What a drain still has to write: attempt results, released rows, leases.
+#
+# All of it is written in one transaction, unless one result cannot be written: then the results are written by
+# bisecting, so that it neither delays the others nor stops the sender permanently.
+
+
+class PendingOutcomes:
+    """The results and changes of a drain that are not yet in the database."""
+
+    def __init__(self, database: Database, worker: str, rules: RetryRules) -> None:
+        self._database = database
+        self._worker = worker
+        self._rules = rules
+        self.results: list[AttemptResult] = []
+        self.released: list[int] = []
+        self.postponed: dict[int, datetime] = {}
+        self.since = 0.0
+        """When the oldest result was received, on the monotonic clock."""
+
+    def __bool__(self) -> bool:
+        return bool(self.results or self.released or self.postponed)
+
+    @property
+    def ids(self) -> list[int]:
+        """The recipients concerned."""
+        return [*self.released, *self.postponed, *(result.recipient_id for result in self.results)]
+
+    def add(self, results: Sequence[AttemptResult]) -> None:
+        if results and not self.results:
+            self.since = time.monotonic()
+        self.results += results
+
+    def write(self, renewed: Collection[int]) -> None:
+        """Writes all of it, and renews the leases of `renewed`. Whatever fails is kept.
+
+        Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with results.
+        """
+        try:
+            with span("settle", tms__results=len(self.results)), self._database.write() as transaction:
+                transitions = write_outcomes(transaction, self._worker, self.results, self._rules)
+                release_claims(transaction, self._worker, self.released)
+                postpone(transaction, self._worker, self.postponed)
+                if renewed:
+                    renew_leases(transaction, self._worker, renewed)
+        except Exception as error:
+            if is_unavailable(error) or not self.results:
+                raise
+            write_bisecting(self._database, self._worker, self.results, self._rules)
+            self.results = []
+            self.write(renewed)
+            return
+        self.results, self.released, self.postponed = [], [], {}
+        report_transitions(transitions)
+
 
 TIME_SLICE = 30.0
 """Seconds after which a drain makes room for the next wake-up."""

@@ -20,10 +20,10 @@ from app.db.database import Database, Transaction
 from app.db.in_json import in_json
 from app.db.models import RelayRefusal
 from app.recipients.reasons import WaitReason
-from app.sends.delivery.capture import is_test
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.route_progress import RouteProgress
+from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import RouteProgress
 from app.sends.delivery.router import Router
+from app.sends.delivery.sender_worker import is_test
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.relay_refusals import IS_NOTICED, RelayKey
 

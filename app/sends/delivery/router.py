@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -18,10 +18,9 @@ from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, load_table
 from app.routing.version import current_version
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.connection_slots import ConnectionSlot, NoConnection, id_at
-from app.sends.delivery.route_progress import RouteProgress
-from app.sends.delivery.transport_pool import TransportPool
+from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
+from app.sends.delivery.message import BuiltMessage, PreparedRecipient
+from app.sends.delivery.recipient import RouteProgress
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls
@@ -29,6 +28,7 @@ from app.transports.sms import sms_transport
 from app.transports.sms.incoming import GatewayReceipt, Incoming, IncomingHandler, ReceivingTransport
 
 logger = logging.getLogger(__name__)
+
 
 Opened = tuple[str, str]
 """Name and encrypted URL of a transport."""
@@ -186,3 +186,26 @@ def _with_transport(handler: IncomingHandler, name: str, redaction: Redaction) -
 def _end(transport: Transport[Any]) -> None:
     if isinstance(transport, ReceivingTransport):
         transport.end()
+
+
+# A message that its transport has certainly not taken, so that the next one of its route sends it
+# (docs/transports.md#failover).
+
+
+class PassedOn(NamedTuple):
+    """The message, the name of the transport, and its answer: None if it was not asked, because it is backed off."""
+
+    built: BuiltMessage
+    transport: str
+    result: DeliveryResult | None = None
+
+    @property
+    def recipient_id(self) -> int:
+        return self.built.recipient.id
+
+    @property
+    def why(self) -> str:
+        """For the operator."""
+        if self.result is None:
+            return f"not over {self.transport}: it is backed off"
+        return f"not over {self.transport}: {self.result.note or self.result.reply}"

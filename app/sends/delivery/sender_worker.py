@@ -1,37 +1,37 @@
-"""The sender worker: the state of a process that lasts from drain to drain: its name, its journal, the pool of its
-default transports with one connection slot per connection that SEND_CONNECTIONS allows, and those of its routes.
-"""
+"""The sender worker: the state of a process that lasts from drain to drain, and sending one message."""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from email.header import decode_header, make_header
+from typing import Any, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.clock import now
+from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
+from app.clock import now, seconds_from_now, this_second
+from app.db.database import Database
+from app.db.models import CapturedMessage
+from app.db.upsert import insert_or_ignore
+from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
+from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT
-from app.sends.delivery.batch_size import AdaptiveBatchSize
-from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred_by_fault
-from app.sends.delivery.capture import Capture, capture_in, is_test
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.connection_slots import ConnectionSlot, id_at, send_copy, send_over
-from app.sends.delivery.due_accounts import DueAccounts
-from app.sends.delivery.not_sent import not_sent
-from app.sends.delivery.passed_on import PassedOn
-from app.sends.delivery.route_progress import RouteProgress
-from app.sends.delivery.router import Router
-from app.sends.delivery.simulated_answers import simulated_delay
+from app.sends.delivery.claim import ClaimedRecipient, DueAccounts
+from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
+from app.sends.delivery.message import BuiltMessage, MessageBuilder, PreparedRecipient, deferred_by_fault
+from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.router import PassedOn, Router
+from app.sends.delivery.sizes import Unsendable
 from app.sends.delivery.transmission_counts import Transmission
-from app.sends.delivery.transport_pool import TransportPool
-from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
 from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.journal import Journal, journal_folder
@@ -41,8 +41,156 @@ from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outc
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
+from app.transports.sms.segments import count_segments
 
 logger = logging.getLogger(__name__)
+
+
+SLOW_DELAYS = (1.0, 2.0)
+"""Seconds until the next attempt after each deferral; then the message is accepted."""
+NEVER_AGAIN = math.inf
+
+# Not of the codes that concern a whole domain: further mail to magic addresses is not backed off.
+_DEFERRED_MAIL = DeliveryResult.deferred("451 4.3.2 simulated: try again later", "4.3.2")
+_DEFERRED_TEXT = DeliveryResult.deferred("simulated: try again later")
+_ANSWERS = {
+    Magic.BOUNCE: DeliveryResult.refused("550 5.1.1 simulated: no such user", "5.1.1"),
+    Magic.REJECTED: DeliveryResult.refused("simulated: the number is invalid"),
+    Magic.EXPIRED: _DEFERRED_TEXT,
+}
+
+
+def simulated_answer(magic: Magic | None, message_type: str, attempt: int) -> DeliveryResult | None:
+    """The answer to this attempt; None if the message is accepted."""
+    if magic is Magic.SLOW:
+        deferred = _DEFERRED_TEXT if message_type == "sms" else _DEFERRED_MAIL
+        return deferred if attempt <= len(SLOW_DELAYS) else None
+    return _ANSWERS.get(magic) if magic else None
+
+
+def simulated_delay(recipient: ClaimedRecipient, address: str) -> float | None:
+    """Seconds until the next attempt at a magic address that defers this one; infinite if there is none. None if the
+    retry rules apply."""
+    magic = magic_of(recipient.type, address)
+    if magic is Magic.SLOW and recipient.attempts <= len(SLOW_DELAYS):
+        return SLOW_DELAYS[recipient.attempts - 1]
+    return NEVER_AGAIN if magic is Magic.EXPIRED else None
+
+
+class Capture(Protocol):
+    """Stores a message of a test account, and answers as a relay or a gateway that accepts it, unless its address is a
+    magic one that is answered otherwise."""
+
+    def __call__(
+        self, recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool
+    ) -> DeliveryResult: ...
+
+
+def is_test(recipient: PreparedRecipient) -> bool:
+    """Whether the recipient's message is captured."""
+    return recipient.compiled.send.is_test
+
+
+def capture_in(database: Database) -> Capture:
+    """A capture that stores in this database, in a transaction of its own for each message. Raises
+    `SQLAlchemyError`."""
+
+    def capture(recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
+        magic = None if is_copy else magic_of(recipient.claimed.type, message.to)
+        answer = simulated_answer(magic, recipient.claimed.type, recipient.claimed.attempts)
+        if answer is None or magic is not Magic.SLOW:
+            row = _row(recipient, message, is_copy=is_copy, magic=magic)
+            index = ("recipient_id", "is_copy")
+            with database.write() as transaction:
+                transaction.execute(insert_or_ignore(transaction, CapturedMessage, row, index=index))
+        segments = count_segments(message.text) if isinstance(message, OutboundSms) else None
+        return answer or DeliveryResult.accepted("captured", segments=segments)
+
+    return capture
+
+
+def _row(
+    recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
+) -> dict[str, Any]:
+    claimed = recipient.claimed
+    happens_later = magic is not None and magic not in ANSWERED
+    return {
+        "account_id": claimed.account_id,
+        "recipient_id": recipient.id,
+        "is_copy": is_copy,
+        "uuid": claimed.uuid,
+        "type": claimed.type,
+        "address": normalize_address(ADDRESS_KIND_BY_TYPE[claimed.type], message.to).key,
+        "captured_time": this_second(),
+        "simulates": magic,
+        "simulate_time": seconds_from_now(SECONDS) if happens_later else None,
+        **_columns(recipient, message),
+    }
+
+
+def _columns(recipient: PreparedRecipient, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
+    """The columns that mails and text messages fill from different attributes. The list of the inbox shows the subject,
+    so secret values are masked in it; the content is what has left."""
+    if isinstance(message, OutboundSms):
+        return {"sender": message.sender, "subject": None, "content": message.text.encode("utf-8", "replace")}
+    subject, secrets = _subject(message.content), recipient.claimed.secrets
+    subject = subject if secrets is None else secrets.mask(subject)
+    return {"sender": message.envelope_from, "subject": subject, "content": message.content}
+
+
+def _subject(mail: bytes) -> str:
+    """The subject of a mail that this service has composed."""
+    head = mail.partition(b"\r\n\r\n")[0].decode("utf-8", "replace")
+    lines = head.replace("\r\n ", " ").split("\r\n")
+    written = next((line.removeprefix("Subject: ") for line in lines if line.startswith("Subject: ")), "")
+    return str(make_header(decode_header(written)))
+
+
+INITIAL_BATCH_SIZE = 100
+MAX_BATCH_SIZE = 400
+"""Beyond it, the statements of a batch are a negligible part of the cost per row."""
+
+
+class AdaptiveBatchSize:
+    """Halves when claimed rows waited too long for a free connection; doubles after each full batch in which none
+    did."""
+
+    def __init__(self) -> None:
+        self.size = INITIAL_BATCH_SIZE
+        """The size of the next batch."""
+        self._has_shrunk = False
+
+    def shrink(self) -> None:
+        """Halves the size, because rows of the last batch waited too long."""
+        self.size = max(1, self.size // 2)
+        self._has_shrunk = True
+
+    def record_claim(self, count: int) -> None:
+        """Doubles the size if a full batch was claimed and the last one did not wait."""
+        if count >= self.size and not self._has_shrunk:
+            self.size = min(self.size * 2, MAX_BATCH_SIZE)
+        self._has_shrunk = False
+
+
+def not_sent(recipient: PreparedRecipient, reason: FailReason, detail: str | None = None) -> AttemptResult:
+    """The result of a recipient that is skipped, or whose message cannot be sent."""
+    return AttemptResult(
+        recipient.id,
+        recipient.claimed.attempts,
+        recipient.address or None,
+        now(),
+        skip=reason,
+        detail=detail,
+        is_test=recipient.compiled.send.is_test,
+    )
+
+
+def deferred(recipient: PreparedRecipient, result: DeliveryResult) -> AttemptResult:
+    """The result of a recipient whose message goes to no transport now, with what became of it at those before."""
+    if recipient.route:
+        result = result._replace(note=recipient.route.note(result.note))
+    attempt, is_test = recipient.claimed.attempts, recipient.compiled.send.is_test
+    return AttemptResult(recipient.id, attempt, recipient.address, now(), result=result, is_test=is_test)
 
 
 JOURNAL_RETRY_DELAY = 1.0

@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 
 from app.content.placeholder_lines import placeholder_of
 from app.recipients.reasons import FailReason
-from app.sends.delivery.build import ComposedMessage, MessageBuilder
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.recipient_secrets import masked
-from app.sends.delivery.rendered_content import Unfilled
-from app.sends.delivery.size_limits import RenderQuota
-from app.sends.delivery.unsendable import Unsendable
+from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient, masked
+from app.sends.delivery.recipient import Unfilled
+from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.dry_run.prepare import PlannedRecipient
 from app.settings import Settings
 from app.tracking.feedback_channels import FeedbackChannels

@@ -22,12 +22,16 @@ from app.sends.accept.draft import AttachmentDraft, RecipientDraft
 from app.sends.accept.named_contacts import addresses_of
 from app.sends.accept.write import ValidSend, send_columns
 from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
-from app.sends.delivery.contacts import load_contacts
-from app.sends.delivery.load import load_domains, prepare_recipient
-from app.sends.delivery.load_suppressions import load_suppressions
-from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.suppression import Suppressions, suppression_key
+from app.sends.delivery.load import (
+    Suppressions,
+    load_contacts,
+    load_domains,
+    load_suppressions,
+    prepare_recipient,
+    suppression_key,
+)
+from app.sends.delivery.message import CompiledMessage, PreparedRecipient
+from app.sends.delivery.recipient import SendContent
 from app.sends.secret_values import SecretValues, is_secret
 from app.tracking.instrument import LinkIds
 from app.transports.email import mime

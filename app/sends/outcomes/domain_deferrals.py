@@ -2,7 +2,7 @@
 
 After three deferrals that concern the domain rather than the recipient, without a delivery in between, no message is
 sent to it for two minutes; then one is sent as a probe. If the probe is also deferred, the back-off doubles, up to an
-hour. The first delivery ends it. `app/sends/delivery/domain_backoff.py` postpones the mail.
+hour. The first delivery ends it. `app/sends/delivery/postponed.py` postpones the mail.
 
 A mail server judges by sender: its replies to one account, or about one of its domains, mean nothing for the others. So
 a back-off has a key: an account, the domain of its sender, and the domain of the recipient. Over which transport the

@@ -16,7 +16,6 @@ from sqlalchemy import delete
 
 from app.db.models import DomainBackoff, QueueEntry, Recipient, RelayRefusal, SendPause
 from app.sends.delivery import drain as drain_module
-from app.sends.delivery import pending_outcomes
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes import bisecting
@@ -139,5 +138,5 @@ def cid_of(html: str) -> str:
 
 def fail_writing(patch: pytest.MonkeyPatch, failing: Callable[..., Any]) -> None:
     """Replaces the writing of outcomes by `failing`, including that of single ones."""
-    for module in (pending_outcomes, bisecting):
+    for module in (drain_module, bisecting):
         patch.setattr(module, "write_outcomes", failing)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.sends.delivery import batch_size
+from app.sends.delivery import sender_worker
 from app.sends.delivery.claim import claim
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.drain import drain
+from app.sends.delivery.limits import apply_render_quota
 from app.sends.delivery.load import load
-from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, SizeLimits
+from app.sends.delivery.sizes import MAX_SUBJECT_BYTES, SizeLimits
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, body, events, parsed
 from tests.support.rows import Rows
@@ -112,8 +112,8 @@ def test_the_limit_of_a_send_holds_across_batches_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers see each other's rows, and none exceeds the limit because of another's."""
-    monkeypatch.setattr(batch_size, "INITIAL_BATCH_SIZE", 3)
-    monkeypatch.setattr(batch_size, "MAX_BATCH_SIZE", 3)
+    monkeypatch.setattr(sender_worker, "INITIAL_BATCH_SIZE", 3)
+    monkeypatch.setattr(sender_worker, "MAX_BATCH_SIZE", 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(30)], body_text="%%v%%")
     workers = [make_worker(max_send_bytes=10_000) for _ in range(2)]
     threads = [start_drain(worker) for worker in workers]

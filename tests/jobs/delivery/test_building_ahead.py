@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from app.infrastructure import logs
-from app.sends.delivery import connection_slots
-from app.sends.delivery.compose import PreparedRecipient
+from app.sends.delivery import connections
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.load import load
+from app.sends.delivery.message import PreparedRecipient
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services
@@ -25,7 +25,7 @@ from tests.unit.transports.mailserver import MailServer
 @pytest.fixture(autouse=True)
 def _pipelining(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second message on, however slow the machine is."""
-    monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)
+    monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)
 
 
 def prepared(rows: Rows, worker: Services, count: int) -> list[PreparedRecipient]:

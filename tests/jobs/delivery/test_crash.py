@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.clock import now
 from app.db.database import Transaction
-from app.sends.delivery import connection_slots, dispatcher, pending_outcomes
+from app.sends.delivery import connections, dispatcher
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.drain import drain
@@ -198,7 +198,7 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
     one is sent, and all rows are requeued."""
     clock = clock_of(monkeypatch, dispatcher)
-    monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)  # so that it pipelines, however slow the machine is
+    monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)  # so that it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
     sender_worker = sender_worker_of(worker)
@@ -285,7 +285,7 @@ def test_a_short_outage_of_the_database_duplicates_nothing(
             raise OperationalError("write_outcomes", {}, Exception("the server went away"))
         return write_outcomes(*arguments)
 
-    monkeypatch.setattr(pending_outcomes, "write_outcomes", failing)
+    monkeypatch.setattr(drain_module, "write_outcomes", failing)
     monkeypatch.setattr(drain_module, "DATABASE_RETRY_DELAY", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)

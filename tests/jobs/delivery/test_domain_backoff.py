@@ -12,8 +12,8 @@ from sqlalchemy import select, update
 from app.clock import now
 from app.db.models import DomainBackoff
 from app.sends.delivery.claim import claim
-from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.drain import drain
+from app.sends.delivery.postponed import defer_backed_off
 from app.sends.outcomes import domain_deferrals
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, BackoffKey, is_domain_deferral
 from app.services import Services

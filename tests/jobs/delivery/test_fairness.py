@@ -15,13 +15,11 @@ from app.clock import now
 from app.db.history_ranges import AHEAD
 from app.db.models import QueueEntry, Recipient
 from app.recipients.reasons import FailReason
-from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE, AdaptiveBatchSize
-from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, release_claims, renew_leases
+from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
-from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.memory_budget import within_budget
-from app.sends.delivery.sender_worker import sender_worker_of
+from app.sends.delivery.sender_worker import INITIAL_BATCH_SIZE, AdaptiveBatchSize, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.transitions import RetryRules
@@ -359,7 +357,7 @@ def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, cou
 def test_a_batch_is_cut_at_the_memory_budget(rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies and attachments of a batch are held in memory: rows beyond the budget are requeued; a single row may
     exceed it."""
-    monkeypatch.setattr("app.sends.delivery.memory_budget.MEMORY_BUDGET", 1000)
+    monkeypatch.setattr("app.sends.delivery.limits.MEMORY_BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
     own = rows.add_send(

@@ -25,7 +25,7 @@ from app.privacy.forget import forget
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
-from app.sends.delivery.paused import put_aside
+from app.sends.delivery.postponed import put_aside
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.requeue import requeue
 from app.sends.pauses import release as releasing

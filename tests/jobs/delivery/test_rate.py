@@ -12,7 +12,7 @@ from app.clock import now, this_second
 from app.db.models import SmsSender
 from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.drain import drain
-from app.sends.delivery.rate_limit import Bucket, _reserve, reserve
+from app.sends.delivery.limits import Bucket, _reserve, reserve
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed

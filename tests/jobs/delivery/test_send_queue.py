@@ -13,10 +13,9 @@ from app.clock import now
 from app.db.models import Account, QueueEntry, Recipient
 from app.infrastructure.queueing import SENDS
 from app.maintenance.sweeps import clean
-from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE
 from app.sends.delivery.claim import postpone, release_claims, renew_leases
 from app.sends.delivery.drain import Drain, drain
-from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
+from app.sends.delivery.sender_worker import INITIAL_BATCH_SIZE, close_sender_worker, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules

@@ -1,13 +1,77 @@
-"""Upper bounds of the size of a send's messages, known before they are rendered: from templates and values. Pure."""
+"""The sizes of messages, their limits, and what becomes of a message beyond them. Pure."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from app.content.limits import MAX_VALUE_LENGTH
 from app.content.wildcards import DELIMITER
-from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES
+from app.recipients.reasons import FailReason
+from app.settings import Settings
+
+
+class Unsendable(Exception):
+    """A message that must not be sent; the text explains why, and `reason` is the `fail_reason` of its recipient."""
+
+    reason: ClassVar[FailReason]
+
+
+class EmptyMessage(Unsendable):
+    """A text message without a text (docs/delivery.md#skipped-recipients)."""
+
+    reason = FailReason.CONTENT_MISSING
+
+
+MAX_SUBJECT_BYTES = 64 * 1024
+"""No mail program shows that many, and folding a longer subject is slow."""
+
+
+class MessageTooLarge(Unsendable):
+    """A message that would exceed a limit, which the text names. Rendering stops there."""
+
+    reason = FailReason.TOO_LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """Maximum bytes of a rendered body, of an encoded mail, and of all that one send renders."""
+
+    body: int
+    mail: int
+    send: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> SizeLimits:
+        """The limits MAX_BODY_BYTES, MAX_MAIL_BYTES and MAX_SEND_BYTES."""
+        return cls(settings.max_body_bytes, settings.max_mail_bytes, settings.max_send_bytes)
+
+
+class RenderQuota:
+    """The bytes that remain of a send's limit for recipients rendered at the same time; threads share it."""
+
+    def __init__(self, limit: int, remaining: int) -> None:
+        self._limit = limit
+        self._remaining = remaining
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raises `MessageTooLarge` if nothing remains, before anything is rendered in vain."""
+        if self._remaining <= 0:
+            raise self._error()
+
+    def consume(self, size: int) -> None:
+        """Subtracts rendered bytes. Raises `MessageTooLarge`, and subtracts nothing, if fewer remain."""
+        with self._lock:
+            if size > self._remaining:
+                raise self._error()
+            self._remaining -= size
+
+    def _error(self) -> MessageTooLarge:
+        return MessageTooLarge(f"with it, the send would render more than {self._limit} bytes in all")
+
 
 LARGE = 128 * 1024
 """Characters beyond which building a message takes long: some ten milliseconds and more."""

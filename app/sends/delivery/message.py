@@ -1,14 +1,16 @@
-"""Composing a recipient's message from its send.
-
-A `CompiledMessage` is the part of a send that does not vary: templates compiled and attachments encoded once, then
-rendered per recipient. Threads share it, and rendering changes nothing that another thread notices. Pure; no database.
-"""
+"""The message of a recipient: composed from the content of its send, checked against the size limits, and signed."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
+
+from sqlalchemy import String, bindparam, select
+from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
@@ -18,22 +20,82 @@ from app.content.plain_text import plain_text
 from app.content.render import Template, size_of
 from app.content.templates import cached_template
 from app.content.values import MergedValues, WildcardValues, recipient_values
+from app.db.in_json import in_json, json_array
+from app.db.models import QueueEntry
+from app.db.prepared import PreparedStatement
 from app.ids import shown_id
-from app.recipients.reasons import FailReason
+from app.infrastructure import logs
+from app.infrastructure.secrets import SecretUnreadable, decrypt
+from app.infrastructure.tracing import span
+from app.recipients.reasons import FailReason, Lacking
+from app.secret_keys import SecretKeys
 from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
-from app.sends.delivery.rendered_content import RenderedContent, Unfilled, render_part
-from app.sends.delivery.route_progress import RouteProgress
-from app.sends.delivery.send_content import SendContent
-from app.sends.delivery.sign import NO_DOMAIN, SendingDomain
-from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, RenderQuota
-from app.sends.delivery.unsendable import EmptyMessage
-from app.tracking.feedback_channels import FeedbackChannels
+from app.sends.delivery.recipient import RenderedContent, RouteProgress, SendContent, Unfilled, render_part
+from app.sends.delivery.sizes import (
+    MAX_SUBJECT_BYTES,
+    EmptyMessage,
+    MessageSizes,
+    MessageTooLarge,
+    RenderQuota,
+    SizeLimits,
+    TemplateSize,
+    Unsendable,
+)
+from app.sends.outcomes.attempt_result import internal_fault
+from app.sends.secret_values import SecretValues
+from app.settings import Settings
+from app.tracking.feedback_channels import FeedbackChannels, SenderChannels, receipt_url
 from app.tracking.instrument import NO_LINKS, LinkIds
 from app.tracking.links import LinkType
 from app.tracking.secret_links import exempt_none, has_secret
-from app.transports.base import OutboundEmail, OutboundSms
-from app.transports.email import mime
+from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
+from app.transports.email import dkim, mime
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A DKIM key as the database stores it; the private key is encrypted."""
+
+    id: int
+    domain: str
+    selector: str
+    private_key: str = field(repr=False)
+
+
+@dataclass(slots=True)
+class SendingDomain:
+    """What the domain of a sender has: its active DKIM keys, and its hosts; and what it lacks, or the domain of the
+    blind copies. Threads share it."""
+
+    keys: Sequence[StoredKey] = ()
+    hosts: SenderHosts = NO_HOSTS
+    lacking: Lacking | None = None
+    _signers: Sequence[dkim.Signer] = field(default=(), init=False, compare=False)
+
+    def signed(self, email: OutboundEmail, settings: Settings, moment: datetime) -> OutboundEmail:
+        """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header. What
+        SECRET_KEY and its fallbacks are is read once, for the first mail.
+
+        Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not
+        sent unsigned.
+        """
+        if not self.keys:
+            return email
+        if not self._signers:
+            secret_keys = settings.secret_keys
+            self._signers = [_signer(key, secret_keys) for key in self.keys]
+        return email._replace(content=dkim.sign(email.content, self._signers, moment))
+
+
+NO_DOMAIN = SendingDomain()
+
+
+@lru_cache(maxsize=1024)
+def _signer(key: StoredKey, secret_keys: SecretKeys) -> dkim.Signer:
+    return dkim.open_signer(key.domain, key.selector, decrypt(secret_keys, key.private_key))
 
 
 @dataclass(slots=True, eq=False)
@@ -250,3 +312,128 @@ class CompiledMessage:
 
 def _mail_too_large(limit: int) -> MessageTooLarge:
     return MessageTooLarge(f"the mail has more than {limit} bytes")
+
+
+STORED = PreparedStatement(
+    select(QueueEntry.recipient_id, QueueEntry.secret_values).where(
+        in_json(QueueEntry.recipient_id, bindparam("ids", type_=String))
+    )
+)
+
+
+def with_secret_values(
+    session: Session, settings: Settings, claimed: Sequence[ClaimedRecipient]
+) -> list[ClaimedRecipient]:
+    """The recipients, in their order, with all their values; one select, and none if no value is secret. One whose
+    secret values cannot be read fails with that reason."""
+    ids = [row.id for row in claimed if None in row.values.values()]
+    if not ids:
+        return list(claimed)
+    stored, keys = dict(STORED.tuples(session, ids=json_array(ids))), settings.secret_keys
+    return [_decrypted(keys, row, stored.get(row.id)) if None in row.values.values() else row for row in claimed]
+
+
+def _decrypted(secret_keys: SecretKeys, claimed: ClaimedRecipient, stored: str | None) -> ClaimedRecipient:
+    names = [name for name, value in claimed.values.items() if value is None]
+    try:
+        if stored is None:
+            raise SecretUnreadable("there are none")
+        secrets = SecretValues.decrypted(secret_keys, claimed.uuid, stored, names)
+    except SecretUnreadable:
+        return claimed._replace(reason=FailReason.UNREADABLE_VALUES)
+    return claimed._replace(values={**claimed.values, **secrets.values}, secrets=secrets)
+
+
+def masked(recipient: PreparedRecipient) -> PreparedRecipient:
+    """The recipient with a mask in place of each secret value; the same object if it has none."""
+    claimed = recipient.claimed
+    if claimed.secrets is None:
+        return recipient
+    return replace(recipient, claimed=claimed._replace(values={**claimed.values, **claimed.secrets.masked}))
+
+
+class BuiltMessage(NamedTuple):
+    """The message of a recipient, and how many bytes were rendered for it. If none could be built, `message` is the
+    reason. `copy` is the blind copy, which is sent once the message is accepted."""
+
+    recipient: PreparedRecipient
+    message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
+    rendered_bytes: int | None = None
+    copy: OutboundEmail | None = None
+
+
+class ComposedMessage(NamedTuple):
+    """The message of a recipient with what was rendered for it: the copy counts in `size`, too."""
+
+    message: OutboundEmail | OutboundSms
+    rendered: RenderedContent
+    size: int
+    copy: OutboundEmail | None = None
+
+
+class MessageBuilder:
+    """Builds the messages of one process; threads share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.limits = SizeLimits.of(settings)
+        self._channels_of_sender = lru_cache(maxsize=1024)(partial(SenderChannels, settings))
+
+    def build(self, recipient: PreparedRecipient) -> BuiltMessage:
+        """The message of a recipient. Raises nothing: an internal fault defers."""
+        request_id = recipient.compiled.send.request_id
+        before = logs.request_id.set(request_id)
+        try:
+            with span("compose", request_id=request_id, tms__uuid=recipient.claimed.uuid):
+                return self._build(recipient)
+        except Unsendable as refusal:
+            return BuiltMessage(recipient, refusal)
+        except BaseException as fault:
+            return BuiltMessage(recipient, deferred_by_fault(recipient, fault))
+        finally:
+            logs.request_id.reset(before)  # it may be built while another one is being sent
+
+    def _build(self, recipient: PreparedRecipient) -> BuiltMessage:
+        composed = self.compose(recipient, self.channels(recipient))
+        return BuiltMessage(recipient, composed.message, composed.size, composed.copy)
+
+    def channels(self, recipient: PreparedRecipient) -> FeedbackChannels:
+        """The links and addresses by which the recipient answers, with the hosts of its sender's domain."""
+        compiled = recipient.compiled
+        return self._channels_of_sender(compiled.send.from_address, compiled.domain.hosts).of_recipient(recipient.id)
+
+    def compose(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> ComposedMessage:
+        """The message of a recipient with these links and addresses. Raises `Unsendable` at the first limit that would
+        be exceeded, and for an empty text message."""
+        compiled = recipient.compiled
+        if recipient.quota:
+            recipient.quota.check()
+        compiled.check_attachments(recipient, self.limits.mail)
+        rendered = compiled.render(recipient, channels, self.limits.body)
+        message = self._message(recipient, channels, rendered)
+        size, copy = rendered.size, None
+        if compiled.send.type == "email" and compiled.send.bcc_address:
+            of_copy = compiled.render(masked(recipient), channels.of_copy(), self.limits.body)
+            copy = self._signed(recipient, compiled.build_copy(recipient, channels, of_copy, self.limits.mail))
+            size += of_copy.size
+        if recipient.quota:
+            recipient.quota.consume(size)
+        return ComposedMessage(message, rendered, size, copy)
+
+    def _message(
+        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent
+    ) -> OutboundEmail | OutboundSms:
+        compiled = recipient.compiled
+        if compiled.send.type == "email":
+            return self._signed(recipient, compiled.build_email(recipient, channels, rendered, self.limits.mail))
+        return compiled.build_sms(recipient, channels, rendered, receipt_url(self._settings, recipient.id))
+
+    def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
+        compiled = recipient.compiled
+        return compiled.domain.signed(email, self._settings, compiled.send.creation_time)
+
+
+def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:
+    """The result of an internal fault, or of an exception of an installed transport."""
+    logger.error("cannot send", exc_info=fault, extra={"uuid": recipient.claimed.uuid})
+    return internal_fault(fault)

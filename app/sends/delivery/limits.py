@@ -1,0 +1,231 @@
+"""Limits of what a batch may send, render and hold in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+from redis import Redis
+from redis.client import Pipeline
+from redis.exceptions import RedisError, WatchError
+from sqlalchemy import String, bindparam, func, select
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.in_json import in_json, json_array
+from app.db.models import Attachment, QueueEntry, Recipient, Send
+from app.db.prepared import PreparedStatement
+from app.recipients.reasons import WaitReason
+from app.recipients.states import RecipientState
+from app.sends.delivery.claim import ClaimedRecipient
+from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.requirements import SenderKey, Senders, sender_key
+from app.sends.delivery.sizes import RenderQuota, SizeLimits
+from app.sends.delivery.transmission_counts import count_deferred
+from app.sends.limits import MAX_RECIPIENTS
+
+logger = logging.getLogger(__name__)
+
+
+EXPIRE_AFTER = 86_400
+"""Seconds after which the bucket of an idle sender is deleted."""
+
+MAX_TRIES = 50
+"""Maximum of attempts to reserve while other workers change the bucket."""
+
+
+class Bucket(NamedTuple):
+    """The token bucket of a sender, as times of Redis' clock. Its fields are those of the hash in Redis."""
+
+    upcoming: float = 0.0
+    """When the bucket will be refilled to its level before the last message."""
+    turn: float = 0.0
+    """The last slot that was reserved for a postponed message."""
+
+
+def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Bucket, int]:
+    """The bucket after `count` more messages, and how many of them may go at once; slots are reserved for the rest."""
+    step, burst = 1 / rate, max(rate, 1.0)
+    upcoming, allowed = max(bucket.upcoming, clock), 0
+    while allowed < count and upcoming - clock <= (burst - 1) * step:
+        upcoming, allowed = upcoming + step, allowed + 1
+    return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
+
+
+def rate_limited(redis: Redis, senders: Senders, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+    """The recipients that must wait, with their new due times by id."""
+    rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
+    by_sender: dict[SenderKey, list[int]] = defaultdict(list)
+    for recipient in recipients if rates else ():
+        if recipient.claimed.type == "sms" and sender_key(recipient) in rates:
+            by_sender[sender_key(recipient)].append(recipient.id)
+    due_times: dict[int, datetime] = {}
+    for sender, ids in by_sender.items():
+        due_times |= _due_times(redis, sender, rates[sender], ids)
+    live = [one for one in recipients if one.id in due_times and not one.compiled.send.is_test]
+    count_deferred([one.claimed for one in live], WaitReason.RATE_LIMIT)
+    return due_times
+
+
+def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
+    """How many of that many messages may be sent now under a rate that all workers share."""
+    try:
+        return _reserve(redis, key, rate, count)[0]
+    except RedisError as error:
+        logger.warning("the rate of %s is not enforced: Redis does not answer", key, extra={"error": str(error)})
+        return count
+
+
+def _due_times(redis: Redis, sender: SenderKey, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
+    try:
+        allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
+    except RedisError as error:
+        logger.warning("the rate limit of a sender is not enforced: Redis does not answer", extra={"error": str(error)})
+        return {}
+    first = now() + timedelta(seconds=wait)
+    return {recipient_id: first + timedelta(seconds=n / rate) for n, recipient_id in enumerate(ids[allowed:])}
+
+
+def _reserve(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]:
+    """How many may be sent at once, and the seconds until the first slot of the others.
+
+    Optimistic locking: a worker whose bucket was changed by another one meanwhile reserves again.
+    """
+    with redis.pipeline() as commands:
+        for _ in range(MAX_TRIES):
+            with contextlib.suppress(WatchError):
+                return _reserve_unless_changed(commands, key, rate, count)
+    raise RedisError(f"{key} is changed all the time")
+
+
+def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:
+    commands.watch(key)  # type: ignore[no-untyped-call]
+    stored = cast("list[bytes | None]", commands.hmget(key, Bucket._fields))
+    seconds, microseconds = commands.time()
+    clock = seconds + microseconds / 1e6
+    before = Bucket(*(float(value or 0) for value in stored))
+    after, allowed = reserve(before, rate, count, clock)
+    commands.multi()
+    commands.hset(key, mapping={name: f"{value:.6f}" for name, value in after._asdict().items()})
+    commands.expire(key, math.ceil(after.turn - clock) + EXPIRE_AFTER)
+    commands.execute()
+    return allowed, max(before.turn, clock) + 1 / rate - clock
+
+
+DELAY = (0.3, 0.6)
+"""Seconds that recipients wait for results of their send. Random within these, or two workers would collide again."""
+
+_random = secrets.SystemRandom()
+
+ROWS_OF_SENDS = PreparedStatement(
+    select(
+        Recipient.send_id,
+        Recipient.id,
+        QueueEntry.state,
+        func.coalesce(QueueEntry.rendered_bytes, Recipient.rendered_bytes).label("rendered_bytes"),
+    )
+    .outerjoin(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+    .where(in_json(Recipient.send_id, bindparam("send_ids", type_=String)))
+)
+
+
+def apply_render_quota(
+    session: Session, recipients: Sequence[PreparedRecipient], limits: SizeLimits
+) -> tuple[list[PreparedRecipient], dict[int, datetime]]:
+    """The recipients that may be rendered now, and the new due times of the others by id.
+
+    No select if no send of the batch can reach the limit, else one.
+    """
+    by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
+    for recipient in recipients:
+        by_send[recipient.compiled.send.id].append(recipient)
+    large = {send_id for send_id, some in by_send.items() if _max_bytes(some, limits) * MAX_RECIPIENTS > limits.send}
+    if not large:
+        return list(recipients), {}
+    rows: dict[int, list[Any]] = defaultdict(list)
+    for row in ROWS_OF_SENDS.rows(session, send_ids=json_array(large)):
+        rows[row.send_id].append(row)
+    allowed = {recipient.id for send_id in large for recipient in _allowed(by_send[send_id], rows[send_id], limits)}
+    allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
+    due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
+    others = [recipient for recipient in recipients if recipient.id not in allowed]
+    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], WaitReason.RENDER_QUOTA)
+    return (
+        [recipient for recipient in recipients if recipient.id in allowed],
+        {recipient.id: due_time for recipient in others},
+    )
+
+
+def _max_bytes(recipients: Sequence[PreparedRecipient], limits: SizeLimits) -> int:
+    """The maximum that any recipient of the send can render."""
+    return recipients[0].compiled.sizes.max_bytes(limits.body)
+
+
+def _allowed(
+    recipients: Sequence[PreparedRecipient], rows: Sequence[Any], limits: SizeLimits
+) -> list[PreparedRecipient]:
+    """The recipients of one send that may be rendered now."""
+    max_bytes, own = _max_bytes(recipients, limits), {recipient.id for recipient in recipients}
+    rendered = {row.id: row.rendered_bytes for row in rows if row.rendered_bytes is not None}
+    elsewhere = sum(
+        row.state == RecipientState.SENDING and row.id not in own and row.id not in rendered for row in rows
+    )
+    counted = [recipient for recipient in recipients if recipient.id in rendered]
+    new = [recipient for recipient in recipients if recipient.id not in rendered]
+    remaining = limits.send - sum(rendered.values())
+    if elsewhere:
+        return [*counted, *new[: max(0, remaining - elsewhere * max_bytes) // max_bytes]]
+    quota = RenderQuota(limits.send, remaining)
+    for recipient in new:
+        recipient.quota = quota
+    return list(recipients)
+
+
+MEMORY_BUDGET = 32 * 1024 * 1024
+"""Characters of bodies and bytes of attachments of one batch. One recipient alone may exceed it."""
+
+BODY_SIZES = PreparedStatement(
+    select(
+        Send.id,
+        (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("size"),
+    ).where(in_json(Send.id, bindparam("send_ids", type_=String)))
+)
+ATTACHMENT_SIZES = PreparedStatement(
+    select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("size"))
+    .where(in_json(Attachment.send_id, bindparam("send_ids", type_=String)))
+    .group_by(Attachment.send_id, Attachment.recipient_id)
+)
+
+
+def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+    """The first recipients of the batch, as many as fit into the budget and at least one; two selects, none for one."""
+    if len(claimed) < 2:
+        return list(claimed)
+    shared, own = _load_sizes(session, {recipient.send_id for recipient in claimed})
+    total, counted_sends, fitting = 0, set[int](), list[ClaimedRecipient]()
+    for recipient in claimed:
+        total += own[recipient.id] + (0 if recipient.send_id in counted_sends else shared[recipient.send_id])
+        counted_sends.add(recipient.send_id)
+        if total > MEMORY_BUDGET and fitting:
+            break
+        fitting.append(recipient)
+    return fitting
+
+
+def _load_sizes(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """The size of what each send shares, and of what each recipient has of its own."""
+    send_ids_json = json_array(send_ids)
+    shared: dict[int, int] = defaultdict(int, BODY_SIZES.rows(session, send_ids=send_ids_json))
+    own: dict[int, int] = defaultdict(int)
+    for send_id, recipient_id, size in ATTACHMENT_SIZES.rows(session, send_ids=send_ids_json):
+        if recipient_id is None:
+            shared[send_id] += int(size)
+        else:
+            own[recipient_id] += int(size)
+    return shared, own
