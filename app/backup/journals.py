@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from app.backup.archive import ArchiveReader
 from app.backup.manifest import JOURNALS
-from app.sends.outcomes.attempt_result import AttemptResult, parse_line
-from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import SUFFIX, AttemptResult, journal_folder, parse_line
 from app.settings import Settings
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from app.backup.archive import ArchiveReader
 from app.backup.manifest import FALLBACKS, SECRET_KEY, Manifest, NotABackup
 from app.secret_keys import FALLBACKS_FILE, FILE, SecretKeys, fingerprint, generated_keys, write_generated_keys
-from app.sends.outcomes.journal import journal_folder
+from app.sends.outcomes.attempt_result import journal_folder
 from app.settings import Settings
 
 

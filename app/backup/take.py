@@ -13,7 +13,7 @@ from app.clock import now
 from app.db.copies.snapshot import Snapshot, snapshot
 from app.db.copies.tables import StoredTable
 from app.secret_keys import SecretKeys, fingerprint
-from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import SUFFIX, journal_folder
 from app.settings import Settings
 
 OURS = re.compile(r"tms-\d{8}T\d{6}Z\.zip")

@@ -19,9 +19,8 @@ from app.recipients.current import CURRENT_STATE
 from app.recipients.matching import Matching, Place, newest_place
 from app.sends.holds.collection import MatchingHeld
 from app.sends.holds.release import DroppedAs, drop_some, release_some
-from app.sends.outcomes.requeue import requeue_all, would_refuse
-from app.sends.outcomes.retryable import LeftOut
-from app.sends.outcomes.uncertain import signs_of_arrival
+from app.sends.outcomes.recovery import signs_of_arrival
+from app.sends.outcomes.requeue import LeftOut, requeue_all, would_refuse
 from app.services import Services
 
 ARRIVED = "arrived"

@@ -18,7 +18,7 @@ from app.recipients.collection import COPIED, SEARCHED
 from app.recipients.matching import Matching, Place
 from app.sends.holds.collection import HELD, MatchingHeld
 from app.sends.holds.held import HeldMessages
-from app.sends.outcomes.retryable import RETRYABLE
+from app.sends.outcomes.requeue import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]
 

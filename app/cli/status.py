@@ -16,7 +16,7 @@ from app.infrastructure.metrics import BACKUP_TIME, noted_time
 from app.maintenance.findings import are_complete
 from app.maintenance.overview import read_overview
 from app.maintenance.status import status
-from app.sends.outcomes.shown_refusals import shown_refusals
+from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.queue_begin import known_begin
 
 

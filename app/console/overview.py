@@ -23,7 +23,7 @@ from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
 from app.routing.routes import PRIORITIES
 from app.sends.explain.waits import paused_words
-from app.sends.outcomes.shown_refusals import ShownRefusal, shown_refusals
+from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown
 
 HOURS = 24

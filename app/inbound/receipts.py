@@ -38,8 +38,8 @@ from app.recipients.states import UNSETTLED, RecipientState
 from app.recipients.store import add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
-from app.sends.outcomes.bounces import Bounce
-from app.sends.outcomes.late_bounce import write_late_bounce
+from app.sends.outcomes.bounce_blocking import write_late_bounce
+from app.sends.outcomes.transitions import Bounce
 from app.services import Services
 
 DEFAULT_DETAILS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.db.schema import FITS, Schema, misfit
 from app.maintenance.figures import Figures
-from app.sends.outcomes.shown_refusals import ShownRefusal
+from app.sends.outcomes.relay_refusals import ShownRefusal
 
 LIMITS = {"TmsMessagesWait": 60.0, "TmsMessagesUncertain": 3600.0, "TmsWebhooksBehind": 900.0}
 """Alert -> seconds from which it is one."""

@@ -17,8 +17,8 @@ from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.figures import Figures, read_figures
 from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.maintenance.put_off import MOST, PutOff, read_put_off
-from app.sends.outcomes.journal import journal_sizes
-from app.sends.outcomes.shown_refusals import shown_refusals
+from app.sends.outcomes.attempt_result import journal_sizes
+from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.pauses.read import active_shown, words
 from app.services import Services
 

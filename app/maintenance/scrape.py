@@ -13,7 +13,7 @@ from app.infrastructure import metrics
 from app.infrastructure.metric_kinds import Definition, Family, Measurement, define, gauge_family
 from app.maintenance import figures
 from app.maintenance.figures_reader import FiguresReader, Reading
-from app.sends.outcomes.journal import journal_sizes
+from app.sends.outcomes.attempt_result import journal_sizes
 from app.settings import Settings
 
 JOURNAL_BYTES = define("tms_journal_bytes", "gauge", "Size of the journals of this host.", ())

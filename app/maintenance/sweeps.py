@@ -67,8 +67,7 @@ from app.recipients.store import delete_queue_entries
 from app.runs.due_runs import DueRuns
 from app.runs.release import has_held_to_release
 from app.sends.delivery.claim import DueAccounts
-from app.sends.outcomes.expired_leases import ExpiredLeases
-from app.sends.outcomes.uncertain import has_uncertain_due
+from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services

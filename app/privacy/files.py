@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.privacy.person import Person
 from app.routing.transports import transport_urls
-from app.sends.outcomes.journal import SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import SUFFIX, journal_folder
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import TransportUrlError

@@ -33,9 +33,8 @@ from app.recipients.store import add_steps, update_queue_entries, update_recipie
 from app.recipients.timeline import TimelineStep
 from app.retention.erase import delete_content
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import write_outcomes
+from app.sends.outcomes.write import report_transitions, write_outcomes
 
 FORGETTER = "forgetting"
 """The worker of an entry while its outcome is written."""

@@ -32,7 +32,7 @@ from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.explain.recipient import REASONS
 from app.sends.explain.waits import WAITS
-from app.sends.outcomes.retryable import LeftOut
+from app.sends.outcomes.requeue import LeftOut
 from app.services import Services
 from app.settings import Settings
 from tests.cli.conftest import Cli

@@ -55,8 +55,7 @@ from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from app.tracking.recorder import VISITS

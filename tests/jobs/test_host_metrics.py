@@ -22,8 +22,7 @@ from app.http.context import EXTENSION
 from app.infrastructure import metrics
 from app.infrastructure.metrics import _Pool
 from app.maintenance.sweeps import measured_sweep
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import DeliveryResult

@@ -15,8 +15,8 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.transmission_counts import reply_class
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.transitions import Transition
+from app.sends.outcomes.write import report_transitions
 from app.services import Services
 from app.transports.base import DeliveryResult, Untaken
 from tests.unit.sends.test_outcome import recipient

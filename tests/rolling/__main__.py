@@ -15,7 +15,7 @@ from tests.rolling.service import Service
 from tests.rolling.upgrade import Result, run
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
 
-FREQUENT = ('"logger":"app.access"', '"logger":"app.sends.outcomes.observability"')
+FREQUENT = ('"logger":"app.access"', '"logger":"app.sends.outcomes.write"')
 """What is left out of the log when it is shown."""
 HEAD = ("database", "accepted", "refused", "lost", "doubled", "seconds")
 SHORT = ("postgresql",)

@@ -35,8 +35,8 @@ from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, has_step, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, was_attempted, write_arrival
-from app.sends.outcomes.bounces import MAY_STILL_BOUNCE, Bounce, bounce_string
-from app.sends.outcomes.late_bounce import write_late_bounce
+from app.sends.outcomes.bounce_blocking import write_late_bounce
+from app.sends.outcomes.transitions import MAY_STILL_BOUNCE, Bounce, bounce_string
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
 
 logger = logging.getLogger(__name__)

@@ -54,12 +54,9 @@ from app.sends.delivery.sender_worker import (
     sender_worker_of,
 )
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
-from app.sends.outcomes.bisecting import write_bisecting
-from app.sends.outcomes.observability import report_transitions
-from app.sends.outcomes.recovery import recover_expired_leases
+from app.sends.outcomes.recovery import recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.uncertain import resolve_uncertain
-from app.sends.outcomes.write import write_outcomes
+from app.sends.outcomes.write import report_transitions, write_bisecting, write_outcomes
 from app.sends.pauses.release import EndedPauses
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler

@@ -32,9 +32,8 @@ from app.sends.delivery.recipient import RouteProgress
 from app.sends.delivery.router import PassedOn, Router
 from app.sends.delivery.sizes import Unsendable
 from app.sends.delivery.transmission_counts import Transmission
-from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
-from app.sends.outcomes.expired_leases import ExpiredLeases
-from app.sends.outcomes.journal import Journal, journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder, redact_reply, sanitize_result
+from app.sends.outcomes.recovery import ExpiredLeases
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outcome, Transport

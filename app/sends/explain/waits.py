@@ -18,7 +18,7 @@ from app.recipients.reasons import WaitReason
 from app.routing.table import DEFAULT, RoutedMessage, RoutingTable, load_table
 from app.sends.explain.finding import Command, Finding, at
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
-from app.sends.outcomes.shown_refusals import shown_refusals
+from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.pauses.read import ShownPause, pauses_concerning
 
 WAITS_FOR_IT = "new sends are refused, and what waits is tried again later and later until the retry period ends"

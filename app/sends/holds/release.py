@@ -28,10 +28,9 @@ from app.recipients.timeline import TimelineStep
 from app.sends.holds.held import HeldMessages, held_messages
 from app.sends.outcomes.arrival import acknowledge
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.observability import report_transitions
+from app.sends.outcomes.recovery import signs_of_arrival
 from app.sends.outcomes.transitions import RetryRules, Transition
-from app.sends.outcomes.uncertain import signs_of_arrival
-from app.sends.outcomes.write import write_outcomes
+from app.sends.outcomes.write import report_transitions, write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome
 

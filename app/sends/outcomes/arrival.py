@@ -20,10 +20,9 @@ from app.recipients.store import has_step, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import forget_soft_bounces
-from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.requeue import failed_times
 from app.sends.outcomes.transitions import sent_transition
-from app.sends.outcomes.write import write_transitions
+from app.sends.outcomes.write import report_transitions, write_transitions
 from app.transports.base import DeliveryResult
 
 ENDED_BY_ARRIVAL = (RecipientState.QUEUED, RecipientState.PAUSED, RecipientState.UNCERTAIN, RecipientState.FAILED)

@@ -1,34 +1,78 @@
-"""Recovery of the recipients that a dead worker had leased: they are written according to its journal, or requeued.
-
-A dead worker of this machine is detected at once, because the system has released the lock on its journal. A dead
-worker of another machine is detected only by the end of its lease. Its journal cannot be read from here: it writes the
-results itself if it is restarted before that, and otherwise what it sent in its last moment is sent again.
-"""
+"""Recipients whose worker is gone, or whose answer was lost: finding them, and writing what is known of them."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import ColumnElement, Row, and_, exists, or_, select
+from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.models import QueueEntry
+from app.db.database import Transaction
+from app.db.full_looks import FULL_SHARE, FullLooks
+from app.db.id_bounds import between_ids
+from app.db.in_json import in_json
+from app.db.models import QueueEntry, Recipient, RecipientStep
 from app.infrastructure.metrics import LEASES_RECOVERED
-from app.recipients.conditions import IS_SENDING
+from app.recipients.conditions import IS_SENDING, entry_in_state
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_queue_entries
-from app.recipients.timeline import TimelineStep
-from app.sends.outcomes.bisecting import write_bisecting
-from app.sends.outcomes.expired_leases import ExpiredLeases
-from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
+from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
+from app.sends.outcomes.attempt_result import AttemptResult, FoundJournal, journal_folder, scan_journals
 from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.write import write_bisecting, write_outcomes
+from app.sends.queue_begin import BEGINNING
 from app.services import Services
+from app.transports.base import DeliveryResult
 
 logger = logging.getLogger(__name__)
+
+
+QUIET_SECONDS = 60.0
+
+
+class ExpiredLeases:
+    """One per process that looks for them; one thread at a time uses it."""
+
+    def __init__(self, full_share: float = FULL_SHARE) -> None:
+        self._full_looks = FullLooks(full_share)
+        self._complained = -QUIET_SECONDS
+        self.begin = BEGINNING
+        """No lease that still stands ends before it."""
+
+    def may_complain(self) -> bool:
+        """Whether trouble with journals is to be logged: not at each look, of which there are two in a second."""
+        moment = time.monotonic()
+        if moment < self._complained + QUIET_SECONDS:
+            return False
+        self._complained = moment
+        return True
+
+    def workers(self, session: Session) -> set[str]:
+        """The workers whose leases have expired."""
+        moment, began = now(), time.monotonic()
+        is_full = self._full_looks.is_due()
+        statement = (
+            select(QueueEntry.worker).distinct().where(_is_expired(BEGINNING if is_full else self.begin, moment))
+        )
+        workers = {worker for worker in session.scalars(statement) if worker}
+        if is_full:
+            self._full_looks.note(began)
+        if not workers:
+            self.begin = moment
+        return workers
+
+
+def _is_expired(since: datetime, moment: datetime) -> ColumnElement[bool]:
+    return and_(IS_SENDING, QueueEntry.lease_time >= since, QueueEntry.lease_time < moment)
+
 
 BATCH_SIZE = 500
 """Rows of one transaction."""
@@ -107,3 +151,72 @@ def _requeue_batch(services: Services, dead: Collection[str], unreadable: Collec
                 [step_row(row.account_id, row.recipient_id, TimelineStep.RECOVERED, detail, moment) for row in rows],
             )
     return len(rows)
+
+
+IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
+RESOLVER = "resolving uncertain messages"
+"""The worker of an entry while the arrival is written."""
+NO_SIGN = "no sign that it arrived; sent again with its Message-ID"
+
+
+def has_uncertain_due(session: Session) -> bool:
+    """Whether any recipient has been uncertain for long enough."""
+    return bool(session.scalar(select(exists().where(IS_UNCERTAIN, QueueEntry.due_time <= now()))))
+
+
+def resolve_uncertain(services: Services) -> None:
+    """Resolves all recipients that have been uncertain for long enough."""
+    with services.database.read() as session:
+        has_more = has_uncertain_due(session)
+    while has_more:
+        with services.database.write() as transaction:
+            rows = _due_rows(transaction)
+            signs = signs_of_arrival(transaction, [row.id for row in rows])
+            _write_arrived(transaction, services, [row for row in rows if row.id in signs], signs)
+            _requeue(transaction, [row for row in rows if row.id not in signs])
+        if rows:
+            logger.warning("resolved uncertain messages", extra={"recipients": len(rows), "arrived": len(signs)})
+        has_more = len(rows) == BATCH_SIZE
+
+
+def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
+    """The due rows, locked: as everywhere, recipients before their entries."""
+    statement = (
+        select(Recipient.id, Recipient.account_id, QueueEntry.attempts, Recipient.email)
+        .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+        .where(IS_UNCERTAIN, QueueEntry.due_time <= now())
+        .order_by(QueueEntry.due_time)
+        .limit(BATCH_SIZE)
+        .with_for_update(skip_locked=True, key_share=True, of=[Recipient, QueueEntry])
+    )
+    return transaction.execute(statement).all()
+
+
+def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
+    """A sign of arrival of each recipient that has one; a receipt comes before any other."""
+    steps = select(RecipientStep.recipient_id, RecipientStep.step)
+    signs = *SIGNS_OF_ARRIVAL, TimelineStep.ACKNOWLEDGED
+    steps = steps.where(in_json(RecipientStep.recipient_id, ids), between_ids(RecipientStep.recipient_id, ids))
+    steps = steps.where(RecipientStep.step.in_(signs))
+    found = session.execute(steps).all()
+    return {row.recipient_id: row.step for row in sorted(found, key=lambda row: row.step == TimelineStep.ACKNOWLEDGED)}
+
+
+def _write_arrived(
+    transaction: Transaction, services: Services, rows: Sequence[Row[*tuple[Any, ...]]], signs: dict[int, str]
+) -> None:
+    if not rows:
+        return
+    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=RESOLVER)
+    accepted = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
+    results = [AttemptResult(row.id, row.attempts, row.email, now(), accepted[row.id]) for row in rows]
+    write_outcomes(transaction, RESOLVER, results, RetryRules.of(services.settings))
+
+
+def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) -> None:
+    if not rows:
+        return
+    moment = now()
+    ids = [row.id for row in rows]
+    update_queue_entries(transaction, ids, state=RecipientState.QUEUED, due_time=moment, ready_time=moment)
+    add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.REQUEUED, NO_SIGN, moment) for row in rows])

@@ -1,42 +1,94 @@
-"""Writing the outcomes of many recipients: one transaction, a fixed number of statements, whatever their number.
-
-Only recipients that the worker still leases are written. One whose lease ran out meanwhile may belong to
-another worker, and the late result no longer counts. A recipient that is settled leaves the send queue
-(app/sends/outcomes/queue_entries.py); of any other only the entry there is written, unless its message may have
-arrived.
-"""
+"""Writing the outcomes of many recipients: one transaction, a fixed number of statements, whatever their number."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Update, case, func, update
+from sqlalchemy import Update, case, func, select, update
 
 from app.automations.definition import Did
 from app.automations.watches import end_waits
-from app.clock import this_second
+from app.clock import now, this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.counters import count_in_group, hour_of
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, table_of
+from app.db.outage import is_unavailable
 from app.events.outbox import record_many
 from app.events.payloads import Payload
+from app.infrastructure import logs
+from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
+from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import UNSETTLED, RecipientState
-from app.recipients.store import add_steps, as_recipient, select_recipients
-from app.sends.outcomes.attempt_result import AttemptResult
+from app.recipients.store import add_steps, as_recipient, delete_queue_entries, select_recipients
+from app.recipients.timeline import TimelineStep
+from app.routing.table import DEFAULT
+from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
 from app.sends.outcomes.domain_deferrals import update_backoffs
-from app.sends.outcomes.queue_entries import rendered_before, settle_or_requeue
 from app.sends.outcomes.relay_refusals import HAS_REFUSAL, update_refusals
 from app.sends.outcomes.transitions import RetryRules, Transition, decide_transition
+
+logger = logging.getLogger(__name__)
+
+
+def settle_or_requeue(transaction: Transaction, transitions: Sequence[Transition]) -> None:
+    """At most two statements; nearly always one, because nearly always all are settled. The caller holds the locks."""
+    waiting = [one for one in transitions if one.state in UNSETTLED]
+    delete_queue_entries(transaction, [one.recipient.id for one in transitions if one.state not in UNSETTLED])
+    _UPDATE_ENTRIES.run(transaction, [_entry_values(one) for one in waiting])
+
+
+def rendered_before(recipient_id: Any) -> Any:
+    """The bytes that were rendered for the recipient at an earlier attempt."""
+    return (
+        select(QueueEntry.rendered_bytes)
+        .where(QueueEntry.recipient_id == recipient_id)
+        .correlate(table_of(Recipient))
+        .scalar_subquery()
+    )
+
+
+def _update_entry_statement(row: RowValues) -> Update:
+    columns = table_of(QueueEntry).c
+    values: dict[str, Any] = {
+        "state": row["state"],
+        "due_time": row["due_time"],
+        "ready_time": row["ready_time"],
+        "rendered_bytes": func.coalesce(row["rendered_bytes"], columns.rendered_bytes),
+        "worker": None,
+        "lease_time": None,
+    }
+    return update(table_of(QueueEntry)).where(columns.recipient_id == row["row"]).values(values)
+
+
+_UPDATE_ENTRIES = BulkUpdate(
+    {
+        "row": QueueEntry.recipient_id.type,
+        **{name: table_of(QueueEntry).c[name].type for name in ("state", "due_time", "ready_time", "rendered_bytes")},
+    },
+    _update_entry_statement,
+)
+
+
+def _entry_values(transition: Transition) -> dict[str, Any]:
+    return {
+        "row": transition.recipient.id,
+        "state": transition.state,
+        "due_time": transition.due_time,
+        "ready_time": transition.due_time and max(transition.due_time, now()),
+        "rendered_bytes": transition.attempt_result.rendered,
+    }
+
 
 WRITTEN = ("state", "reason", "attempts", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
 
@@ -94,10 +146,10 @@ def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> tuple
 
 
 def _update_recipients(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    _UPDATE.run(transaction, [values for one in transitions if (values := _column_values(one))])
+    _UPDATE_RECIPIENTS.run(transaction, [values for one in transitions if (values := _recipient_values(one))])
 
 
-def _update_statement(row: RowValues) -> Update:
+def _update_recipient_statement(row: RowValues) -> Update:
     """The address of a contact is stored once a message was or may have been sent, or was given up, so that reports
     show where it was sent."""
     columns = table_of(Recipient).c
@@ -115,14 +167,14 @@ def _update_statement(row: RowValues) -> Update:
     return update(table_of(Recipient)).where(columns.id == row["row"]).values(values)
 
 
-_UPDATE = BulkUpdate(
+_UPDATE_RECIPIENTS = BulkUpdate(
     {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN}},
-    _update_statement,
+    _update_recipient_statement,
     id_column=table_of(Recipient).c.id,
 )
 
 
-def _column_values(transition: Transition) -> dict[str, Any]:
+def _recipient_values(transition: Transition) -> dict[str, Any]:
     """The columns to write of the recipient: none while it stays in the queue, unless its message may have arrived."""
     attempt_result, is_settled = transition.attempt_result, transition.state not in UNSETTLED
     address = attempt_result.address if is_settled or transition.state is RecipientState.UNCERTAIN else None
@@ -199,3 +251,96 @@ def _step(transition: Transition) -> dict[str, Any]:
     return transition.recipient.step(
         transition.step, transition.detail, attempt_result.moment, note=note, transport=attempt_result.transport
     )
+
+
+SUBJECTS = {
+    "1": "address",
+    "2": "mailbox",
+    "3": "mail_system",
+    "4": "network",
+    "5": "protocol",
+    "6": "content",
+    "7": "policy",
+}
+"""The second part of a status code (RFC 3463), and what it is about."""
+
+
+def report_transitions(transitions: Sequence[Transition]) -> None:
+    """Each line has the id of the request that the recipient belongs to."""
+    counts = Counter((_account_class(one), one.recipient.type, one.step, _transport(one)) for one in transitions)
+    for (class_, type_, step, transport), count in counts.items():
+        OUTCOMES.labels(class_, type_, step).inc(count)
+        if transport is not None:
+            TRANSPORT_OUTCOMES.labels(type_, transport, step).inc(count)
+    for (type_, reason), count in Counter(_deferrals(transitions)).items():
+        DEFERRALS.labels(type_, reason).inc(count)
+    logs.log_many(logger, [(one.step, _fields(one)) for one in transitions])
+
+
+def _account_class(transition: Transition) -> str:
+    return account_class(is_test=transition.attempt_result.is_test)
+
+
+def _transport(transition: Transition) -> str | None:
+    """The transport that was used; None for a recipient that was not sent to, or whose message was captured."""
+    attempt_result = transition.attempt_result
+    is_sent = attempt_result.result is not None and not attempt_result.is_test
+    return attempt_result.transport or DEFAULT if is_sent else None
+
+
+def _deferrals(transitions: Sequence[Transition]) -> Iterator[tuple[str, str]]:
+    """Type and reason of the deferrals after an attempt."""
+    for one in transitions:
+        result = one.attempt_result.result
+        if one.step is TimelineStep.DEFERRED and result is not None and not one.attempt_result.is_test:
+            subject = (result.status or "").partition(".")[2].partition(".")[0]
+            yield one.recipient.type, SUBJECTS.get(subject, "other")
+
+
+def _fields(transition: Transition) -> dict[str, Any]:
+    recipient, result = transition.recipient, transition.attempt_result.result
+    address = transition.attempt_result.address or recipient.email or recipient.mobile
+    fields: dict[str, Any] = {
+        "request_id": recipient.request_id,
+        "account_id": recipient.account_id,
+        "uuid": recipient.uuid,
+        "attempt": recipient.attempts,
+        "detail": without_address(transition.detail, address),
+    }
+    if result and result.note:
+        fields["note"] = without_address(result.note, address)
+    if transition.attempt_result.transport:
+        fields["transport"] = transition.attempt_result.transport
+    return fields
+
+
+def write_bisecting(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
+    """Writes the results of rows that are leased to `worker`, in as many transactions as it takes; returns their
+    number.
+
+    Raises when the database is unavailable, and when not even a deferral can be written; results written by then stay
+    written, and may be passed again.
+    """
+    try:
+        return _write(database, worker, results, rules)
+    except Exception as error:
+        if is_unavailable(error):
+            raise
+        if len(results) == 1:
+            return _defer(database, worker, results[0], rules, error)
+    half = len(results) // 2
+    return sum(write_bisecting(database, worker, some, rules) for some in (results[:half], results[half:]))
+
+
+def _defer(database: Database, worker: str, result: AttemptResult, rules: RetryRules, error: Exception) -> int:
+    deferred = result._replace(address=None, result=internal_fault(error), skip=None)
+    written = _write(database, worker, [deferred], rules)
+    logger.error("an attempt result cannot be written", exc_info=error, extra={"recipient_id": result.recipient_id})
+    return written
+
+
+def _write(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
+    with database.write() as transaction:
+        transitions = write_outcomes(transaction, worker, results, rules)
+    report_transitions(transitions)
+    return len(transitions)

@@ -58,7 +58,7 @@ def breaks(
 
 @breaks(
     "no-journal",
-    "app.sends.outcomes.journal",
+    "app.sends.outcomes.attempt_result",
     fault="kill-sender",
     shows="messages doubled that were not in flight",
     beside=("texts doubled on a bind, more than were in flight",),
@@ -70,7 +70,7 @@ def no_journal(journal: Any) -> None:
 
 @breaks(
     "kept-journals",
-    "app.sends.outcomes.journal",
+    "app.sends.outcomes.attempt_result",
     fault="kill-sender",
     shows="left behind",
     beside=("not at rest",),

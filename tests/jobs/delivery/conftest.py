@@ -18,7 +18,7 @@ from app.db.models import DomainBackoff, QueueEntry, Recipient, RelayRefusal, Se
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
-from app.sends.outcomes import bisecting
+from app.sends.outcomes import write
 from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.clocks import ClockAhead, clock_of
@@ -138,5 +138,5 @@ def cid_of(html: str) -> str:
 
 def fail_writing(patch: pytest.MonkeyPatch, failing: Callable[..., Any]) -> None:
     """Replaces the writing of outcomes by `failing`, including that of single ones."""
-    for module in (drain_module, bisecting):
+    for module in (drain_module, write):
         patch.setattr(module, "write_outcomes", failing)

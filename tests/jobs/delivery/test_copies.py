@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.journal import journal_folder, scan_journals
+from app.sends.outcomes.attempt_result import journal_folder, scan_journals
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, body, parsed
 from tests.support.client import Client

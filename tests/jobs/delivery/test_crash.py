@@ -20,8 +20,7 @@ from app.sends.delivery.claim import LEASE
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, journal_folder, scan_journals
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder, scan_journals
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services

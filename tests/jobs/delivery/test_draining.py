@@ -13,7 +13,7 @@ from app.db.models import Send
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
-from app.sends.outcomes import observability
+from app.sends.outcomes import write
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
@@ -129,7 +129,7 @@ def test_log_lines_carry_the_request_id_of_the_send(
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
         drain(worker)
-    lines = [vars(record) for record in caplog.records if record.name == observability.__name__]
+    lines = [vars(record) for record in caplog.records if record.name == write.__name__]
     logged = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
     with worker.database.read() as session:
         expected = {

@@ -21,7 +21,7 @@ from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import INITIAL_BATCH_SIZE, AdaptiveBatchSize, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.expired_leases import ExpiredLeases
+from app.sends.outcomes.recovery import ExpiredLeases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services

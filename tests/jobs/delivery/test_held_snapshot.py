@@ -25,11 +25,9 @@ from app.recipients.store import delete_queue_entries
 from app.sends.delivery import claim as claim_module
 from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, postpone, release_claims
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.expired_leases import ExpiredLeases
-from app.sends.outcomes.recovery import recover_expired_leases
+from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.uncertain import resolve_uncertain
 from app.sends.outcomes.write import write_outcomes
 from app.sends.queue_begin import KEY, QueueBegin, known_begin, publish_begin
 from app.services import Services

@@ -12,8 +12,14 @@ from sqlalchemy import text
 from app.clock import now
 from app.db.models import Recipient
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
-from app.sends.outcomes.journal import Journal, journal_folder, scan_journals
+from app.sends.outcomes.attempt_result import (
+    AttemptResult,
+    Journal,
+    journal_folder,
+    parse_line,
+    sanitize_result,
+    scan_journals,
+)
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome

@@ -23,8 +23,7 @@ from app.clock import now
 from app.sends.delivery import sender_worker as sender_worker_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker, renew_sender_worker, sender_worker_of
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.test_fairness import addresses

@@ -16,9 +16,9 @@ from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
 from app.sends.delivery.refusing_relays import PROBE_TIMEOUT
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.recovery import resolve_uncertain
 from app.sends.outcomes.relay_refusals import DOMAINS_THAT_TELL, MAX_INTERVAL, NO_SMTPUTF8, WINDOW, is_refusal
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.uncertain import resolve_uncertain
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult

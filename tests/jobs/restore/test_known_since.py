@@ -14,8 +14,7 @@ from app.db.models import CapturedMessage, Event, ReplyPart, Webhook
 from app.events.batches import has_due
 from app.maintenance.sweeps import clean
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS

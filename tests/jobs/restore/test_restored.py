@@ -32,8 +32,7 @@ from app.db.models import (
 from app.events.batches import has_due
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, journal_folder
 from app.settings import Settings, from_environment
 from app.transports.base import DeliveryResult
 from tests.conftest import BACKENDS

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.infrastructure.liveness import create_locked
-from app.sends.outcomes.attempt_result import AttemptResult, parse_line
-from app.sends.outcomes.journal import Journal, scan_journals
+from app.sends.outcomes.attempt_result import AttemptResult, Journal, parse_line, scan_journals
 from app.transports.base import DeliveryResult
 from tests.support.servers import PATIENCE
 
@@ -31,7 +30,7 @@ def recipients(folder: Path) -> list[int]:
 # A limit of the file size makes the system write less than requested, as a full disk does.
 SHORT_WRITE = """
 import pathlib, resource, sys
-from app.sends.outcomes.journal import Journal
+from app.sends.outcomes.attempt_result import Journal
 from tests.unit.sends.test_journal import attempt_result
 
 def limit(bytes):

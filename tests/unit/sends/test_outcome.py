@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from app.recipients.reasons import FailReason
 from app.recipients.row import RecipientRow
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
-from app.sends.outcomes.bounces import bounce_reason, bounce_string
-from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.transitions import RetryRules, bounce_reason, bounce_string
 from app.transports.base import DeliveryResult, Outcome
 from tests.support.cases import each
 
