@@ -22,7 +22,7 @@ from app.recipients.collection import COPIED, RECIPIENTS, page_recipients
 from app.recipients.read import FILTERS, RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import SendRequest, accept, read_request
-from app.sends.accept.number_texts import with_number_texts
+from app.sends.accept.draft import with_number_texts
 from app.sends.accept.write import AcceptedSend
 from app.sends.dry_run.dry_run import dry_run
 from schemas.dry_run import DryRunSchema

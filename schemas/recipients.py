@@ -14,8 +14,7 @@ from typing import Any
 from marshmallow import INCLUDE, ValidationError
 
 from app.errors import MAX_LISTED_ERRORS
-from app.sends.accept.draft import RecipientDraft
-from app.sends.accept.rules import RecipientRules
+from app.sends.accept.draft import RecipientDraft, RecipientRules
 from app.sends.limits import MAX_RECIPIENTS
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem

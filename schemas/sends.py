@@ -12,11 +12,12 @@ from app.addresses import MESSAGE_TYPES
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.names import LONGEST_NAME
 from app.recipients.states import SHOWN
-from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.rules import (
+from app.sends.accept.draft import (
     MAX_NAME_LENGTH,
     WILDCARD_NAME,
     Limits,
+    MessageType,
+    SendDraft,
     Violation,
     attachment_errors,
     secret_value_errors,

@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow.exceptions import SCHEMA
 
-from app.sends.accept.rules import Violation
+from app.sends.accept.draft import Violation
 from schemas.base import Problem
 
 Messages = dict[str | int, Any]

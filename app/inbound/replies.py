@@ -29,7 +29,7 @@ from app.inbound.texts import first_text, select_texts
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, lock_recipient
 from app.recipients.timeline import TimelineStep
-from app.sends.accept.stop_words import has_stop_word
+from app.sends.accept.senders import has_stop_word
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
 
 MAX_REPLY_LENGTH = 10_000

@@ -23,18 +23,19 @@ from app.infrastructure.queueing import SENDS
 from app.infrastructure.tracing import span
 from app.lists.fields import ListSpec
 from app.routing.permission import allowed_transport
-from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
-from app.sends.accept.copied_ids import stored_message_id, with_stored_ids
-from app.sends.accept.draft import MessageType, SendDraft
+from app.sends.accept.draft import Limits, MessageType, SendDraft
 from app.sends.accept.groups import SendGroup, find_group
-from app.sends.accept.opt_out import check_opt_out
-from app.sends.accept.recipients import encrypted_values, recipient_rows
-from app.sends.accept.references import find_references
-from app.sends.accept.rules import Limits
-from app.sends.accept.senders import Sender, find_email_sender, find_sms_sender
-from app.sends.accept.tracking import TrackingOptions
-from app.sends.accept.write import AcceptedSend, ValidSend, write_send
+from app.sends.accept.references import SendCheck, find_references, stored_message_id, with_stored_ids
+from app.sends.accept.senders import Sender, check_opt_out, find_email_sender, find_sms_sender
+from app.sends.accept.write import (
+    AcceptedSend,
+    TrackingOptions,
+    ValidSend,
+    encrypted_values,
+    recipient_rows,
+    write_send,
+)
 from app.services import Services
 
 LoadDraft = Callable[[Mapping[str, Any], MessageType | None, Limits], SendDraft]

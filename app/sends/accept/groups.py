@@ -15,9 +15,8 @@ from app.db.models import Account, Group, HourlyCount
 from app.db.models.groups import RESULT_COUNTERS
 from app.errors import ServiceError
 from app.ids import describe
-from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.references import ExistingGroup
+from app.sends.accept.references import ExistingGroup, SendCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,22 @@
-"""The sender of a send: an address of a configured domain, or an approved sms sender (docs/sending.md#senders)."""
+"""The sender of a send, and how recipients of a text message can opt out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from unicodedata import category
 
 from sqlalchemy import case, select
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of, is_valid_email
+from app.content.conditionals import unconditional_text
 from app.db.models import Domain, SmsSender
 from app.distribution import COMMAND_LINE
 from app.ids import shown_id
-from app.sends.accept.check import SendCheck
+from app.sends.accept.references import SendCheck
 
 VIRTUAL_NUMBER = "virtual_number"
 
@@ -156,3 +159,51 @@ def default_sms_sender(session: Session, account_id: int, list_id: int | None) -
     rows = [SmsSenderRow(*row) for row in session.connection().execute(list_sender_first)]
     assigned_to_list = bool(rows) and list_id is not None and rows[0].list_id == list_id
     return rows[0] if assigned_to_list or len(rows) == 1 else None
+
+
+DEFAULT_STOP_WORD = "STOP"
+"""Valid in every list and without a list (docs/sending.md#opting-out-of-sms)."""
+
+
+def has_stop_word(text: str, words: Iterable[str] = ()) -> bool:
+    """Whether the text contains STOP or one of the words, as a whole word and in any case
+    (docs/sending.md#opting-out-of-sms)."""
+    return any(_has_word(text, word.strip()) for word in (DEFAULT_STOP_WORD, *words))
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether the word stands in the text, in any case, with nothing before and after it that belongs to a word:
+    letters, digits, marks such as accents, and underscores."""
+    found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
+    return any(
+        not _is_mark(text[at.start() - 1 : at.start()]) and not _is_mark(text[at.end() : at.end() + 1]) for at in found
+    )
+
+
+def _is_mark(character: str) -> bool:
+    return character != "" and category(character).startswith("M")
+
+
+def check_opt_out(check: SendCheck, sender: Sender | None, stop_words: Sequence[str]) -> None:
+    """Collects the errors of `unsubscribe_type` and a missing stop word. `sender` is None if it was not found."""
+    if sender is not None:
+        _check_type(check, sender)
+    text, by_word = check.content.body_text, check.draft.unsubscribe_type in (None, "word")
+    # Recipients who do not see the conditional need the stop word too (docs/sending.md#opting-out-of-sms).
+    if text and text.strip() and by_word and not has_stop_word(unconditional_text(text), stop_words):
+        accepted = ", ".join(dict.fromkeys((DEFAULT_STOP_WORD, *stop_words)))
+        detail = (
+            f"body_text must contain one of these as a whole word, outside of conditionals: {accepted}. A text that "
+            "offers a link, or no way out, says so with unsubscribe_type: link or none."
+        )
+        check.errors.add("missing_stop_words", field="body_text", detail=detail)
+
+
+def _check_type(check: SendCheck, sender: Sender) -> None:
+    """`word` and `link` need a virtual number, whose replies this service receives; `none` goes with any sender."""
+    unsubscribe_type = check.draft.unsubscribe_type
+    if unsubscribe_type is None and sender.virtual and check.draft.message_id is None:
+        detail = "unsubscribe_type is required if the sender is a virtual number: none, word or link."
+        check.errors.add("required", field="unsubscribe_type", detail=detail)
+    if unsubscribe_type in ("word", "link") and not sender.virtual:
+        check.errors.add("unsubscribe_type_sender_mismatch", field="unsubscribe_type")

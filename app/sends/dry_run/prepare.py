@@ -17,9 +17,8 @@ from app.contacts.wildcard_values import hidden_by
 from app.content.attachments import new_content_id
 from app.db.models import Account
 from app.recipients.reasons import FailReason
-from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import AttachmentDraft, RecipientDraft
-from app.sends.accept.named_contacts import addresses_of
+from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, send_columns
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import (

@@ -13,13 +13,12 @@ from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.sends.accept.accept import check_references, check_rules
-from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, effective_content
 from app.sends.accept.draft import SendDraft
 from app.sends.accept.groups import SendGroup
+from app.sends.accept.references import SendCheck
 from app.sends.accept.senders import Sender
-from app.sends.accept.tracking import TrackingOptions
-from app.sends.accept.write import ValidSend
+from app.sends.accept.write import TrackingOptions, ValidSend
 from app.sends.dry_run.dry_run import PARTS, invalid_markup
 from app.sends.dry_run.forecast import Forecast, forecasts
 from app.sends.dry_run.prepare import PlannedRecipient, prepare

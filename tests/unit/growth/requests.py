@@ -25,8 +25,8 @@ from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
 from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import printable
-from app.sends.accept.rules import Limits
-from app.sends.accept.stop_words import has_stop_word
+from app.sends.accept.draft import Limits
+from app.sends.accept.senders import has_stop_word
 from app.tracking.devices import client_of
 from app.tracking.link_targets import location_header
 from app.tracking.link_tokens import parse_link_token

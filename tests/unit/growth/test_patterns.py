@@ -30,7 +30,7 @@ METHODS = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer"
 COMPILED_LATER = {
     "app.settings": "reads settings, which the operator writes",
     "app.recipients.redaction": "is made of the names in the settings; a row in the table of readers reads with it",
-    "app.sends.accept.stop_words": "is made of the words of a list; has_stop_word is in the table of readers",
+    "app.sends.accept.senders": "is made of the words of a list; has_stop_word is in the table of readers",
     "app.http.html_pages": "reads a template of its own",
     "app.contacts.blocked": "is made of an address, as it stands; a reply has a thousand characters",
     "app.inbound.email.read": "is made of up to ten addresses, as they stand; read_reports is in the table of readers",

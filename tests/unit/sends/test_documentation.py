@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.sends.accept.rules import Limits
+from app.sends.accept.draft import Limits
 from schemas.sends import load_send
 
 PAGE = Path(__file__).parents[3] / "docs" / "sending.md"

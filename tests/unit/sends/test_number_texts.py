@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sends.accept.number_texts import with_number_texts
+from app.sends.accept.draft import with_number_texts
 from schemas.sends import NO_LIMITS, load_send
 from tests.support.cases import each
 from tests.support.growth import MOST_GROWTH, growth

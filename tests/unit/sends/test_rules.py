@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import CATALOGUE, ServiceError
-from app.sends.accept.draft import AttachmentDraft, MessageType, SendDraft
-from app.sends.accept.rules import DESTINATIONS, WILDCARD_NAME, Limits, RecipientRules, attachment_errors, send_errors
+from app.sends.accept.draft import (
+    DESTINATIONS,
+    WILDCARD_NAME,
+    AttachmentDraft,
+    Limits,
+    MessageType,
+    RecipientRules,
+    SendDraft,
+    attachment_errors,
+    send_errors,
+)
 from schemas.sends import load_send
 from tests.support.cases import each
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.conditionals import unconditional_text
-from app.sends.accept.stop_words import has_stop_word
+from app.sends.accept.senders import has_stop_word
 from tests.support.cases import each
 
 
