@@ -34,7 +34,7 @@ from app.inbound.holds import drop_simulations, record_incomplete_replies
 from app.infrastructure.running import databases
 from app.runs.holds import hold_runs
 from app.secret_keys import SecretKeys, fingerprint
-from app.sends.holds.hold import hold_messages
+from app.sends.holds.held import hold_messages
 from app.sends.holds.release import settle_as_journalled
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services

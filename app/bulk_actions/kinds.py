@@ -17,7 +17,7 @@ from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.current import CURRENT_STATE
 from app.recipients.matching import Matching, Place, newest_place
-from app.sends.holds.collection import MatchingHeld
+from app.sends.holds.held import MatchingHeld
 from app.sends.holds.release import DroppedAs, drop_some, release_some
 from app.sends.outcomes.recovery import signs_of_arrival
 from app.sends.outcomes.requeue import LeftOut, requeue_all, would_refuse

@@ -16,8 +16,7 @@ from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
 from app.recipients.collection import COPIED, SEARCHED
 from app.recipients.matching import Matching, Place
-from app.sends.holds.collection import HELD, MatchingHeld
-from app.sends.holds.held import HeldMessages
+from app.sends.holds.held import HELD, HeldMessages, MatchingHeld
 from app.sends.outcomes.requeue import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]

@@ -20,11 +20,9 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
 from app.recipients.read import find_recipient
-from app.sends.explain.finding import Finding
 from app.sends.explain.obstacles import obstacles
-from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient
-from app.sends.explain.search import newest_messages
-from app.sends.explain.waits import Route
+from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient, newest_messages
+from app.sends.explain.waits import Finding, Route
 
 
 @click.command("explain", cls=Command)

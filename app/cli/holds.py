@@ -27,8 +27,7 @@ from app.http.context import services
 from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
 from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
-from app.sends.holds.collection import MatchingHeld
-from app.sends.holds.held import HeldMessages, count_held, held_messages
+from app.sends.holds.held import HeldMessages, MatchingHeld, count_held, held_messages
 from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
 
 SHOWN = ("uuid", "type", "email", "mobile", "was", "due_time")

@@ -13,10 +13,9 @@ from app.cli.base import Command, Row, WrongValue, accounts_option, json_option,
 from app.cli.wake import wake_after
 from app.db.models import SendPause
 from app.http.context import services
-from app.sends.pauses.pause import find_pause, resume
+from app.sends.pauses.pause import Subject, find_pause, resume, subject_of
 from app.sends.pauses.pause import pause as pause_subject
 from app.sends.pauses.read import ShownPause, list_pauses
-from app.sends.pauses.subject import Subject, subject_of
 
 
 def subject_options(command: Any) -> Any:

@@ -41,7 +41,7 @@ from app.recipients.current import current_entry
 from app.recipients.matching import Matching
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
-from app.sends.explain.search import messages_to
+from app.sends.explain.recipient import messages_to
 from app.sends.outcomes.requeue import requeue
 
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")

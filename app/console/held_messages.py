@@ -14,7 +14,7 @@ from app.db.models import Account
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.secret_keys import SecretKeys
-from app.sends.holds.collection import HELD, page_held
+from app.sends.holds.held import HELD, page_held
 
 PATH = "/console/holds"
 KINDS = {kind.name: kind for kind in (RELEASE, DROP_AS_SENT, DROP_AS_FAILED)}

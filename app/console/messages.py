@@ -29,8 +29,8 @@ from app.recipients.collection import COPIED, SEARCHED, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED
 from app.secret_keys import SecretKeys
-from app.sends.explain.finding import Finding
 from app.sends.explain.recipient import Explained, explain_recipient
+from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 

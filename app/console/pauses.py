@@ -11,8 +11,7 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.ids import existing
 from app.infrastructure.queueing import SENDS
-from app.sends.pauses.pause import find_pause_by_id, pause, resume
-from app.sends.pauses.subject import subject_of
+from app.sends.pauses.pause import find_pause_by_id, pause, resume, subject_of
 from app.services import Services
 
 KINDS = {"account": "Everything of the account", "list": "What is sent to a list", "domain": "Mail to a domain"}

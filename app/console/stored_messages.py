@@ -28,7 +28,7 @@ from app.secret_keys import SecretKeys
 from app.sends.accept.accept import LoadDraft, SendRequest, accept
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import Limits
-from app.sends.dry_run.preview import Preview, preview
+from app.sends.dry_run.dry_run import Preview, preview
 from app.services import Services
 
 PATH = "/console/stored-messages"

@@ -21,7 +21,7 @@ from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import load
 from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient
 from app.sends.delivery.sizes import Unsendable
-from app.sends.explain.finding import at
+from app.sends.explain.waits import at
 from app.sends.secret_values import MASK, SecretValues
 from app.settings import Settings
 

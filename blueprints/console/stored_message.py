@@ -33,8 +33,8 @@ from app.http.context import request_id, services
 from app.http.paths import path_id
 from app.ids import shown_id
 from app.messages.define import update_message
-from app.sends.dry_run.forecast import ForecastOutcome
-from app.sends.dry_run.preview import Preview
+from app.sends.dry_run.dry_run import Preview
+from app.sends.dry_run.prepare import ForecastOutcome
 from blueprints.console.blueprint import blp
 from schemas.base import load
 from schemas.messages import WRITTEN

@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from app.db.models import Account, AuditEntry, SendPause
-from app.sends.pauses.pause import pause
-from app.sends.pauses.subject import Subject
+from app.sends.pauses.pause import Subject, pause
 from tests.support.browser import Browser, new_link, operator, signed_in, words
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, unique

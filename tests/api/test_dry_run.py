@@ -13,7 +13,7 @@ from sqlalchemy import func, select, true
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Base
 from app.http.context import EXTENSION
-from app.sends.dry_run import forecast
+from app.sends.dry_run import prepare
 from app.services import Services
 from tests.support.client import SENDS, bad_query, check_error, conflict, invalid
 from tests.support.sends import SendsApi, file
@@ -175,7 +175,7 @@ def test_at_most_a_hundred_wildcards_of_a_recipient_are_named(sends: SendsApi) -
 def test_what_is_read_for_a_recipient_counts_though_nothing_comes_of_it(
     sends: SendsApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forecast, "MAX_BUILT_BYTES", 30_000)
+    monkeypatch.setattr(prepare, "MAX_BUILT_BYTES", 30_000)
     text = "x" + "".join(f"%%w{number}%%" for number in range(5000))
     found = recipients(sends, sends.email(body_text=text, recipients=[{"email": new_email()} for _ in range(3)]))
     assert [one["outcome"] for one in found] == ["send", "not_rendered", "not_rendered"]
@@ -268,7 +268,7 @@ def test_a_message_that_would_turn_out_unsendable_fails(sends: SendsApi) -> None
 
 
 def test_recipients_after_large_messages_are_not_rendered(sends: SendsApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forecast, "MAX_BUILT_BYTES", 3000)
+    monkeypatch.setattr(prepare, "MAX_BUILT_BYTES", 3000)
     found = recipients(sends, sends.email(body_text="x" * 2000, recipients=[{"email": new_email()} for _ in range(3)]))
     assert [one["outcome"] for one in found] == ["send", "not_rendered", "not_rendered"]
     assert (found[1]["creates_contact"], found[1]["body_text"]) == (True, None)

@@ -49,10 +49,9 @@ from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.explain.recipient import explain_recipient
-from app.sends.pauses.pause import find_pause, pause
+from app.sends.pauses.pause import Subject, find_pause, pause
 from app.sends.pauses.pause import resume as resume_sending
 from app.sends.pauses.read import active_shown, list_pauses, pauses_concerning, pauses_everywhere
-from app.sends.pauses.subject import Subject
 from app.services import Services
 from app.tracking.feedback_channels import receipt_url
 from app.tracking.link_tokens import InlineLink, link_token

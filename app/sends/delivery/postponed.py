@@ -23,7 +23,7 @@ from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, ClaimedRecipient, postpone
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
-from app.sends.pauses.active import ActivePause, active_pauses, lock_active, test_accounts
+from app.sends.pauses.read import ActivePause, active_pauses, lock_active, test_accounts
 
 
 def domains_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, str]:

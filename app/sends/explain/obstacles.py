@@ -15,8 +15,7 @@ from app.db.models import BlockedAddress, Contact, List, Recipient, Unsubscriber
 from app.recipients.conditions import settled_as
 from app.recipients.filters import sent_to
 from app.recipients.states import RecipientState
-from app.sends.explain.finding import Finding, at
-from app.sends.explain.waits import Route, waits
+from app.sends.explain.waits import Finding, Route, at, waits
 
 
 def obstacles(session: Session, route: Route) -> Iterator[Finding]:

@@ -7,21 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, address_forms
 from app.clock import now
+from app.contacts.subscriptions import ADDRESS_COLUMNS
+from app.db.in_json import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import current_entry
+from app.recipients.filters import sent_to
 from app.recipients.reasons import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, WaitReason
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.explain.again import sending_again
-from app.sends.explain.finding import Command, Finding, at
 from app.sends.explain.obstacles import obstacles
-from app.sends.explain.waits import Route, transport_trial
+from app.sends.explain.waits import Command, Finding, Route, at, transport_trial
 from app.sends.outcomes.attempt_result import INTERNAL_FAULT
 from app.settings import Settings
 
@@ -215,3 +217,30 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
         )
     if recipient.complaint_time is not None:
         yield Finding(f"It was reported as spam at {at(recipient.complaint_time)}, which blocks the address.")
+
+
+# The messages to an address.
+
+TYPES: dict[AddressKind, str] = {"email": "email", "mobile": "sms"}
+MOST_CONTACTS = 100
+
+
+def messages_to(session: Session, address: AccountAddress) -> ColumnElement[bool]:
+    """The condition on recipients of the account that their messages went to the address, or will: those named by
+    `contact_id` have the address of their contact until a message was sent."""
+    contacts = select(Contact.id).where(
+        Contact.account_id == address.account_id, ADDRESS_COLUMNS[address.kind].in_(address_forms(address.key))
+    )
+    ids = session.scalars(contacts.limit(MOST_CONTACTS)).all()
+    if not ids:
+        return sent_to(address)
+    own = Recipient.email if address.kind == "email" else Recipient.mobile
+    named = and_(in_json(Recipient.contact_id, ids), own.is_(None), Recipient.type == TYPES[address.kind])
+    return or_(sent_to(address), and_(Recipient.contact_id.is_not(None), named))
+
+
+def newest_messages(session: Session, address: AccountAddress) -> Select[Recipient]:
+    """The recipients, the newest first."""
+    of_account = Recipient.account_id == address.account_id
+    found = select(Recipient).where(of_account, messages_to(session, address))
+    return found.order_by(Recipient.creation_time.desc(), Recipient.id.desc())

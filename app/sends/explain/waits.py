@@ -1,9 +1,10 @@
 """What makes a message wait, or would: one table of the reasons, with what mends each
-(docs/delivery.md#why-a-message-waits)."""
+(docs/delivery.md#why-a-message-waits).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,15 +12,35 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, AddressKind, domain_of
-from app.clock import now
+from app.clock import now, timestamp
 from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
 from app.recipients.conditions import IS_SENDING
 from app.recipients.reasons import WaitReason
 from app.routing.table import DEFAULT, RoutedMessage, RoutingTable, load_table
-from app.sends.explain.finding import Command, Finding, at
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
 from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.pauses.read import ShownPause, pauses_concerning
+
+# One thing that an explanation says. Pure.
+
+Command = tuple[str, ...]
+"""The words behind `flask --app wsgi` or `tms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fact in words, and the commands that mend it, in their order. `prevents` is whether a message to the address
+    would not be sent."""
+
+    text: str
+    commands: Sequence[Command] = ()
+    prevents: bool = False
+
+
+def at(moment: datetime | None) -> str:
+    """The moment as the API writes it."""
+    return "an unknown time" if moment is None else timestamp(moment)
+
 
 WAITS_FOR_IT = "new sends are refused, and what waits is tried again later and later until the retry period ends"
 TO = "ADDRESS"

@@ -1,19 +1,26 @@
-"""Finding the messages that are held."""
+"""Messages that are held after a restore: holding them, and finding them (docs/operations.md#what-a-restore-holds)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, insert, literal, select, update
 from sqlalchemy.orm import Session
 
+from app.clock import timestamp
 from app.db.in_json import in_json
-from app.db.models import QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient, RecipientStep, table_of
+from app.query import compile as compiled
+from app.query.conditions import Query
+from app.query.fields import Filter, FilterType, Resource
+from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 from app.recipients.conditions import entry_in_state
+from app.recipients.matching import ORDER, Place
 from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
 
 IS_HELD = entry_in_state(RecipientState.HELD)
 WAS = (RecipientState.QUEUED.value, RecipientState.SENDING.value, RecipientState.UNCERTAIN.value)
@@ -73,3 +80,87 @@ def count_held(session: Session, wanted: HeldMessages) -> list[HeldCount]:
     times = func.min(QueueEntry.due_time), func.max(QueueEntry.due_time)
     counted = held_messages(wanted, *key, func.count(), *times).group_by(*key).order_by(*key)
     return [HeldCount._make(row) for row in session.execute(counted)]
+
+
+FILTERS = (
+    Filter("uuid", FilterType.UUID),
+    Filter("was", FilterType.ENUM, WAS),
+    Filter("group_id", FilterType.INTEGER),
+    Filter("creation_time", FilterType.TIMESTAMP),
+    Filter("due_time", FilterType.TIMESTAMP),
+)
+PROPERTIES = {
+    **{name: Property(getattr(Recipient, name)) for name in ("uuid", "type", "email", "mobile", "group_id")},
+    "was": Property(QueueEntry.held_state),
+    "creation_time": Property(Recipient.creation_time, as_timestamp),
+    "due_time": Property(QueueEntry.due_time, as_timestamp),
+}
+HELD = Shape(
+    resource=Resource(
+        name="held message",
+        collection="held_messages",
+        filters={one.name: one for one in FILTERS},
+        fields=tuple(PROPERTIES),
+    ),
+    properties=PROPERTIES,
+    keys=(QueueEntry.recipient_id,),
+    links=lambda _: {},
+    order=(QueueEntry.recipient_id,),
+)
+"""In the order of the index of what is held (app/db/models/send_queue.py)."""
+
+
+def page_held(session: Session, account_id: int, query: Query) -> Page:
+    """A page of the account's held messages."""
+    of_account = HeldMessages(account_id).conditions
+    return read_page(session, HELD, query, QueueEntry.recipient_id == Recipient.id, *of_account)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingHeld:
+    """All held messages that are meant and match a query, part by part, the oldest first, as `Matching` has those of
+    other states. Each part begins where the one before has ended, by the ids."""
+
+    held: HeldMessages
+    query: Query = Query()
+
+    def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
+        """The next ones behind a place, with their creation time and id behind the columns."""
+        found = self._select(columns).order_by(QueueEntry.recipient_id).limit(most)
+        return session.execute(found if after is None else found.where(QueueEntry.recipient_id > after[1])).all()
+
+    def newest_ones(self, session: Session, columns: Sequence[Any], most: int) -> Sequence[Row[Any]]:
+        """The newest ones, from the newest on."""
+        return session.execute(self._select(columns).order_by(QueueEntry.recipient_id.desc()).limit(most)).all()
+
+    def count(self, session: Session, most: int) -> int:
+        """How many they are; one more than `most` stands for more than that."""
+        some = self._select(()).limit(most + 1).subquery()
+        return session.scalar(select(func.count()).select_from(some)) or 0
+
+    def _select(self, columns: Sequence[Any]) -> Select[Any]:
+        place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
+        found = held_messages(self.held, *columns, *place)
+        return found.where(*compiled.where(self.query, HELD.filter_columns))
+
+
+def hold_messages(connection: Connection, taken: datetime, moment: datetime) -> int:
+    """Holds every entry of the send queue, with a step in its recipient's timeline; returns how many. `taken` is the
+    time of the backup. Entries that were held in it stay as they are; those that were paused were queued."""
+    entries, steps = table_of(QueueEntry), table_of(RecipientStep)
+    is_free = entries.c.state != RecipientState.HELD.value
+    queued = {RecipientState.PAUSED.value: RecipientState.QUEUED.value}
+    was = case(queued, value=entries.c.state, else_=entries.c.state)
+    text = f"the service was restored from a backup of {timestamp(taken)}, in which this was "
+    columns = {
+        "account_id": entries.c.account_id,
+        "recipient_id": entries.c.recipient_id,
+        "time": literal(moment, steps.c.time.type),
+        "step": literal(TimelineStep.HELD.value, steps.c.step.type),
+        "detail": literal(text, steps.c.detail.type) + was,
+    }
+    noted = select(*columns.values()).where(is_free).order_by(entries.c.recipient_id)
+    connection.execute(insert(steps).from_select(list(columns), noted))
+    free = {"worker": None, "lease_time": None, "pause_id": None}
+    values = {"held_state": was, "state": RecipientState.HELD.value, **free}
+    return connection.execute(update(entries).where(is_free).values(values)).rowcount

@@ -29,9 +29,8 @@ from app.sends.delivery.postponed import put_aside
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.requeue import requeue
 from app.sends.pauses import release as releasing
-from app.sends.pauses.pause import find_pause, pause, resume
+from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_of
 from app.sends.pauses.release import EndedPauses
-from app.sends.pauses.subject import Subject, subject_of
 from app.services import Services
 from app.tracking.return_path import return_path
 from tests.jobs.delivery.conftest import events, texts
