@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, create_engine, text
 
-from app.db.wait_budget import COMMAND, limit_waits
+from app.db.bounded_connection import COMMAND, limit_waits
 from app.privacy.export import export_person
 from app.privacy.forget import forget
 from app.privacy.person import find_person

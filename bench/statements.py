@@ -16,8 +16,7 @@ from sqlalchemy import String, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.bulk import insert_rows
-from app.db.bulk_update import BulkUpdate
+from app.db.bulk import BulkUpdate, insert_rows
 from app.db.database import Database
 from app.db.models import Account, SoftBounces, table_of
 from app.db.prepared import PreparedStatement

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, insert, literal, select, text
 
 from app.clock import now
+from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.models import QueueEntry, Recipient, table_of
-from app.db.wait_budget import COMMAND, limit_waits
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_overview
 from app.maintenance.status import status

@@ -98,8 +98,8 @@ def pytest_collection_finish() -> None:
 
 LIMITS = (
     "app.db.bounded_connection.CONNECT_SECONDS",
-    "app.db.poolers.PROBE_SECONDS",
-    "app.db.wait_budget.REQUEST",
+    "app.db.postgresql.PROBE_SECONDS",
+    "app.db.bounded_connection.REQUEST",
     "app.launcher.embedded_redis.START_SECONDS",
     "app.maintenance.figures_reader.WAIT",
     "app.services.WAIT",

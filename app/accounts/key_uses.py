@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Update, or_, update
 
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Database
 from app.db.models import ApiKey, table_of
 from app.db.types import BigId, UtcDateTime

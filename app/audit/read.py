@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.audit.actions import ACTIONS, OBJECTS
 from app.audit.actor import ACTOR_KINDS, Actor, ActorKind
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import AuditEntry
 from app.db.pages import pages_of
 from app.query import compile as compiled

@@ -14,7 +14,7 @@ from app.clock import this_second
 from app.db.bulk import insert_rows_last
 from app.db.database import Transaction
 from app.db.models import AuditEntry
-from app.db.pipeline import DriverStatement
+from app.db.prepared import DriverStatement
 
 PENDING = "audit"
 

@@ -16,7 +16,7 @@ from app.audit.chain import entry_digest, purged_mark, seal_hash
 from app.clock import this_second
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.locks import advisory_lock
 from app.db.models import AuditEntry, AuditSeal, DigestKey, table_of
 from app.infrastructure.digest_key import new_digest_key

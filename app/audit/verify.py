@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from app.audit.chain import entry_digest, purged_mark, seal_hash
 from app.audit.seals import ENTRIES, SEALS, STORED_KEYS, seal_keys
 from app.clock import now
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account
 from app.secret_keys import SecretKeys
 from app.settings import Settings, parse_retention

@@ -23,7 +23,7 @@ from app.automations.versions import load_versions
 from app.clock import now
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, Automation, AutomationRun, AutomationVersion
 
 

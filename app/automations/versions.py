@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.automations.definition import Branch, Definition, Outcome
 from app.automations.parse import parse_stored
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import AutomationStep, AutomationVersion
 
 KEPT = 1000

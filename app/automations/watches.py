@@ -16,7 +16,7 @@ from app.automations.definition import Did
 from app.automations.run_states import IS_LIVE
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import AutomationPassedStep, AutomationRun
 
 

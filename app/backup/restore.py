@@ -21,8 +21,7 @@ from app.backup.journals import results_of_archive, results_of_machine
 from app.backup.manifest import TABLES, Manifest, NotABackup
 from app.backup.secret_key import delete_journals_aside, install_keys, keys_to_install
 from app.clock import now
-from app.db.copies.load import Loading, loading
-from app.db.copies.set_aside import indexes_set_aside
+from app.db.copies.load import Loading, indexes_set_aside, loading
 from app.db.copies.snapshot import CopyError
 from app.db.database import Database
 from app.db.field_indexes import restore_indexes

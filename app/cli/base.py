@@ -22,8 +22,8 @@ from app.audit.actor import acting, command_actor
 from app.cli.printable import printable
 from app.cli.setup_warnings import setup_warnings
 from app.clock import timestamp
+from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.outage import reason
-from app.db.wait_budget import COMMAND, limit_waits
 from app.errors import ServiceError
 from app.http.context import EXTENSION
 

@@ -31,7 +31,7 @@ from app.cli.bulk_actions import ask_for_all, pairs_of
 from app.cli.explain import explain
 from app.cli.hold_options import dry_run_option, yes_option
 from app.cli.pauses import pause, pauses, resume_
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, QueueEntry, Recipient, Send
 from app.db.models import Group as TransactionalGroup

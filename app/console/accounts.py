@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.accounts.accounts import account_named
 from app.accounts.testing import find_test_account, refreshed_test_account
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account
 from app.errors import FieldError, ServiceError
 from app.ids import existing, id_in

@@ -21,7 +21,7 @@ from app.console.automations import path_of_automation
 from app.console.queries import Pairs, older_query
 from app.contacts.get_or_create import find_by_address
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, AutomationVersion, Contact
 from app.errors import ServiceError
 from app.ids import existing

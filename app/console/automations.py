@@ -13,7 +13,7 @@ from app.automations.definition import Branch, Definition, Send, Step
 from app.automations.drawing import describe, entry_lines
 from app.automations.parse import parse_stored
 from app.console.queries import Pairs, older_query
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, Automation, List
 from app.ids import existing, id_in
 from app.query.cursors import CursorScope

@@ -15,10 +15,9 @@ from sqlalchemy import Row, Select, select, union_all
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import Account, Contact, DomainBackoff, QueueEntry, Recipient, RecipientStep
-from app.db.queue_looks import PRIORITIES, QUEUED
+from app.db.queue import PRIORITIES, QUEUED
 from app.recipients.conditions import IS_READY
 from app.recipients.timeline import TimelineStep
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.console.overview import HOURS, Day, day_of
 from app.console.queries import Pairs, older_query
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, Group, Recipient, RecipientStep
 from app.groups.over_time import counts_by_hour
 from app.groups.read import COUNTERS, GROUPS, get_group, page_groups, require_group

@@ -14,9 +14,9 @@ from sqlalchemy import ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, QueueEntry
-from app.db.queue_looks import PRIORITIES, QUEUED, look_at_all
+from app.db.queue import PRIORITIES, QUEUED, look_at_all
 from app.infrastructure.queueing import SENDS
 from app.recipients.conditions import IS_SENDING
 from app.routing.transports import find_transport, update_transport

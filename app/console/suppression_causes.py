@@ -16,7 +16,7 @@ from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.console.suppressions import Suppression
 from app.contacts.matching_blocked import BLOCKED, UNSUBSCRIBED
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Recipient, RecipientStep
 from app.infrastructure.address_digest import address_digests
 from app.recipients.filters import sent_to

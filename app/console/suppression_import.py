@@ -26,7 +26,7 @@ from app.csv_files.cells import cell, from_cell
 from app.csv_files.reader import find_format, reading
 from app.csv_files.source import UnreadableFile
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import List
 from app.errors import ServiceError
 from app.ids import copied_id, id_in, shown_id

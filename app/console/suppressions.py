@@ -19,7 +19,7 @@ from app.addresses import ADDRESS_KINDS, NormalizedAddress, address_forms
 from app.console.queries import Pairs, older_query
 from app.contacts.matching_blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.db.address_digests import PREFIX, find_digests
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import Account, BlockedAddress, List, Unsubscriber
 from app.errors import ServiceError

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.audit.values import host_of
 from app.clock import now
 from app.console.queries import Pairs, older_query
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError

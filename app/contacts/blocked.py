@@ -26,7 +26,7 @@ from app.contacts.events import ContactKey
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.address_forms import written_forms
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Contact
 from app.db.upsert import insert_or_ignore
 

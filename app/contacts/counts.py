@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from app.db.counters import CONTACT_COUNTS, count
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.locks import lock_out_writers
 from app.db.models import Contact, ContactCount, table_of
-from app.db.models.counts import total
+from app.db.models.groups import total
 from app.lists.fields import ListSpec
 
 

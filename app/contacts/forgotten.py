@@ -17,7 +17,7 @@ from app.addresses import NormalizedAddress
 from app.contacts.unsubscriber_entries import UnsubscriberEntries
 from app.db.address_digests import find_digests
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Unsubscriber
 
 _UNSYNCHRONIZED = {"synchronize_session": False}

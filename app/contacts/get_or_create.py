@@ -25,7 +25,7 @@ from app.contacts.triggers import fire
 from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Contact, List
 from app.db.prepared import PreparedStatement, Read
 from app.errors import ServiceError

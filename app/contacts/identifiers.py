@@ -18,7 +18,7 @@ from app.addresses import all_forms, email_key
 from app.contacts.rules import element_location
 from app.contacts.state import WriteResult
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec

@@ -17,7 +17,7 @@ from app.contacts.upsert import identifier_of, key_of, unidentified
 from app.csv_files.cells import from_cell
 from app.csv_files.reader import CsvReader, FileRow
 from app.db.database import Database
-from app.db.key_counts import KeyCounts
+from app.db.json_fields import KeyCounts
 from app.errors import FieldError
 from app.lists.fields import ListSpec
 

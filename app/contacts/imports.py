@@ -18,7 +18,7 @@ from app.contacts.state import ContactAttributes
 from app.contacts.upsert import Upserted, match_contacts, upsert_batch
 from app.db.bulk import draw_ids
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, ContactImport, table_of
 from app.lists.fields import ListSpec
 from app.lists.find import get_list

@@ -17,7 +17,7 @@ from app.contacts.blocked import COMPLAINT, unblock_entries
 from app.contacts.events import record_contact_events
 from app.db.address_digests import PREFIX
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, SoftBounces
 from app.query import compile as compiled

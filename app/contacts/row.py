@@ -11,7 +11,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.contacts.filters import BLOCKED
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Contact
 from app.db.prepared import PreparedStatement
 

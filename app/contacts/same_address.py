@@ -19,7 +19,7 @@ from app.contacts.events import record_contact_events
 from app.contacts.filters import is_blocked
 from app.contacts.subscriptions import has_entry, lock_subscriptions
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, List, Unsubscriber, table_of
 
 

@@ -28,7 +28,7 @@ from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, of_a
 from app.db.address_forms import written_forms
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.locks import advisory_lock
 from app.db.models import Contact, Unsubscriber
 

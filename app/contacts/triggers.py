@@ -17,7 +17,7 @@ from app.clock import now, zone_of_account
 from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import ContactValues, hidden_by
 from app.db.database import Transaction
-from app.db.pipeline import DriverStatement
+from app.db.prepared import DriverStatement
 from app.lists.fields import ListSpec
 
 FIRED = "fired triggers"

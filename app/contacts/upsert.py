@@ -21,7 +21,7 @@ from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.contacts.unsubscriber_entries import find_unsubscriber_entries
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec

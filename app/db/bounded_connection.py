@@ -1,20 +1,183 @@
-"""A connection to PostgreSQL whose every wait ends within the wait budget of the request or task that uses it
-(app/db/wait_budget.py).
-"""
+"""Connections to PostgreSQL on which every wait ends."""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
 import psycopg
 from psycopg.abc import PQGen
 
-from app.db import wait_budget
-from app.db.circuit_breaker import DatabaseCircuitBreaker
-from app.db.host_addresses import with_addresses
+from app.network.lookup import look_up
+
+REQUEST = 7.0
+"""Seconds in total. With the time that giving up takes, a response is sent within ten seconds."""
+BACKGROUND = 30.0
+COMMAND = 600.0
+LEAST = 0.05
+"""Seconds; with less left no statement starts, since it would only be cancelled."""
+
+
+class WaitBudget:
+    """Seconds to wait for the database: per wait, or in `total`."""
+
+    def __init__(self, seconds: float, *, total: bool = False) -> None:
+        self.left = seconds
+        self._total = total
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further statement may start."""
+        return self.left < LEAST
+
+    def limit(self, least: float = 0.0) -> float | None:
+        """Seconds that the next wait may take; None for no limit."""
+        return None if self.left == math.inf else max(self.left, least)
+
+    def shorten(self, seconds: float) -> None:
+        """Reduces a total budget to at most that many seconds."""
+        if self._total:
+            self.left = min(self.left, seconds)
+
+    def measured(self) -> _Measured:
+        """Subtracts the time that a `with` block takes from a total budget. Blocks may be nested."""
+        return _Measured(self)
+
+    def spend(self, seconds: float, before: float) -> None:
+        """Subtracts seconds from what was left before they began."""
+        if self._total:
+            self.left = min(self.left, before - seconds)
+
+
+class _Measured:
+    """A context manager as a class: a request enters eight, and one made of a generator costs twice as much."""
+
+    __slots__ = ("_before", "_began", "_budget")
+
+    def __init__(self, budget: WaitBudget) -> None:
+        self._budget = budget
+
+    def __enter__(self) -> None:
+        self._before, self._began = self._budget.left, time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.spend(time.monotonic() - self._began, self._before)
+
+
+_current: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
+_background = WaitBudget(BACKGROUND)
+
+
+def current() -> WaitBudget:
+    """The budget of the current request or command; in other threads, that of background work."""
+    return _current.get() or _background
+
+
+def begin_request() -> None:
+    """Gives the request that begins in this context its own budget."""
+    _current.set(WaitBudget(REQUEST, total=True))
+
+
+def end_request() -> None:
+    _current.set(None)
+
+
+@contextmanager
+def limit_waits(seconds: float) -> Iterator[None]:
+    """Inside the block each wait takes at most that many seconds; `math.inf` means no limit."""
+    token = _current.set(WaitBudget(seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+PROBE_INTERVAL = 1.0
+"""Seconds between two probes of a server that did not answer."""
+PROBE_SECONDS = 2.0
+"""Seconds that a probing request waits."""
+
+
+class DatabaseCircuitBreaker:
+    """One per engine. A timeout opens it, any answer closes it; while it is open one request at a time probes."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._lock = threading.Lock()
+        self._next_probe = 0.0
+
+    def open(self) -> None:
+        """The server answered neither in time nor to the request to cancel."""
+        with self._lock:
+            self.is_open = True
+            self._next_probe = time.monotonic() + PROBE_INTERVAL
+
+    def close(self) -> None:
+        """The server has answered, even if with an error."""
+        self.is_open = False
+
+    def check(self, budget: WaitBudget) -> None:
+        """Raises `psycopg.OperationalError` for a request that must not use the server now."""
+        if budget.is_spent:
+            raise psycopg.OperationalError("the database has not answered in time")
+        if not self.is_open:
+            return
+        with self._lock:
+            if self.is_open and time.monotonic() < self._next_probe:
+                raise psycopg.OperationalError("the database did not answer others a moment ago")
+            self._next_probe = time.monotonic() + PROBE_SECONDS
+        budget.shorten(PROBE_SECONDS)
+
+
+PORT = "5432"
+
+
+def with_addresses(options: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The driver's options, with `hostaddr` for each host in `host`: one entry per address, in the order given.
+
+    Raises `psycopg.OperationalError` if no host has an address, and its subclass `ConnectionTimeout` if that is because
+    of a name server that does not answer within `seconds`.
+    """
+    hosts = str(options.get("host") or "").split(",")
+    if options.get("hostaddr") or not all(hosts) or any(_is_socket(host) for host in hosts):
+        return options
+    ports = str(options.get("port") or PORT).split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    places, failure = _places(zip(hosts, ports, strict=False), seconds / len(hosts))
+    if not places:
+        raise _error(failure)
+    host, port, address = (",".join(one) for one in zip(*places, strict=True))
+    return {**options, "host": host, "port": port, "hostaddr": address}
+
+
+def _places(hosts: Any, seconds: float) -> tuple[list[tuple[str, str, str]], OSError | None]:
+    """Host, port and address of each address, and the last failure."""
+    places: list[tuple[str, str, str]] = []
+    failure: OSError | None = None
+    for host, port in hosts:
+        try:
+            places += [(host, port or PORT, address) for address in look_up(host, seconds)]
+        except OSError as error:
+            failure = error
+    return places, failure
+
+
+def _is_socket(host: str) -> bool:
+    """Whether it is the folder of a Unix socket, or an abstract one."""
+    return host[0] in "/@"
+
+
+def _error(failure: OSError | None) -> psycopg.OperationalError:
+    if isinstance(failure, TimeoutError):
+        return psycopg.errors.ConnectionTimeout(str(failure))
+    return psycopg.OperationalError(f"the host of the database cannot be looked up: {failure}")
+
 
 CONNECT_SECONDS = 3
 MIN_CONNECT_SECONDS = 2
@@ -42,9 +205,9 @@ class BoundedConnection(psycopg.Connection[Any]):
     @classmethod
     def open(cls, circuit_breaker: DatabaseCircuitBreaker, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        limit = wait_budget.current().limit(MIN_CONNECT_SECONDS)
+        limit = current().limit(MIN_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
-        with wait_budget.current().measured():
+        with current().measured():
             try:
                 options = with_addresses({"connect_timeout": seconds, **options}, seconds)
                 connection = cls.connect(*arguments, **options)
@@ -95,7 +258,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         """The driver's wait for the server. Raises `psycopg.OperationalError` when it has taken too long."""
         limit = self._limit() if timeout is None else timeout
         began = time.monotonic()
-        with wait_budget.current().measured():
+        with current().measured():
             try:
                 result = super().wait(gen, interval, limit)
             except psycopg.OperationalError:
@@ -109,10 +272,10 @@ class BoundedConnection(psycopg.Connection[Any]):
     def _limit(self) -> float | None:
         """Seconds. A transaction that has begun can always be ended."""
         if self._ending or self.is_new:
-            return wait_budget.current().limit(RESERVED_SECONDS[self._ending or "connection"])
-        if wait_budget.current().is_spent:
+            return current().limit(RESERVED_SECONDS[self._ending or "connection"])
+        if current().is_spent:
             raise psycopg.errors.QueryCanceled("the request has waited for the database for too long")
-        return wait_budget.current().limit()
+        return current().limit()
 
     def _give_up(self, gen: PQGen[Any], seconds: float) -> NoReturn:
         if self._ending != "commit" and not self.is_new and self._is_cancelled():

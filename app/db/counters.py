@@ -20,11 +20,11 @@ from typing import Any
 from sqlalchemy import Connection, func
 from sqlalchemy.dialects import sqlite
 
+from app.db.bulk import POSTGRESQL, as_json
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
-from app.db.json_insert import POSTGRESQL, as_json
 from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
-from app.db.pipeline import DriverStatement
+from app.db.prepared import DriverStatement
 
 SLOTS = 16
 PENDING = "counts"

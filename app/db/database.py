@@ -14,13 +14,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.db.address_digests import AddressDigests, Digest
-from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.bounded_connection import DatabaseCircuitBreaker
 from app.db.engine import WRITE, begin_writing, make_engine
 from app.db.outage import OutcomeUnknown
-from app.db.pipeline import DriverStatement
-from app.db.prepared import execute_together_on_driver
+from app.db.prepared import DriverStatement, execute_together_on_driver
 
 RETRIED = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock and for a row that a unique index refused. A use case that may meet an existing row
@@ -57,7 +56,7 @@ class ReadSession(Session):
         return self._connection
 
     def _check_out(self) -> Connection:
-        budget = wait_budget.current()
+        budget = bounded_connection.current()
         try:
             self._circuit_breaker.check(budget)
         except psycopg.OperationalError as error:

@@ -15,8 +15,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.db.bounded_connection import BoundedConnection
-from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker
 from app.db.outage import DISCARD, note_failure
 from app.db.postgresql import postgresql_engine
 from app.db.types import dump_json

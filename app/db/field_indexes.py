@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple, get_args
 from sqlalchemy import Connection, column, quoted_name, select, text
 from sqlalchemy.types import TypeEngine
 
+from app.db.bounded_connection import limit_waits
 from app.db.engine import WRITE, make_engine
 from app.db.json_fields import json_date, json_number
 from app.db.models import Contact, ListField, table_of
-from app.db.wait_budget import limit_waits
 
 FieldKind = Literal["number", "date"]
 MOST_INDEXES = 16

@@ -1,31 +1,172 @@
-"""Migrations of a database to the schema of the models, or back; safe to run in any number of processes at once.
-
-On SQLite, and on a new database, all steps of one call are one transaction: a migration that fails leaves nothing
-behind. On PostgreSQL each migration is one, so that none keeps the locks of another (app/db/migration_steps.py).
-"""
+"""Migrations: running them, step by step where that is needed, and writing down which code fits the schema."""
 
 from __future__ import annotations
 
+import logging
 import math
+import random
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, Engine
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 
-from app.db import migration_steps, phases
+from app.db import phases
+from app.db.bounded_connection import limit_waits
 from app.db.engine import WRITE, make_engine
 from app.db.history_ranges import RANGE_NAME
-from app.db.migration_steps import FOLDER, configured, current_revision, script
-from app.db.models import Base
-from app.db.phases import Part, Plan
-from app.db.schema_state import code_in_use, in_use_after, write_state
-from app.db.wait_budget import limit_waits
+from app.db.models import Base, SchemaState, table_of
+from app.db.phases import Migration, Part, Plan, newest_revision, oldest_code
+
+logger = logging.getLogger(__name__)
+
+
+TABLE = table_of(SchemaState)
+
+
+def code_in_use(connection: Connection, at: str | None) -> str:
+    """The oldest code that processes may still run. A database that does not say so yet was migrated whole, by the
+    release that it fits."""
+    if inspect(connection).has_table(TABLE.name):
+        said = connection.execute(select(TABLE.c.code_in_use)).scalar()
+        if said is not None:
+            return str(said)
+    return at or newest_revision()
+
+
+def write_state(connection: Connection, revision: str | None, in_use: str) -> None:
+    """After a migration to that revision, in its transaction."""
+    if revision is None or not inspect(connection).has_table(TABLE.name):
+        return
+    connection.execute(delete(TABLE))
+    connection.execute(insert(TABLE).values(id=1, oldest_code=oldest_code(revision), code_in_use=in_use))
+
+
+def in_use_after(part: Part, at: str | None, before: str) -> str:
+    """The code in use once that part has run from the revision `at`: an upgrade of everything is for a service that
+    stands still, and a contracting one for processes that were replaced since the schema was expanded to `at`."""
+    if part == "expand" and at is not None:
+        return before
+    return newest_revision() if part == "all" or at is None else max(at, before)
+
+
+FOLDER = Path(__file__).parent / "migrations"
+ADVISORY_LOCK = 7_166_350_117
+"""An arbitrary key that nothing else uses in this database."""
+LOCK_TIMEOUT = "1s"
+"""How long a lock is waited for: whoever wants the table meanwhile waits behind the migration."""
+PATIENCE = 600.0
+"""Seconds after which the migration is given up."""
+PAUSE = (0.5, 1.5)
+LOCKED = {"55P03", "40P01"}
+"""SQLSTATEs of a lock that was not available in time, and of a deadlock."""
+
+
+class TablesInUse(Exception):
+    """Others have used the tables all the time that the locks were tried."""
+
+
+def script() -> ScriptDirectory:
+    """The migrations."""
+    return ScriptDirectory(str(FOLDER))
+
+
+def configured(connection: Connection) -> Config:
+    """Alembic's configuration, with the connection that env.py uses."""
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
+    config.attributes["connection"] = connection
+    return config
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The revision of the database; None when it has none."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def pending(revision: str, at: str | None) -> tuple[Migration, ...]:
+    """The migrations that lead there, the oldest first. Raises `CommandError` for a revision that does not exist."""
+    return phases.pending([str(step.revision.revision) for step in script()._upgrade_revs(revision, at or "base")])
+
+
+def exclude_others(connection: Connection) -> None:
+    """Waits, in a transaction, until no other process migrates, and removes the limits of time."""
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
+    # The last statement must be one without a snapshot, which PostgreSQL keeps until the next one: an index that is
+    # built while others write waits for everybody who has one, and this transaction waits for the index.
+    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+
+
+def upgrade_in_steps(engine: Engine, revision: str, part: Part) -> tuple[str, ...]:
+    """Runs that part of the revisions that lead to `revision`; returns those that are left."""
+    with engine.begin() as connection:
+        exclude_others(connection)
+        at = current_revision(connection)
+        before = code_in_use(connection, at)
+        plan = phases.plan(pending(revision, at), part, at, before)
+        in_use = in_use_after(part, at, before)
+        if not plan.run:
+            write_state(connection, at, in_use)
+    for step in plan.run:
+        _run(engine, step, in_use)
+    return plan.left
+
+
+def _run(engine: Engine, revision: str, in_use: str) -> None:
+    if getattr(script().get_revision(revision).module, "online", False):
+        _run_online(engine, revision, in_use)
+        return
+    deadline = time.monotonic() + PATIENCE
+    while not _try(engine, revision, in_use):
+        if time.monotonic() > deadline:
+            raise TablesInUse(
+                f"revision {revision} found its tables in use for {PATIENCE:g} seconds, and nothing of it was done: "
+                "look for a long transaction, and run it again"
+            )
+        logger.warning("revision %s waits until others have left its tables", revision)
+        time.sleep(random.uniform(*PAUSE))  # noqa: S311 - so that two do not meet again
+
+
+def _try(engine: Engine, revision: str, in_use: str) -> bool:
+    """Whether the migration got its locks."""
+    try:
+        with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
+            exclude_others(connection)
+            connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
+            _migrate(connection, revision, in_use)
+        return True
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) not in LOCKED:
+            raise
+        return False
+
+
+def _run_online(engine: Engine, revision: str, in_use: str) -> None:
+    with engine.begin() as guard:
+        exclude_others(guard)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("SET statement_timeout = 0"))
+            _migrate(connection, revision, in_use)
+            connection.invalidate()  # with its session setting
+
+
+def _migrate(connection: Connection, revision: str, in_use: str) -> None:
+    if (current_revision(connection) or "") < revision:  # otherwise another process has done it
+        command.upgrade(configured(connection), revision)
+        write_state(connection, revision, in_use)
+
 
 PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
 """Names of the tables that are parts of another one: its name comes before the last underscore."""
@@ -41,8 +182,8 @@ def upgrade(database_url: str, revision: str = "head", part: Part = "all") -> tu
     with limit_waits(math.inf), _engine(database_url) as engine:
         if engine.dialect.name == "postgresql" and _current(engine) is not None:
             try:
-                return migration_steps.upgrade(engine, revision, part)
-            except migration_steps.TablesInUse as error:
+                return upgrade_in_steps(engine, revision, part)
+            except TablesInUse as error:
                 raise MigrationError(str(error)) from None
     with exclusive(database_url) as connection:
         return upgrade_within(connection, revision, part)
@@ -75,7 +216,7 @@ def plan_of(database_url: str) -> Plan:
     """What `upgrade` with the part `expand` would run, and what it would leave."""
     with _engine(database_url) as engine, engine.connect() as connection:
         at = current_revision(connection)
-        return phases.plan(migration_steps.pending("head", at), "expand", at, code_in_use(connection, at))
+        return phases.plan(pending("head", at), "expand", at, code_in_use(connection, at))
 
 
 def title_of(revision: str) -> str:
@@ -108,7 +249,7 @@ def upgrade_within(connection: Connection, revision: str, part: Part = "all") ->
     """As `upgrade`, in the transaction of an exclusive connection."""
     at = current_revision(connection)
     in_use = code_in_use(connection, at)
-    plan = phases.plan(migration_steps.pending(revision, at), part, at, in_use)
+    plan = phases.plan(pending(revision, at), part, at, in_use)
     if plan.run:
         command.upgrade(configured(connection), plan.run[-1])
     write_state(connection, current_revision(connection), in_use_after(part, at, in_use))
@@ -154,7 +295,7 @@ def exclusive(database_url: str) -> Iterator[Connection]:
         _before_begin(connection)
         with connection.begin():
             if connection.dialect.name == "postgresql":
-                migration_steps.exclude_others(connection)
+                exclude_others(connection)
             yield connection
             _check_references(connection)
 

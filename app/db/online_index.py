@@ -16,7 +16,7 @@ from alembic import op
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from app.db import migration_steps
+from app.db import migrate
 
 INVALID = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
 RANGES = "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits WHERE inhparent = to_regclass(:name)"
@@ -70,12 +70,12 @@ def _listed(connection: Connection, columns: Columns) -> str:
 
 def _lock_patiently(connection: Connection, statement: str) -> None:
     """Runs a statement that needs the table for itself, for a moment: it lets others pass that wait behind it."""
-    deadline = time.monotonic() + migration_steps.PATIENCE
-    connection.execute(text(f"SET lock_timeout = '{migration_steps.LOCK_TIMEOUT}'"))
+    deadline = time.monotonic() + migrate.PATIENCE
+    connection.execute(text(f"SET lock_timeout = '{migrate.LOCK_TIMEOUT}'"))
     while not _got_its_locks(connection, statement):
         if time.monotonic() > deadline:
-            raise migration_steps.TablesInUse(f"the tables of this statement stay in use: {statement}")
-        time.sleep(random.uniform(*migration_steps.PAUSE))  # noqa: S311 - so that two do not meet again
+            raise migrate.TablesInUse(f"the tables of this statement stay in use: {statement}")
+        time.sleep(random.uniform(*migrate.PAUSE))  # noqa: S311 - so that two do not meet again
     connection.execute(text("RESET lock_timeout"))
 
 
@@ -83,7 +83,7 @@ def _got_its_locks(connection: Connection, statement: str) -> bool:
     try:
         connection.execute(text(statement))
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) not in migration_steps.LOCKED:
+        if getattr(error.orig, "sqlstate", None) not in migrate.LOCKED:
             raise
         return False
     return True

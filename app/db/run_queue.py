@@ -31,8 +31,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
+from app.db.bulk import given_rows, stored_time
 from app.db.dialect import is_postgresql
-from app.db.given_rows import given_rows, stored_time
 from app.db.models import AutomationRun
 from app.db.prepared import PreparedStatement
 

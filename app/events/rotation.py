@@ -16,9 +16,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.commit_order import EVERYTHING, last_event_id
+from app.db.commit_order import EVERYTHING, delete_piece, end_of_piece, last_event_id, lock_slot
 from app.db.database import Transaction
-from app.db.event_slots import delete_piece, end_of_piece, lock_slot
 from app.db.models import Event, EventRotation, Webhook
 from app.events.batch_contents import oldest_waiting
 from app.infrastructure import signs_of_life

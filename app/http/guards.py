@@ -17,7 +17,7 @@ from app.accounts.auth import Principal, bearer_token, refuse_published
 from app.accounts.key_uses import KeyUses
 from app.audit.actor import Actor, ActorKind, act_as, service_actor
 from app.console.sessions import SignedIn
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.guard import guard_console
@@ -54,7 +54,7 @@ def register(app: Flask, find_of_path: FindOfPath) -> None:
 
 
 def _end(_error: BaseException | None) -> None:
-    wait_budget.end_request()
+    bounded_connection.end_request()
     logs.client.set(None)
     act_as(service_actor)
 
@@ -66,7 +66,7 @@ def _guard() -> None:
     logs.request_id.set(request_id)
     logs.client.set(_logged_client(segment))
     act_as(_actor)
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     g.span = tracing.begin_request(request_id, _span_name(), request.headers.get("Traceparent"))
     fault: ServiceError | None = request.environ.get(FAULT)
     if fault is not None:

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, QueueEntry, Recipient
 from app.db.storable import storable_id, storable_text
 from app.inbound.effect import Effect, apply_with_patience

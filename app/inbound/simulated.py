@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import CapturedMessage, Recipient
 from app.db.outage import is_unavailable
 from app.inbound.captured_mail import CapturedLinks

@@ -20,7 +20,7 @@ from sqlalchemy import delete, insert, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.db.database import Database
 from app.db.models import RunningProcess
 from app.distribution import VERSION
@@ -97,7 +97,7 @@ class Heartbeat:
     @staticmethod
     def _try(action: Any) -> None:
         try:
-            with wait_budget.limit_waits(WAIT):
+            with bounded_connection.limit_waits(WAIT):
                 action()
         except SQLAlchemyError as error:
             logger.debug("no heartbeat for now: %s", error)  # whoever works logs that the database is away

@@ -14,11 +14,11 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import migrate
+from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.database import Database
 from app.db.models import Account
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema, schema_of
-from app.db.wait_budget import COMMAND, limit_waits
 from app.seed.load import load_seed
 from app.seed.shape import SeedError
 from app.services import Services

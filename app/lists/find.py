@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import BigInteger, bindparam, select
 from sqlalchemy.orm import Session, aliased
 
-from app.db.json_rows import json_rows
+from app.db.expressions import json_rows
 from app.db.models import Account, List, ListField, table_of
 from app.db.prepared import PreparedStatement
 from app.ids import BIGGEST, existing, shown_id

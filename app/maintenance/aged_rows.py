@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.audit.seals import keep_checkpoints
 from app.clock import now
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, AuditEntry, Base, CapturedMessage, Webhook, WebhookAttempt, table_of
 from app.infrastructure import signs_of_life
 from app.services import Services

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db import wait_budget
-from app.db.full_looks import FULL_SHARE
+from app.db import bounded_connection
 from app.db.outage import log_failure
+from app.db.queue import FULL_SHARE
 from app.db.schema import schema_of
 from app.maintenance.figures import Figures, read_figures
 from app.services import Services
@@ -90,7 +90,7 @@ class FiguresReader:
         redis_up = self._redis_answers()
         started = time.monotonic()
         try:
-            with wait_budget.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
+            with bounded_connection.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
                 schema_of(session.connection())
             with self._services.database.read() as session:
                 figures = read_figures(session, self._services.settings)

@@ -9,7 +9,7 @@ import time
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.db.outage import log_failure
 from app.db.probe import PROBE_SECONDS, accepts_writes
 from app.db.schema import FITS, Schema, misfit, schema_of
@@ -61,7 +61,7 @@ def failed_parts(parts: dict[str, str]) -> list[str]:
 
 
 def _check_parts(services: Services) -> dict[str, str]:
-    wait_budget.current().shorten(PROBE_SECONDS)
+    bounded_connection.current().shorten(PROBE_SECONDS)
     return {**_database(services), "redis": _redis(services)}
 
 

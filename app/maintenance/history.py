@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db import history_ranges
 from app.db.database import Database
+from app.db.expressions import in_json
 from app.db.history_ranges import IdRange, RangeInUse, TableInUse
-from app.db.in_json import in_json
 from app.db.models import Recipient, Send
 from app.errors import ServiceError
 from app.infrastructure import signs_of_life

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, QueueEntry, RecipientStep
 from app.recipients.conditions import IS_READY
 from app.recipients.reasons import NOT_PERMITTED

@@ -26,7 +26,7 @@ from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.db.address_forms import is_non_ascii, may_run_before
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Contact, SoftBounces, Unsubscriber, table_of
 from app.db.models.contacts import OTHER_IDENTIFIER
 from app.infrastructure import signs_of_life

@@ -30,8 +30,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from app.accounts.signing_keys import RETIRED_KEYS_KEPT
 from app.automations.run_states import HAS_ENDED
 from app.clock import now
-from app.db.full_looks import FULL_SHARE
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import (
     AutomationRun,
     Base,
@@ -52,6 +51,7 @@ from app.db.models import (
     TriggerFiring,
     table_of,
 )
+from app.db.queue import FULL_SHARE
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated

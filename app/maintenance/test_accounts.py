@@ -19,8 +19,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Database, Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import (
     Account,
     ApiKey,

@@ -18,12 +18,11 @@ from sqlalchemy.types import TypeEngine
 
 from app.audit.actor import current_actor
 from app.audit.values import without_addresses
-from app.db.bulk import insert_rows
+from app.db.bulk import insert_rows, rows_given_to
 from app.db.database import Transaction
-from app.db.given_rows import rows_given_to
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Message, MessageVersion, table_of
-from app.db.pipeline import DriverStatement
+from app.db.prepared import DriverStatement
 from app.db.types import Json, dump_json
 
 FIELDS = ("name", "subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text")

@@ -14,9 +14,9 @@ from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
+from app.db.expressions import contains_any
 from app.db.models import Event, Webhook, WebhookAttempt, table_of
 from app.db.pages import matching_pages
-from app.db.text_search import contains_any
 from app.privacy.person import Person
 
 KEPT = frozenset(

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.contacts.delete import delete_contacts
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, List, table_of
 from app.lists.find import get_list
 from app.privacy.person import Person

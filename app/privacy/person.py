@@ -20,7 +20,7 @@ from app.addresses import (
     normalize_address,
 )
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, Contact, Recipient
 from app.recipients.filters import sent_to
 

@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, Row, func, select, update
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import Attachment, CapturedMessage, Recipient, RecipientStep, Send, table_of
 from app.db.pages import pages_of
 from app.privacy.files import files_of, message_folders

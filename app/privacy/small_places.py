@@ -11,10 +11,9 @@ from sqlalchemy import CursorResult, Row, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import contains_any, in_json
 from app.db.models import IdempotencyRecord, ReplyPart, SoftBounces, table_of
 from app.db.pages import matching_pages
-from app.db.text_search import contains_any
 from app.infrastructure.keyed_digest import keyed_digest
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, one_page, shown_rows

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.row import RecipientRow

@@ -11,8 +11,7 @@ from datetime import datetime
 from sqlalchemy import delete, update
 
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import Attachment, Recipient, RecipientStep, Send, table_of
 
 NO_CONTENT = {"subject": None, "body_html": None, "body_text": None}

@@ -17,8 +17,7 @@ from sqlalchemy import Select, delete, func, select, tuple_
 
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import DelayedPurge, PurgePosition, QueueEntry, Recipient, RecipientStep, Send, table_of
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep

@@ -10,7 +10,7 @@ from sqlalchemy import String, bindparam, select
 
 from app.automations.run_states import IS_WAITING
 from app.db.database import Transaction
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Account, Automation, AutomationRun
 from app.db.prepared import PreparedStatement
 

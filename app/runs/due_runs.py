@@ -20,7 +20,7 @@ from itertools import islice
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.full_looks import FULL_SHARE, FullLooks
+from app.db.queue import FULL_SHARE, FullLooks
 from app.db.run_queue import LockedRun, Position, look_at_all, look_at_newly_due, still_due
 
 REACH = timedelta(seconds=2)

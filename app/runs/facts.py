@@ -17,7 +17,7 @@ from app.clock import zone_of_account
 from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import HIDEABLE, ContactValues
 from app.db.database import Transaction
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Account, AutomationPassedStep, ListField
 from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS

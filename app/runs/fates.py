@@ -10,8 +10,7 @@ from sqlalchemy import func, select
 
 from app.automations.facts import Fate
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import Recipient, RecipientStep
 from app.recipients.timeline import TimelineStep
 from app.tracking.visits import link_of_detail

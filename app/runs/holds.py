@@ -18,7 +18,7 @@ from app.automations.run_states import IS_HELD, ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, table_of
 from app.db.write_turns import WriteTurns
 from app.runs.reasons import DROPPED, RESTORED

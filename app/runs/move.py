@@ -11,7 +11,7 @@ from app.automations.parse import parse_stored
 from app.automations.run_states import IS_LIVE, IS_WAITING
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, AutomationVersion
 
 

@@ -16,8 +16,7 @@ from app.automations.facts import SkipReason
 from app.automations.run_states import ended_columns, gives_up_place
 from app.automations.versions import Version
 from app.automations.walk import Ended, Waiting, Walk
-from app.db.bulk import insert_rows
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues, insert_rows
 from app.db.counters import STEP_COUNTS, count
 from app.db.database import Transaction
 from app.db.models import AutomationPassedStep, AutomationRun, table_of

@@ -25,11 +25,10 @@ from sqlalchemy import Update, func, select, update
 
 from app.automations.definition import Did
 from app.automations.watches import end_waits
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import Account, Contact, Recipient, RecipientStep, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload

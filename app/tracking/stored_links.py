@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import SendLink
 from app.db.prepared import PreparedStatement
 from app.tracking.links import LinkType, links_in_source

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from app.db import outage, wait_budget
+from app.db import bounded_connection, outage
 from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS
 from app.db.database import Database, Transaction
 from app.db.models import Recipient
@@ -35,7 +35,7 @@ def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings
 @pytest.fixture
 def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """An application that soon looks whether its database is there again."""
-    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
+    monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", 0.05)
     outage.outage.reset()
     with app_with(own_settings) as application:
         yield application
@@ -46,7 +46,7 @@ def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def hasty() -> Iterator[pytest.MonkeyPatch]:
     """Short waits inside the block, for a database that hangs: nothing that it does could be too slow for them."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("app.db.wait_budget.REQUEST", 0.4)
+        patched.setattr("app.db.bounded_connection.REQUEST", 0.4)
         patched.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
         patched.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
         patched.setattr("app.db.bounded_connection.CONNECT_SECONDS", MIN_CONNECT_SECONDS)
@@ -133,7 +133,7 @@ def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own
 
     def frozen(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
         with own_postgres.frozen(), hasty():
-            wait_budget.current().shorten(0.4)
+            bounded_connection.current().shorten(0.4)
             return transact(database, work)
 
     with pytest.MonkeyPatch.context() as patched:
@@ -157,7 +157,7 @@ def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: Sends
         def hurried(transaction: Transaction) -> TestResponse:
             answer = work(transaction)
             patched.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
-            wait_budget.current().shorten(0.4)  # all of it is left for the commit
+            bounded_connection.current().shorten(0.4)  # all of it is left for the commit
             return answer
 
         return transact(database, hurried)

@@ -28,7 +28,7 @@ from tests.support.servers import PATIENCE, short_folder, wait_until
 @pytest.fixture
 def own_app(own_postgres: OwnPostgres, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """An application whose database a test may freeze, and which looks for it at every probe."""
-    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
+    monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", 0.05)
     monkeypatch.setattr(health, "FRESH", 0.0)
     outage.outage.reset()
     with short_folder() as folder:

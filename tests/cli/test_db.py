@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from app import create_app
 from app.db import migrate
-from app.db.migration_steps import script
+from app.db.migrate import script
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings

@@ -46,7 +46,7 @@ ALLOWED = {
     "app.transports.sms.smpp_client": SENDING,
 }
 ASKERS = {
-    "look_up": {"app.db.host_addresses", "app.events.guarded_connection", "app.network.connections"},
+    "look_up": {"app.db.bounded_connection", "app.events.guarded_connection", "app.network.connections"},
     "own_name": {"app.transports.email.smtp_session"},
     "connect": {
         *("app.infrastructure.redis_client", "app.transports.email.smtp_session"),

@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Connection, Engine, create_engine, text
 
-from app.db import migrate, migration_steps
+from app.db import migrate
 from app.db.online_index import create_index_online, drop_index_online
 from tests.guards.test_migrations import GROUPS_OF_REVISION_0012
 from tests.support.servers import scratch_database, wait_until
@@ -44,8 +44,8 @@ def test_a_migration_lets_others_pass_that_wait_behind_it(
     database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It would wait behind a long transaction, and everybody else behind the migration."""
-    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "100ms")
-    monkeypatch.setattr(migration_steps, "PAUSE", (0.01, 0.02))
+    monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(migrate, "PAUSE", (0.01, 0.02))
     with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         upgrade = thread.submit(migrate.upgrade, database_url, "0034")
@@ -61,8 +61,8 @@ def test_a_migration_lets_others_pass_that_wait_behind_it(
 def test_a_migration_whose_tables_stay_in_use_is_given_up(
     database_url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr(migration_steps, "PATIENCE", 0.0)
+    monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(migrate, "PATIENCE", 0.0)
     with engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         with pytest.raises(migrate.MigrationError, match="revision 0034 found its tables in use"):
@@ -74,7 +74,7 @@ def test_a_migration_whose_tables_stay_in_use_is_given_up(
 def as_a_migration(engine: Engine) -> Iterator[Connection]:
     """What a migration with `online = True` runs in, beside the transaction that keeps other migrations out."""
     with engine.begin() as guard:
-        migration_steps.exclude_others(guard)
+        migrate.exclude_others(guard)
         connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         with connection, Operations.context(MigrationContext.configure(connection)):
             yield connection
@@ -85,8 +85,8 @@ def test_an_index_is_built_while_others_write_the_table(
     engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one on a table in ranges. Built a second time, it stays."""
-    monkeypatch.setattr(migration_steps, "LOCK_TIMEOUT", "100ms")
-    monkeypatch.setattr(migration_steps, "PAUSE", (0.01, 0.02))
+    monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(migrate, "PAUSE", (0.01, 0.02))
 
     def build() -> None:
         with as_a_migration(engine):

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.inbox.html_facts import MOST_LINKS, HtmlFacts, HtmlLink
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import SendLink
 from app.secret_keys import SecretKeys
 from app.tracking.link_tokens import InlineLink, StoredLink, parse_link_token

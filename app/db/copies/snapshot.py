@@ -12,12 +12,20 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from app.db.copies.copy_text import Kind, Stored, encode_rows
-from app.db.copies.tables import StoredTable, end_of_ranges, estimated_rows, last_ids, stored_tables
+from app.db.bounded_connection import limit_waits
+from app.db.copies.tables import (
+    Kind,
+    Stored,
+    StoredTable,
+    encode_rows,
+    end_of_ranges,
+    estimated_rows,
+    last_ids,
+    stored_tables,
+)
 from app.db.engine import make_engine
 from app.db.field_indexes import names_of_indexes
 from app.db.schema import TABLE, schema_of
-from app.db.wait_budget import limit_waits
 
 BLOCK = 256 * 1024
 """Bytes that are passed on together, or a little more, or a single row if that is larger."""
@@ -77,7 +85,7 @@ class Snapshot:
         return estimated_rows(self.connection, self.tables)
 
     def blocks(self, table: StoredTable) -> Blocks:
-        """Lines of the table (app/db/copies/copy_text.py), in blocks with the number of their rows."""
+        """Lines of the table (app/db/copies/tables.py), in blocks with the number of their rows."""
         driver: Any = self.connection.connection.driver_connection
         blocks = _of_postgresql if self.database == "postgresql" else _of_sqlite
         try:

@@ -1,15 +1,102 @@
-"""Transactional groups: the reports of sends."""
+"""Transactional groups, the reports of sends; counters that change with the rows they count, in slots
+(app/db/counters.py).
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Index, UniqueConstraint, func
-from sqlalchemy.orm import Mapped, column_property, mapped_column
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Index,
+    SmallInteger,
+    UniqueConstraint,
+    cast,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, column_property, mapped_column
 
-from app.db.models.base import AccountId, Base
-from app.db.models.counts import GroupCount, latest, total
+from app.db.models.base import AccountId, Base, BigInt
 from app.db.types import BigId, UtcDateTime
+
+
+def total(counter: InstrumentedAttribute[int], *conditions: ColumnElement[bool]) -> ColumnElement[int]:
+    """A counter as the sum of the slots that meet the conditions, for a select, a filter or a property of a model."""
+    summed = select(cast(func.coalesce(func.sum(counter), literal_column("0")), BigInteger)).where(*conditions)
+    return summed.correlate_except(counter.class_).scalar_subquery()
+
+
+def latest(counter: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]) -> ColumnElement[Any]:
+    """The same of a time: the latest of the slots."""
+    return select(func.max(counter)).where(*conditions).correlate_except(counter.class_).scalar_subquery()
+
+
+class ContactCount(Base):
+    """A slot of the number of a list's contacts. No foreign key to the list: a count never waits for its lock."""
+
+    __tablename__ = "contact_counts"
+    __table_args__: Any = ()
+
+    list_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    contacts: Mapped[BigInt] = mapped_column(default=0)
+
+
+class _OutcomeCounters:
+    """The counters that a group has, and an hour of it."""
+
+    sent: Mapped[BigInt] = mapped_column(default=0)
+    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
+    bounced: Mapped[BigInt] = mapped_column(default=0)
+    delivered: Mapped[BigInt] = mapped_column(default=0)
+    opened: Mapped[BigInt] = mapped_column(default=0)
+    clicked: Mapped[BigInt] = mapped_column(default=0)
+    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
+
+
+class GroupCount(_OutcomeCounters, Base):
+    """A slot of a group's counters. No foreign key to the group: a count never keeps an outcome from being written."""
+
+    __tablename__ = "group_counts"
+    __table_args__: Any = ()
+
+    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    last_sent_time: Mapped[datetime | None]
+
+
+class HourlyCount(_OutcomeCounters, Base):
+    """A slot of a group's counters for what happened in one hour, kept for RETAIN_LOGS
+    (docs/cli.md#counts-over-time)."""
+
+    __tablename__ = "hourly_counts"
+    __table_args__ = (Index("ix_hourly_counts_account", "account_id", "hour"), Index("ix_hourly_counts_hour", "hour"))
+
+    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    hour: Mapped[datetime] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+
+
+class AutomationStepCount(Base):
+    """A slot of how many runs have passed a step of an automation with one result, of all its versions. No foreign key
+    to the step: a count never keeps a run from going on."""
+
+    __tablename__ = "automation_step_counts"
+    __table_args__: Any = ()
+
+    step_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    result: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    passed: Mapped[BigInt] = mapped_column(default=0)
+
 
 RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 """Columns that count what follows from the sends of a group."""

@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import HookToken, InboundRecord, Recipient
 from app.inbound.effect import Effect
 from app.inbound.email.record import fingerprint_of_report, record_report

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
-from app.db.bulk import insert_with_children
+from app.db.bulk import ChildRows, insert_with_children
 from app.db.counters import GROUP_COUNTS, count, count_in_group, hour_of
 from app.db.database import Transaction
-from app.db.json_insert import ChildRows
 from app.db.models import Account, Group, HourlyCount
 from app.db.models.groups import RESULT_COUNTERS
 from app.errors import ServiceError

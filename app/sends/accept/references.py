@@ -13,7 +13,7 @@ from app.accounts.auth import Principal
 from app.addresses import ADDRESS_KIND_BY_TYPE, domain_of
 from app.contacts.get_or_create import find_by_address, ids_by_address
 from app.db.copied_ids import stored_ids
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Account, Contact, Domain, Group, List
 from app.db.prepared import PreparedStatement, Read, read_together
 from app.errors import ErrorCollector

@@ -13,10 +13,9 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.clock import now
 from app.contacts.get_or_create import get_or_create_contacts
 from app.content.attachments import new_content_id
-from app.db.bulk import draw_ids, insert_at_commit, insert_rows, insert_with_children
+from app.db.bulk import ChildRows, CompanionRows, draw_ids, insert_at_commit, insert_rows, insert_with_children
 from app.db.database import Transaction
 from app.db.engine import release_after
-from app.db.json_insert import ChildRows, CompanionRows
 from app.db.models import Attachment, QueueEntry, Recipient, Send, SendLink
 from app.ids import new_uuid
 from app.infrastructure import metrics

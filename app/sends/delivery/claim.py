@@ -14,13 +14,22 @@ from sqlalchemy import ColumnElement, Update, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
-from app.db.full_looks import FULL_SHARE, FullLooks
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import QueueEntry, table_of
-from app.db.queue import NORMAL_PART, ClaimedRow, claim_due
-from app.db.queue_looks import Position, Positions, look_at_all, look_at_ready, still_due
+from app.db.queue import (
+    FULL_SHARE,
+    NORMAL_PART,
+    ClaimedRow,
+    FullLooks,
+    Position,
+    Positions,
+    claim_due,
+    look_at_all,
+    look_at_ready,
+    still_due,
+)
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState

@@ -18,7 +18,7 @@ from sqlalchemy import String, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.recipients.reasons import WaitReason

@@ -31,7 +31,7 @@ from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import HIDEABLE
 from app.db.address_digests import find_digests
 from app.db.engine import release_after
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import (
     Account,
     Attachment,

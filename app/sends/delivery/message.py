@@ -20,7 +20,7 @@ from app.content.plain_text import plain_text
 from app.content.render import Template, size_of
 from app.content.templates import cached_template
 from app.content.values import MergedValues, WildcardValues, recipient_values
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import QueueEntry
 from app.db.prepared import PreparedStatement
 from app.ids import shown_id

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
 from app.clock import now
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, DomainBackoff, QueueEntry, Send, table_of
 from app.recipients.reasons import WaitReason
 from app.recipients.row import step_row

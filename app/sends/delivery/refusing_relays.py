@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Database, Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import RelayRefusal
 from app.recipients.reasons import WaitReason
 from app.sends.delivery.message import PreparedRecipient

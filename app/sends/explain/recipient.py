@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, address_forms
 from app.clock import now
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import current_entry
 from app.recipients.filters import sent_to

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, inser
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, table_of
 from app.query import compile as compiled
 from app.query.conditions import Query

@@ -16,7 +16,7 @@ from sqlalchemy import Row, case, func, or_, select, update
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Contact, QueueEntry, Recipient
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns

@@ -21,7 +21,7 @@ from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, b
 from app.contacts.events import contact_events
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Recipient, SoftBounces, table_of
 from app.db.upsert import upsert
 from app.events.outbox import record

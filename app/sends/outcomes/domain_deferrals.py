@@ -22,7 +22,7 @@ from sqlalchemy import String, bindparam, delete, select, tuple_
 from app.addresses import domain_of
 from app.clock import now
 from app.db.database import Transaction
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import DomainBackoff
 from app.db.prepared import PreparedStatement
 from app.db.upsert import insert_or_ignore

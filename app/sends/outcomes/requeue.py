@@ -25,8 +25,7 @@ from app.db.address_digests import find_digests
 from app.db.bulk import insert_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, RelayRefusal, Send
 from app.errors import ServiceError
 from app.recipients.read import find_recipient

@@ -15,11 +15,10 @@ from app.automations.watches import end_waits
 from app.clock import now, this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
-from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.bulk import BulkUpdate, RowValues
 from app.db.counters import count_in_group, hour_of
 from app.db.database import Database, Transaction
-from app.db.id_bounds import between_ids
-from app.db.in_json import in_json
+from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, table_of
 from app.db.outage import is_unavailable
 from app.events.outbox import record_many

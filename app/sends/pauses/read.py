@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, String, bindparam, func, null, or_
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
-from app.db.in_json import in_json, json_array
+from app.db.expressions import in_json, json_array
 from app.db.models import Account, List, QueueEntry, SendPause
 from app.db.prepared import PreparedStatement
 from app.distribution import COMMAND_LINE

@@ -17,8 +17,8 @@ from sqlalchemy import delete, text, update
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.full_looks import FullLooks
 from app.db.models import QueueEntry, Recipient
+from app.db.queue import FullLooks
 from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
@@ -374,7 +374,7 @@ def test_a_sweep_that_remembers_finds_work_and_its_end(rows: Rows, worker: Servi
 def test_looks_at_the_whole_queue_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that took a second is repeated after a hundred seconds, one that takes no time always."""
     looks, moment = FullLooks(0.01), [100.0]
-    monkeypatch.setattr("app.db.full_looks.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("app.db.queue.time.monotonic", lambda: moment[0])
     assert looks.is_due()
     moment[0] = 101.0
     looks.note(100.0)

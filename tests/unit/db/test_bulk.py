@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import StatementError
 
 from app.db.bulk import draw_ids, insert_new_rows, insert_rows
-from app.db.in_json import in_json
+from app.db.expressions import in_json
 from app.db.models import Attachment, Contact, Send, Unsubscriber
 from tests.support.tenants import Tenant
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.db.copies.copy_text import Kind, Stored, decode_rows, encode_rows
+from app.db.copies.tables import Kind, Stored, decode_rows, encode_rows
 
 KINDS = (Kind.PLAIN, Kind.TEXT, Kind.BOOLEAN, Kind.TIME, Kind.BYTES)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -1,4 +1,4 @@
-"""Waits for a PostgreSQL that hangs or is too slow are limited (app/db/wait_budget.py)."""
+"""Waits for a PostgreSQL that hangs or is too slow are limited (app/db/bounded_connection.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
@@ -20,10 +20,10 @@ from tests.support.servers import PATIENCE, wait_until
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """A database with a short wait budget and two connections, which is still long enough for ordinary statements."""
-    monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
-    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
+    monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
     database = Database(own_postgres.url, pool_size=2)
     ask(database)
@@ -41,7 +41,7 @@ def hasty(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def request_ends() -> Iterator[None]:
     yield
-    wait_budget.end_request()
+    bounded_connection.end_request()
 
 
 def ask(database: Database, statement: str = "SELECT 1") -> object:
@@ -51,7 +51,7 @@ def ask(database: Database, statement: str = "SELECT 1") -> object:
 
 def ask_and_fail(database: Database, statement: str = "SELECT 1") -> SQLAlchemyError:
     """Runs a statement in a new request and returns its error."""
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     with pytest.raises(SQLAlchemyError) as caught:
         ask(database, statement)
     assert is_unavailable(caught.value)
@@ -68,11 +68,11 @@ def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_reused(
     """The server does not continue a statement without a client."""
     with database.read() as session:
         backend = session.connection().execute(text("SELECT pg_backend_pid()")).scalar()
-        wait_budget.begin_request()
+        bounded_connection.begin_request()
         with pytest.raises(OperationalError, match="canceling statement") as caught:
             session.connection().execute(text("SELECT pg_sleep(3600)"))
     assert is_unavailable(caught.value)
-    wait_budget.end_request()
+    bounded_connection.end_request()
     assert backends(database, "SELECT pg_sleep(3600)") == 0
     assert ask(database, "SELECT pg_backend_pid()") == backend
 
@@ -89,7 +89,7 @@ def test_while_one_request_waits_for_a_frozen_server_others_fail_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the requests of a process would wait one after the other."""
-    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", PATIENCE)
+    monkeypatch.setattr("app.db.bounded_connection.PROBE_INTERVAL", PATIENCE)
     with own_postgres.frozen():
         ask_and_fail(database)
         for _ in range(20):
@@ -111,7 +111,7 @@ def test_a_commit_without_an_answer_has_an_unknown_outcome(database: Database, o
         def write_and_freeze() -> None:
             with database.write() as transaction:
                 transaction.connection().execute(text("CREATE TEMPORARY TABLE written (id integer)"))
-                wait_budget.begin_request()
+                bounded_connection.begin_request()
                 stack.enter_context(own_postgres.frozen())
 
         with pytest.raises(OutcomeUnknown) as caught:
@@ -129,7 +129,7 @@ def write_and_hurry(database: Database, statement: str) -> None:
     """The request begins before the commit, for which it has all of its budget."""
     with database.write() as transaction:
         transaction.connection().execute(text(statement))
-        wait_budget.begin_request()
+        bounded_connection.begin_request()
 
 
 @pytest.mark.usefixtures("hasty")
@@ -140,7 +140,7 @@ def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     with own_postgres.without_standby():
         with pytest.raises(OutcomeUnknown):
             write_and_hurry(database, "CREATE TABLE waiting (id integer)")
-        wait_budget.end_request()
+        bounded_connection.end_request()
         wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
     wait_until(lambda: ask(database, "SELECT to_regclass('waiting')") is not None, "the commit has ended")
 
@@ -153,7 +153,7 @@ def sleep_often(database: Database) -> None:
 
 def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> None:
     """Each wait alone is short enough. The server cancels the last one, or hardly anything is left for it."""
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     with pytest.raises(OperationalError, match=r"cancel|too long"):
         sleep_often(database)
     with pytest.raises(OperationalError, match="has not answered in time"):
@@ -165,8 +165,8 @@ def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> No
     with database.read() as session:
         connection = session.connection()
         connection.execute(text("SELECT 1"))
-        wait_budget.begin_request()
-        wait_budget.current().shorten(0.9 * wait_budget.LEAST)
+        bounded_connection.begin_request()
+        bounded_connection.current().shorten(0.9 * bounded_connection.LEAST)
         with pytest.raises(OperationalError, match="the request has waited for the database for too long"):
             connection.execute(text("SELECT 1"))
     with pytest.raises(OperationalError, match="the database has not answered in time"):
@@ -176,10 +176,10 @@ def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> No
 def test_a_request_with_a_spent_budget_returns_its_connection(database: Database) -> None:
     """With twice as many requests as connections; the pool resets each connection."""
     for _ in range(4):
-        wait_budget.begin_request()
+        bounded_connection.begin_request()
         with pytest.raises(OperationalError, match=r"cancel|too long"):
             write_in_vain(database, "SELECT pg_sleep(3600)")
-    wait_budget.end_request()
+    bounded_connection.end_request()
     assert ask(database) == 1
 
 
@@ -191,17 +191,17 @@ def test_a_request_waits_within_its_budget_for_a_connection_of_the_pool(database
 
 
 def test_a_command_has_a_time_limit_for_each_statement(database: Database) -> None:
-    with wait_budget.limit_waits(wait_budget.COMMAND):
-        assert wait_budget.current().limit() == wait_budget.COMMAND
+    with bounded_connection.limit_waits(bounded_connection.COMMAND):
+        assert bounded_connection.current().limit() == bounded_connection.COMMAND
         ask(database, "SELECT pg_sleep(0.5)")
-    assert wait_budget.current().limit() == wait_budget.BACKGROUND
+    assert bounded_connection.current().limit() == bounded_connection.BACKGROUND
 
 
 def _answers(database: Database) -> bool:
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     try:
         return ask(database) == 1
     except SQLAlchemyError:
         return False
     finally:
-        wait_budget.end_request()
+        bounded_connection.end_request()

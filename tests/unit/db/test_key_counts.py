@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.key_counts import KeyCounts
+from app.db.json_fields import KeyCounts
 
 
 def test_a_key_is_counted_with_the_place_of_its_first_time() -> None:

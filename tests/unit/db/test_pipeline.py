@@ -1,4 +1,4 @@
-"""Statements in one round trip (app/db/pipeline.py), with the internals of the driver that it relies on."""
+"""Statements in one round trip (app/db/prepared.py), with the internals of the driver that it relies on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from app.db import wait_budget
+from app.db import bounded_connection
 from app.db.bounded_connection import RESERVED_SECONDS, BoundedConnection
 from app.db.database import Database, Transaction
 from app.db.models import Account
@@ -40,7 +40,7 @@ def database(own_postgres: OwnPostgres) -> Iterator[Database]:
 @pytest.fixture(autouse=True)
 def request_ends() -> Iterator[None]:
     yield
-    wait_budget.end_request()
+    bounded_connection.end_request()
 
 
 def driver_of(transaction: Transaction) -> BoundedConnection:
@@ -137,14 +137,14 @@ def test_more_is_sent_and_read_at_once_than_the_network_holds(database: Database
 def test_statements_that_take_too_long_are_cancelled_and_their_connection_reused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.wait_budget.REQUEST", 1.0)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 1.0)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
     driver = connection_of(database)
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     error = fail(database, ONE, ("SELECT pg_sleep(3600)", None), TWO)
     assert (error.statement, "canceling statement" in str(error)) == ("SELECT pg_sleep(3600)", True)
-    wait_budget.end_request()
+    bounded_connection.end_request()
     with database.write() as transaction:
         assert driver_of(transaction) is driver
         assert numbers(transaction, ONE, TWO) == [2, 3]
@@ -153,11 +153,11 @@ def test_statements_that_take_too_long_are_cancelled_and_their_connection_reused
 def test_a_server_that_hangs_is_left(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.REQUEST", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
     driver = connection_of(database)
-    wait_budget.begin_request()
+    bounded_connection.begin_request()
     with own_postgres.frozen():
         error = fail(database, ONE, TWO)
     assert ("has not answered" in str(error), error.connection_invalidated, driver.closed) == (True, True, True)

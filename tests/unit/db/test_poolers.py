@@ -59,7 +59,7 @@ def test_a_pooler_is_detected_at_the_first_connection_and_every_answer_is_right(
 def test_a_pooler_with_a_single_connection_is_detected_by_its_waiting(
     own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.poolers.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("app.db.postgresql.PROBE_SECONDS", 0.2)
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.1)
     with pooler(own_postgres.url, 1, "in turn") as between, closing(Database(between.url)) as database:
         assert prepare_threshold(database) is None

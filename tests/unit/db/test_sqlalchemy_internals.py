@@ -1,4 +1,4 @@
-"""Internals of SQLAlchemy that app/db/prepared.py and app/db/json_insert.py rely on.
+"""Internals of SQLAlchemy that app/db/prepared.py and app/db/bulk.py rely on.
 
 Both bypass SQLAlchemy for speed. An upgrade that changes one of these fails here, by name, before it writes or reads
 wrong data.
@@ -16,7 +16,7 @@ from sqlalchemy import String, bindparam, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from app.db.json_insert import POSTGRESQL
+from app.db.bulk import POSTGRESQL
 from app.db.models import Account, Attachment, Base, Contact, Recipient, table_of
 from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
 from tests.support.cases import each
@@ -28,7 +28,7 @@ MOMENT = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
 def changed(what: str) -> str:
     """The message of a failure."""
-    return f"SQLAlchemy {sqlalchemy.__version__} {what}: app/db/prepared.py and app/db/json_insert.py rely on it"
+    return f"SQLAlchemy {sqlalchemy.__version__} {what}: app/db/prepared.py and app/db/bulk.py rely on it"
 
 
 def test_compiled_text_has_the_placeholders_of_the_driver() -> None:

@@ -17,8 +17,7 @@ from contextlib import closing
 import psycopg
 from redis.exceptions import RedisError
 
-from app.db.bounded_connection import BoundedConnection
-from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker
 from app.events.http_client import WebhookClient
 from app.infrastructure.redis_client import connect_redis
 from app.network.lookup import look_up

@@ -16,8 +16,7 @@ from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy import make_url
 
-from app.db.bounded_connection import MIN_CONNECT_SECONDS, BoundedConnection
-from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.bounded_connection import MIN_CONNECT_SECONDS, BoundedConnection, DatabaseCircuitBreaker
 from app.db.database import Database
 from app.infrastructure.redis_client import connect_redis
 from app.network.connections import connect

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.db.host_addresses import with_addresses
+from app.db.bounded_connection import with_addresses
 from app.network import lookup
 from app.network.connections import connect
 from app.network.lookup import look_up, own_name
