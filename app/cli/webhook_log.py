@@ -23,8 +23,7 @@ from app.cli.base import (
 )
 from app.db.models import WebhookAttempt
 from app.distribution import COMMAND_LINE
-from app.events.redeliver import events_of, find_delivery, redeliver, send_test
-from app.events.replay import replay, replay_since
+from app.events.redeliver import events_of, find_delivery, redeliver, replay, replay_since, send_test
 from app.events.webhooks import deliveries, find_webhook
 from app.http.context import services
 from app.maintenance.findings import counted

@@ -20,7 +20,7 @@ from app.clock import timestamp
 from app.console.webhooks import PATH
 from app.db.models import Event, Recipient, RecipientStep, Webhook, WebhookAttempt
 from app.events.batch_contents import oldest_waiting
-from app.events.choice import Choice
+from app.events.outbox import Choice
 from app.ids import shown_id
 from app.recipients.timeline import TimelineStep
 

@@ -11,7 +11,7 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Webhook
 from app.errors import ServiceError
-from app.events.replay import replay_since
+from app.events.redeliver import replay_since
 from app.query.times import instant_span
 
 

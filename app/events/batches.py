@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import secrets
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
@@ -22,15 +24,93 @@ from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook
 from app.events.attempt_log import Batch, log_attempt
-from app.events.batch_contents import batch_payloads, drop_expired, oldest_waiting, pass_batch
+from app.events.batch_contents import (
+    LockedWebhook,
+    batch_payloads,
+    drop_expired,
+    lock_leased,
+    lock_webhook,
+    oldest_waiting,
+    pass_batch,
+)
 from app.events.endpoint import PostResult
-from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
-from app.events.outages import report_outage
-from app.events.webhook_lease import LockedWebhook, lock_leased, lock_webhook
-from app.infrastructure.liveness import registered_name
-from app.infrastructure.metrics import WEBHOOK_TRIES
+from app.events.outbox import FAILING, record_for_webhooks
+from app.events.payloads import failing_event
+from app.infrastructure.liveness import dead_processes, registered_name
+from app.infrastructure.metrics import LEASES_RECOVERED, WEBHOOK_OUTAGES, WEBHOOK_TRIES
 from app.services import Services
 from app.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+# Recovery of webhook leases whose process has died.
+#
+# A lease token begins with the name of its process. A process of this machine that has died is detected at once
+# (app/infrastructure/liveness.py); one of another machine when its lease ends.
+
+LEASE_SECONDS = 90.0
+"""Longer than any request can take."""
+
+
+def dispatcher_folder(settings: Settings) -> Path:
+    """The folder in which the dispatching processes of this machine register."""
+    return settings.data_dir / "dispatchers"
+
+
+def recover_leases(services: Services) -> None:
+    """Ends the leases of processes of this machine that have died; those of other machines run out."""
+    with dead_processes(dispatcher_folder(services.settings)) as names:
+        if not names:
+            return
+        leased_by_dead = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
+        with services.database.write() as transaction:
+            released = _release(transaction, leased_by_dead)
+    if released:
+        LEASES_RECOVERED.labels("webhooks").inc(released)
+        logger.warning("recovered the webhook leases of a dead process", extra={"webhooks": released})
+
+
+def release_unknown_leases(services: Services, known_tokens: Collection[str]) -> None:
+    """Ends leases of this process that it does not know of: the claim was committed, the database's answer lost."""
+    own = Webhook.worker.startswith(f"{registered_name(dispatcher_folder(services.settings))}:", autoescape=True)
+    with services.database.write() as transaction:
+        released = _release(transaction, own, Webhook.worker.not_in(known_tokens))
+    if released:
+        logger.warning(
+            "released webhook leases that were claimed while the database failed", extra={"webhooks": released}
+        )
+
+
+def _release(transaction: Transaction, *conditions: ColumnElement[bool]) -> int:
+    statement = update(Webhook).where(*conditions).values(lease_time=None, worker=None)
+    return transaction.connection().execute(statement).rowcount
+
+
+# Webhooks that have failed for a day, which the account's other webhooks are told of (docs/webhooks.md#outages).
+
+OUTAGE = timedelta(days=1)
+
+
+def report_outage(transaction: Transaction, webhook: LockedWebhook) -> None:
+    """Notes a failed attempt; once they have lasted for a day, one event tells the account's other webhooks that chose
+    it. A success ends the outage."""
+    moment = now()
+    webhook.failing_since = webhook.failing_since or moment
+    if webhook.outage_reported_time is not None or moment - webhook.failing_since < OUTAGE:
+        return
+    webhook.outage_reported_time = moment
+    others = select(Webhook.id, Webhook.chosen_events).where(
+        Webhook.account_id == webhook.account_id, Webhook.id != webhook.id, Webhook.chosen_events.is_not(None)
+    )
+    event = failing_event(webhook_id=webhook.id, url=webhook.url, since=webhook.failing_since, moment=moment)
+    told = {id_: [event] for id_, chosen in transaction.execute(others) if FAILING in (chosen or ())}
+    if told:
+        record_for_webhooks(transaction, webhook.account_id, told)
+    transaction.after_commit(WEBHOOK_OUTAGES.inc)
+    message = "webhook %s: all attempts have failed since %s"
+    transaction.after_commit(partial(logger.error, message, webhook.id, webhook.failing_since))
+
 
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
@@ -40,7 +120,6 @@ LOOK_AGAIN = 0.5
 """Seconds until a webhook whose events cannot be passed yet is due again: the time between two looks of the
 scheduler."""
 
-logger = logging.getLogger(__name__)
 _random = secrets.SystemRandom()
 
 

@@ -13,8 +13,7 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from app.clock import now
-from app.events.guarded_connection import ConnectionFailed, Target, guarded_pool
-from app.events.watchdog import Watchdog
+from app.events.guarded_connection import ConnectionFailed, Target, Watchdog, guarded_pool
 
 REST_TIMEOUT = 5.0
 """Seconds for the body of a response whose status is known already."""

@@ -1,26 +1,133 @@
-"""urllib3 connections to webhook receivers, opened only to addresses that the SSRF guard has checked.
-
-The guard works at connection time: the host is resolved once, every address is checked, and the connection goes to one
-of these addresses. Host header, SNI and certificate check stay those of the URL.
+"""Connections to servers that strangers name: opened only to addresses that the SSRF guard has checked, and ended by a
+deadline.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import ipaddress
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NewType, Protocol
+from urllib.parse import SplitResult, urlsplit
 
+import idna
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Retry
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
 
-from app.events.ssrf_guard import ascii_host, check_addresses, split_url
 from app.network.connections import connect_to_any, seconds_left
 from app.network.lookup import look_up
+from app.network.numbers import number_of
+from app.settings import Settings
+
+CheckedUrl = NewType("CheckedUrl", str)
+"""One that `check_form` has accepted."""
+
+MAX_URL_LENGTH = 2000
+
+GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that is routed. Outside it are link-local, site-local, unique local, multicast and embedded IPv4
+addresses."""
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
+DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
+
+
+class ForbiddenAddress(ValueError):
+    """A URL or a host that webhooks must not reach; the text is one line for the operator."""
+
+
+def check_form(url: str, settings: Settings) -> CheckedUrl:
+    """The URL, unless its form or an address in it shows that it cannot be registered. Raises `ForbiddenAddress` (a
+    `ValueError`)."""
+    parts = split_url(url, allow_private=settings.webhook_allow_private)
+    if not settings.webhook_allow_private:
+        host = ascii_host(parts)
+        address = number_of(host)
+        if address is not None:
+            check_addresses(host, [address])
+    return CheckedUrl(url)
+
+
+def has_name(url: CheckedUrl) -> bool:
+    """Whether the host is a name, whose addresses only a name server can tell."""
+    return number_of(ascii_host(urlsplit(url))) is None
+
+
+def is_for_development(url: str) -> bool:
+    """Whether the URL could be registered with WEBHOOK_ALLOW_PRIVATE."""
+    with contextlib.suppress(ForbiddenAddress):
+        split_url(url, allow_private=True)
+        return True
+    return False
+
+
+def split_url(url: str, *, allow_private: bool) -> SplitResult:
+    """The parts of a webhook's URL, with scheme, host and port checked. Raises `ForbiddenAddress`."""
+    if len(url) > MAX_URL_LENGTH or not url.isprintable() or " " in url:
+        raise ForbiddenAddress(f"must be a URL of at most {MAX_URL_LENGTH} characters without spaces")
+    try:
+        parts = urlsplit(url)
+        usable = bool(ascii_host(parts)) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ForbiddenAddress("must be an absolute URL with a valid host and port")
+    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
+        raise ForbiddenAddress("must begin with https://" + (" or http://" if allow_private else ""))
+    if "@" in parts.netloc or parts.fragment:
+        raise ForbiddenAddress("must not have a user, a password or a fragment")
+    return parts
+
+
+def ascii_host(parts: SplitResult) -> str:
+    """The host in the form that DNS and certificates use. Raises `ValueError` for an invalid one."""
+    host = parts.hostname or ""
+    if not host.isascii():
+        return idna.encode(host, uts46=True).decode("ascii")
+    return host.encode("idna").decode("ascii")
+
+
+def check_addresses(host: str, addresses: list[str]) -> None:
+    """Raises `ForbiddenAddress` unless every one is global: a single private one is enough for an attack."""
+    for address in addresses:
+        if not is_public(address):
+            raise ForbiddenAddress(f"leads to {address} ({host}), which is not a public address")
+
+
+def is_public(text: str) -> bool:
+    """Whether this is an address of the public Internet; IPv4 embedded in IPv6 is judged as IPv4.
+
+    Stricter than `is_global`, whose answers differ between Python versions and include multicast and site-local ones.
+    """
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        embedded = _embedded(address)
+        if embedded is None:
+            return _is_public_ipv6(address)
+        address = embedded
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped
+
+
+def _is_public_ipv6(address: ipaddress.IPv6Address) -> bool:
+    # 6to4 also hides an IPv4 address, but its relays are gone from the Internet (RFC 7526).
+    return (
+        address.is_global and address in GLOBAL_UNICAST and address not in SIX_TO_FOUR and address not in DOCUMENTATION
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +241,112 @@ def read_target(url: str, *, allow_private: bool) -> Target:
     port = parts.port or (http.client.HTTPS_PORT if tls else http.client.HTTP_PORT)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(tls, ascii_host(parts), port, path, allow_private)
+
+
+class Cuttable(Protocol):
+    """An operation that another thread waits for."""
+
+    def cut(self) -> None:
+        """Ends the wait. Called with the watchdog's lock held: it must not call the watchdog."""
+
+
+class Watchdog:
+    """Its thread ends when it wakes up and finds nothing to watch; the next request starts another one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._deadlines: dict[Cuttable, float] = {}
+        self._wakes_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
+        """Cuts the operation if the block takes longer. One block at a time per object."""
+        self._watch(watched, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._deadlines.pop(watched, None)
+
+    def restart(self, watched: Cuttable, seconds: float) -> None:
+        """Gives the operation's block this many seconds from now on."""
+        self._watch(watched, time.monotonic() + seconds)
+
+    def _watch(self, watched: Cuttable, deadline: float) -> None:
+        with self._changed:
+            self._deadlines[watched] = deadline
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True, name="watchdog")
+                self._thread.start()
+            elif deadline < self._wakes_at:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        with self._changed:
+            while self._deadlines:
+                self._wakes_at = min(self._deadlines.values())
+                self._changed.wait(self._wakes_at - time.monotonic())
+                moment = time.monotonic()
+                for watched in [item for item, deadline in self._deadlines.items() if deadline <= moment]:
+                    del self._deadlines[watched]
+                    watched.cut()
+            self._thread = None
+
+
+CONNECT_TIMEOUT = 3.0
+READ_TIMEOUT = 3.0
+TOTAL_TIMEOUT = 6.0
+"""Seconds for the whole exchange, whatever the server does."""
+MAX_BYTES = 64 * 1024
+
+_watchdog = Watchdog()
+
+
+class FetchFailed(OSError):
+    """There is no such document, or no answer; the text is for the log."""
+
+
+class _Exchange:
+    """The exchange that the watchdog ends."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._was_cut = False
+
+    def begins(self, connected: Any) -> None:
+        """Called with the connected socket before the request."""
+        self._socket = connected
+        if self._was_cut:
+            raise ConnectionAbortedError("no time was left for the request")
+
+    def cut(self) -> None:
+        """Ends the exchange that another thread is waiting for."""
+        self._was_cut = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def fetch(url: str, trust: ssl.SSLContext, *, allow_private: bool = False) -> bytes:
+    """The document at the URL, of at most 64 KiB. No redirect is followed, and no address is reached that is not
+    public. Raises `FetchFailed`."""
+    exchange = _Exchange()
+    try:
+        target = read_target(url, allow_private=allow_private)
+        pool = guarded_pool(
+            target,
+            trust,
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            on_request=exchange.begins,
+        )
+        with contextlib.closing(pool), _watchdog.cut_after(exchange, TOTAL_TIMEOUT):
+            response = pool.urlopen("GET", target.path, redirect=False, preload_content=False, decode_content=False)
+            with contextlib.closing(response):
+                body = response.read(MAX_BYTES + 1)
+    except (ConnectionFailed, HTTPError, OSError, ValueError) as error:
+        raise FetchFailed(f"{url}: {error}") from error
+    if response.status != 200 or len(body) > MAX_BYTES:
+        raise FetchFailed(f"{url}: status {response.status}, {len(body)} bytes")
+    return body

@@ -11,7 +11,14 @@ from sqlalchemy import select, update
 from app.db.commit_order import last_event_id
 from app.db.models import Webhook
 from app.db.models.webhooks import UNCHECKED
-from app.events.ssrf_guard import CheckedUrl, ForbiddenAddress, ascii_host, check_addresses, check_form, split_url
+from app.events.guarded_connection import (
+    CheckedUrl,
+    ForbiddenAddress,
+    ascii_host,
+    check_addresses,
+    check_form,
+    split_url,
+)
 from app.events.webhooks import refused_url
 from app.network.lookup import look_up
 from app.services import Services

@@ -19,8 +19,8 @@ from app.db.models import Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
-from app.events.choice import event_names
-from app.events.ssrf_guard import CheckedUrl, check_form, is_for_development
+from app.events.guarded_connection import CheckedUrl, check_form, is_for_development
+from app.events.outbox import event_names
 from app.ids import id_in, shown_id
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings

@@ -8,8 +8,8 @@ from typing import Any
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Webhook
 from app.errors import ServiceError
+from app.events.guarded_connection import CheckedUrl
 from app.events.registration import checked_url
-from app.events.ssrf_guard import CheckedUrl
 from app.events.webhooks import (
     choose_events,
     create_webhook,

@@ -16,9 +16,9 @@ from app.db.database import Transaction
 from app.db.models import Webhook
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
-from app.events.choice import NAMES
+from app.events.guarded_connection import has_name
+from app.events.outbox import NAMES
 from app.events.redeliver import send_test
-from app.events.ssrf_guard import has_name
 from app.events.webhooks import (
     check_again,
     choose_events,

@@ -20,7 +20,7 @@ from app.events.attempt_log import Batch
 from app.events.batch_contents import OLDEST_EVENTS
 from app.events.endpoint import PostResult
 from app.events.outbox import record
-from app.events.replay import replay
+from app.events.redeliver import replay
 from app.events.rotation import LONGEST_LAG, current_rotation, rotate_events
 from app.events.webhooks import find_webhook
 from app.services import Services

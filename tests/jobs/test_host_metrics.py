@@ -15,9 +15,8 @@ from app.clock import now
 from app.db.database import Database
 from app.db.phases import newest_revision
 from app.distribution import VERSION
-from app.events.dispatch import WebhookDispatcher
-from app.events.http_client import WebhookClient
-from app.events.lease_recovery import dispatcher_folder, recover_leases
+from app.events.batches import dispatcher_folder, recover_leases
+from app.events.dispatch import WebhookClient, WebhookDispatcher
 from app.http.context import EXTENSION
 from app.infrastructure import metrics
 from app.infrastructure.metrics import _Pool

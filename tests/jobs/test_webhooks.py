@@ -20,11 +20,10 @@ from app.clock import now
 from app.db.models import Webhook
 from app.demo.receiver import verify
 from app.events import batches
-from app.events.dispatch import MAX_IN_FLIGHT, WebhookDispatcher, dispatch_due, has_due
+from app.events.batches import dispatcher_folder
+from app.events.dispatch import MAX_IN_FLIGHT, WebhookClient, WebhookDispatcher, dispatch_due, has_due
 from app.events.endpoint import PostResult
 from app.events.guarded_connection import trusted_roots
-from app.events.http_client import WebhookClient
-from app.events.lease_recovery import dispatcher_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.infrastructure.liveness import registered_name

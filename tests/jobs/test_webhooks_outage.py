@@ -11,8 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.database import Transaction
 from app.events import dispatch
-from app.events.dispatch import WebhookDispatcher
-from app.events.http_client import WebhookClient
+from app.events.dispatch import WebhookClient, WebhookDispatcher
 from app.services import Services, make_services
 from tests.conftest import test_settings
 from tests.jobs.conftest import AddHook, new_account, new_hook

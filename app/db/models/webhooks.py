@@ -52,7 +52,7 @@ class Webhook(Base):
     outage_reported_time: Mapped[datetime | None]
     """When the account's other webhooks were told of it."""
     chosen_events: Mapped[list[Any] | None] = mapped_column(Json)
-    """Names of the events that it receives; null: all (app/events/choice.py)."""
+    """Names of the events that it receives; null: all (app/events/outbox.py)."""
     chosen_lists: Mapped[list[Any] | None] = mapped_column(Json)
     """Ids of the lists whose events it receives; null: those of all, and those without a list."""
     held_to: Mapped[int | None] = mapped_column(BigId)

@@ -12,8 +12,7 @@ from collections.abc import Collection
 
 import orjson
 
-from app.events.guarded_connection import trusted_roots
-from app.events.guarded_fetch import fetch
+from app.events.guarded_connection import fetch, trusted_roots
 from app.inbound.email.complaint import KINDS as FEEDBACK_KINDS
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import one_line

@@ -188,7 +188,7 @@ def growing_batches(contents: Any) -> None:
 
 @breaks(
     "kept-webhooks",
-    "app.events.webhook_lease",
+    "app.events.batch_contents",
     shows="not at rest",
     beside=(
         "left behind",

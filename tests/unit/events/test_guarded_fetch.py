@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.events import guarded_fetch
-from app.events.guarded_fetch import MAX_BYTES, FetchFailed, fetch
+from app.events import guarded_connection
+from app.events.guarded_connection import MAX_BYTES, FetchFailed, fetch
 from tests.support.certificates import Authority
 from tests.support.servers import PATIENCE
 from tests.support.webhook_receiver import Receiver, Reply
@@ -18,7 +18,7 @@ from tests.support.webhook_receiver import Receiver, Reply
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine is no slow server."""
     for limit in ("CONNECT_TIMEOUT", "READ_TIMEOUT", "TOTAL_TIMEOUT"):
-        monkeypatch.setattr(guarded_fetch, limit, PATIENCE)
+        monkeypatch.setattr(guarded_connection, limit, PATIENCE)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_only_a_whole_document_is_accepted(authority: Authority, reply: Reply) -
 
 def test_a_server_that_does_not_answer_is_given_up(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(guarded_fetch, "TOTAL_TIMEOUT", 0.3)
+    monkeypatch.setattr(guarded_connection, "TOTAL_TIMEOUT", 0.3)
     with Receiver(Reply(gate=gate), tls=authority.server("localhost")) as server:
         with pytest.raises(FetchFailed):
             fetch(f"https://localhost:{server.port}/x", authority.trust, allow_private=True)

@@ -13,8 +13,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.events.dispatch import MAX_IDLE, WebhookClient
 from app.events.endpoint import MAX_BODY_BYTES, PostResult
-from app.events.http_client import MAX_IDLE, WebhookClient
 from app.infrastructure import logs
 from app.settings import Settings
 from tests.support.certificates import Authority

@@ -20,8 +20,8 @@ import pytest
 
 from app.clock import this_second
 from app.demo import receiver
+from app.events.dispatch import WebhookClient
 from app.events.endpoint import PostResult
-from app.events.http_client import WebhookClient
 from app.events.signing import signature_header
 from tests.support.servers import PATIENCE, wait_until
 

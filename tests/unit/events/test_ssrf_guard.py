@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.events.guarded_connection import ForbiddenAddress, check_addresses, is_public
 from app.events.registration import check_url
-from app.events.ssrf_guard import ForbiddenAddress, check_addresses, is_public
 from app.settings import Settings, from_environment
 from tests.support.cases import each
 

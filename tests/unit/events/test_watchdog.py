@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from app.events.watchdog import Watchdog
+from app.events.guarded_connection import Watchdog
 from tests.support.servers import PATIENCE, wait_until
 
 LONG = 10 * PATIENCE
@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake_clock = Clock()
-    monkeypatch.setattr("app.events.watchdog.time", fake_clock)
+    monkeypatch.setattr("app.events.guarded_connection.time", fake_clock)
     return fake_clock
 
 

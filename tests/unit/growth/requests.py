@@ -17,7 +17,7 @@ from app.automations.parts import conditions, duration
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
-from app.events.ssrf_guard import split_url
+from app.events.guarded_connection import split_url
 from app.http.bodies import MAX_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
 from app.http.server.chunked import ChunkedDecoder, MalformedChunked

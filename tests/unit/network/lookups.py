@@ -18,7 +18,7 @@ import psycopg
 from redis.exceptions import RedisError
 
 from app.db.bounded_connection import BoundedConnection, DatabaseCircuitBreaker
-from app.events.http_client import WebhookClient
+from app.events.dispatch import WebhookClient
 from app.infrastructure.redis_client import connect_redis
 from app.network.lookup import look_up
 from app.transports.base import OutboundSms
