@@ -16,8 +16,7 @@ from app.http.html_pages import dead_link_page
 from app.http.redirect import VerbatimRedirect
 from app.http.responses import not_cached
 from app.tracking.devices import client_of
-from app.tracking.link_hosts import is_foreign, redirects_under
-from app.tracking.link_targets import LinkTarget, find_link_target, location_header
+from app.tracking.links import LinkTarget, find_link_target, is_foreign, location_header, redirects_under
 from app.tracking.recorder import VISITS, Recorder
 from app.tracking.tokens import OPEN, recipient_from_token
 from app.tracking.visits import visit_of

@@ -3,7 +3,7 @@
 A host belongs to one account. It is proven by a verified domain of that account at or above it, or by the operator, who
 names it. While a verified domain has it, no other account can have it; a domain that is not verified holds nothing, so
 that nobody stands in the way of the owner of a name. What an account had once is kept, because links of its mails lead
-there (app/tracking/link_hosts.py).
+there (app/tracking/links.py).
 """
 
 from __future__ import annotations

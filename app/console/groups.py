@@ -24,7 +24,7 @@ from app.query.grammar import parse_collection
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
-from app.tracking.country_names import country_name
+from app.tracking.countries import country_name
 from app.tracking.devices import client_of
 from app.tracking.visits import link_of_detail
 

@@ -20,7 +20,7 @@ from app.inbound.replies import record_reply
 from app.inbox.magic import Magic
 from app.settings import Settings
 from app.tracking.devices import client_of
-from app.tracking.link_targets import LinkTarget, find_link_target
+from app.tracking.links import LinkTarget, find_link_target
 from app.tracking.record import record_visits
 from app.tracking.tokens import OPEN, recipient_from_token
 from app.tracking.unsubscribe import apply_unsubscribe, find_unsubscribe_request

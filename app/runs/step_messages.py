@@ -14,8 +14,7 @@ from app.db.models import Account, Message
 from app.ids import copied_id, id_in, shown_id
 from app.lists.fields import ListSpec
 from app.sends.accept.senders import SmsSenderRow, approved_sms_senders, default_sms_sender
-from app.tracking.links import written_links
-from app.tracking.secret_links import has_secret
+from app.tracking.links import has_secret, written_links
 
 SHOWN_LINKS = 10
 

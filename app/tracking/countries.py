@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from geoip2fast import GeoIP2Fast
 from maxminddb import InvalidDatabaseError
 
 logger = logging.getLogger(__name__)
+
 
 IPAddress = IPv4Address | IPv6Address
 _loading = threading.Lock()
@@ -74,3 +76,18 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
 def _table(database: str) -> Table:
     """The table, loaded at the first lookup, so that processes that never need it do not keep it in memory."""
     return MaxMindTable(database) if database else PackagedTable()
+
+
+# The names of countries for people, from the package tzdata: no table of our own grows old.
+
+
+def country_name(code: str) -> str:
+    """The English name of the ISO 3166 alpha-2 code; the code itself where the table has none."""
+    return _names().get(code, code)
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    text = files("tzdata").joinpath("zoneinfo", "iso3166.tab").read_text("utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return dict(line.split("\t", 1) for line in lines)

@@ -1,20 +1,31 @@
-"""Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it contains.
-
-The number of links per body is limited: a send is searched when it is accepted, and each of its mails when it is built,
-while other messages wait.
-
-In HTML a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Other
-schemes and relative URLs (mailto:, tel:, #, cid:) are not links.
-"""
+"""Tracked links: finding them in a body, their tokens, their targets, and the hosts under which they work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Literal
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Literal
+from urllib.parse import quote, unquote_plus
+
+import idna
+from sqlalchemy import String, bindparam, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from app.content.encoding import decode, encode
 from app.content.wildcards import DELIMITER
+from app.db.database import Database
+from app.db.expressions import in_json, json_array
+from app.db.models import Account, AccountHost, Recipient, SendLink
+from app.db.outage import is_unavailable
+from app.db.prepared import PreparedStatement
+from app.secret_keys import SecretKeys
+from app.settings import Settings
+from app.tracking.tokens import CLICK, MAX_TOKEN_LENGTH, encode_int, sign_token, verify_token
 
 LinkType = Literal["html_email", "text_email"]
 Replace = Callable[[str], str | None]
@@ -121,3 +132,249 @@ def _without_punctuation(url: str) -> str:
         unclosed[url[end]] -= 1
         end += 1
     return url[:end]
+
+
+STORED = 0
+INLINE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
+"""First byte of a token that contains its URL."""
+CODES = {link_type: code for code, link_type in INLINE.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLink:
+    """A link that is stored with its send."""
+
+    recipient_id: int
+    link_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class InlineLink:
+    """A link whose URL is part of the token."""
+
+    recipient_id: int
+    link_type: LinkType
+    url: str
+
+
+def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
+    """The token of a link; None for a URL that is too long for one."""
+    recipient = encode_int(link.recipient_id)
+    if isinstance(link, StoredLink):
+        content = bytes([STORED, len(recipient)]) + recipient + encode_int(link.link_id)
+    else:
+        content = bytes([CODES[link.link_type], len(recipient)]) + recipient + link.url.encode()
+    token = sign_token(secret_key, CLICK, content)
+    return token if len(token) <= MAX_TOKEN_LENGTH else None
+
+
+def parse_link_token(secret_keys: SecretKeys, token: str) -> StoredLink | InlineLink | None:
+    """The link of a token; None for an invalid token."""
+    content = verify_token(secret_keys, CLICK, token)
+    if content is None:
+        return None
+    code, length, rest = content[0], content[1], content[2:]
+    recipient_id = int.from_bytes(rest[:length], "big")
+    if code == STORED:
+        return StoredLink(recipient_id, int.from_bytes(rest[length:], "big"))
+    return InlineLink(recipient_id, INLINE[code], rest[length:].decode())
+
+
+NAMES = frozenset(
+    (
+        *(
+            "access",
+            "apikey",
+            "assertion",
+            "auth",
+            "authorization",
+            "code",
+            "credential",
+            "credentials",
+            "hash",
+            "hmac",
+        ),
+        *("invitation", "invite", "jwt", "key", "login", "magic", "nonce", "oobcode", "otp", "passcode", "passphrase"),
+        *("passwd", "password", "pin", "pwd", "reset", "saml", "samlresponse", "secret", "session", "sessionid", "sid"),
+        *("sig", "sign", "signature", "ticket", "token", "verification", "verify"),
+    )
+)
+"""Words that mark a parameter as secret if its name contains one: `reset_token`, `inviteCode`, `X-Amz-Signature`."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{20,}")
+_WITH_MARKS = re.compile(r"[A-Za-z0-9_\-]{20,}")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_KINDS = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
+_SEPARATOR = re.compile("[&;]")
+
+
+def has_secret(url: str) -> bool:
+    """Whether a parameter of the query, or of the fragment, looks like a secret."""
+    _, found, rest = url.partition("?")
+    if not found:
+        _, found, rest = url.partition("#")
+    return bool(found) and any(_is_secret(part) for part in _SEPARATOR.split(rest.replace("#", "&")))
+
+
+def exempt_none(_url: str) -> bool:
+    """For sends that track all links."""
+    return False
+
+
+def _is_secret(part: str) -> bool:
+    name, equals, value = part.partition("=")
+    if equals and value and not NAMES.isdisjoint(_words(unquote_plus(name))):
+        return True
+    return _looks_random(unquote_plus(value if equals else part))
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, however they are joined, and the whole name."""
+    return [*(word.lower() for word in _WORD.findall(name)), name.lower()]
+
+
+def _looks_random(value: str) -> bool:
+    """Whether the value contains a UUID, a run of 20 that mixes letters and digits, or one of 20 with capitals, small
+    letters and digits, including `-` and `_`. No words of a language look like that."""
+    if _UUID.search(value):
+        return True
+    both = (found[0] for found in _LETTERS_AND_DIGITS.finditer(value))
+    if any(_KINDS[2].search(run) and not run.isdigit() for run in both):
+        return True
+    return any(all(kind.search(found[0]) for kind in _KINDS) for found in _WITH_MARKS.finditer(value))
+
+
+MAX_LINKS = 500
+"""Links of one body that are stored; further ones are inline in their tokens."""
+MAX_URL_BYTES = 2000
+"""Bytes of a stored URL; a longer one does not fit into an index entry."""
+MAX_CACHED_LENGTH = 100_000
+"""Characters of a template whose links are cached, because the same few messages are sent again and again."""
+
+LINKS = PreparedStatement(
+    select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
+        in_json(SendLink.send_id, bindparam("send_ids", type_=String))
+    )
+)
+
+
+def link_rows(
+    body_html: str | None, body_text: str | None, is_exempt: Callable[[str], bool] = exempt_none
+) -> list[dict[str, Any]]:
+    """Rows of the tracked links of a send's bodies. A text that is generated from the HTML has the links of the
+    HTML."""
+    of_html = _links("html_email", body_html or "")
+    found: dict[LinkType, tuple[str, ...]] = {
+        "html_email": of_html,
+        "text_email": of_html if body_text is None else _links("text_email", body_text),
+    }
+    return [
+        {"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls if not is_exempt(url)
+    ]
+
+
+def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:
+    """The stored links of each send: type and URL -> id; one select, and none for no sends."""
+    found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    if not send_ids:
+        return found
+    for send_id, link_type, url, link_id in LINKS.tuples(session, send_ids=json_array(send_ids)):
+        found[send_id][link_type, url] = link_id
+    return found
+
+
+def _links(link_type: LinkType, source: str) -> tuple[str, ...]:
+    found = _cached_links if len(source) <= MAX_CACHED_LENGTH else _first_links
+    return found(link_type, source)
+
+
+def _first_links(link_type: LinkType, source: str) -> tuple[str, ...]:
+    fitting = (url for url in links_in_source(link_type, source) if len(url.encode()) <= MAX_URL_BYTES)
+    return tuple(islice(fitting, MAX_LINKS))
+
+
+_cached_links = lru_cache(maxsize=64)(_first_links)
+
+
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+"""Characters that stay as they are in a URL; all others are percent-encoded, as browsers do."""
+_END_OF_HOST = re.compile(r"[/?#\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """A link that a recipient follows. `link_type` is `html_email` or `text_email`."""
+
+    recipient_id: int
+    link_type: str
+    url: str
+
+
+def find_link_target(session: Session, secret_keys: SecretKeys, token: str) -> LinkTarget | None:
+    """The target of a token; None for an invalid token, or one whose send is deleted."""
+    link = parse_link_token(secret_keys, token)
+    if link is None:
+        return None
+    if isinstance(link, InlineLink):
+        return LinkTarget(link.recipient_id, link.link_type, link.url)
+    statement = (
+        select(SendLink.link_type, SendLink.url)
+        .join(Recipient, Recipient.send_id == SendLink.send_id)
+        .where(SendLink.id == link.link_id, Recipient.id == link.recipient_id)
+    )
+    row = session.execute(statement).one_or_none()
+    return None if row is None else LinkTarget(link.recipient_id, row.link_type, row.url)
+
+
+def location_header(url: str) -> str:
+    """The URL for a Location header. One in ASCII without spaces stays as it is. A text that is not a URL is left to
+    the browser."""
+    start = url.find("//") + 2
+    end = _END_OF_HOST.search(url, start)
+    place = url[start : end.start() if end else len(url)]
+    user, at, host = place.rpartition("@")
+    name, colon, port = host.partition(":")
+    return quote(url.replace(place, f"{user}{at}{_ascii(name)}{colon}{port}", 1), safe=PRINTABLE, errors="replace")
+
+
+def _ascii(name: str) -> str:
+    try:
+        return name if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
+    except idna.IDNAError:
+        return name
+
+
+def redirects_under(session: Session, settings: Settings, host: str, recipient_id: int) -> bool:
+    """Whether a link of the recipient redirects under the host. One whose recipient is deleted does not under the host
+    of an account: whose it was is not known any more. Under a host of the installation this takes no statement."""
+    return settings.is_own_host(host) or _is_of_account(session, host, recipient_id) is True
+
+
+def is_foreign(database: Database, settings: Settings, host: str, recipient_id: int) -> bool:
+    """Whether the host is, or was, that of other accounts and not of the recipient's. While the database is not
+    available none is: an open of the recipient is recorded later, whatever the host, and harms nobody."""
+    if settings.is_own_host(host):
+        return False
+    try:
+        with database.read() as session:
+            return _is_of_account(session, host, recipient_id) is False
+    except SQLAlchemyError as error:
+        if is_unavailable(error):
+            return False
+        raise
+
+
+def _is_of_account(session: Session, host: str, recipient_id: int) -> bool | None:
+    """Whether the account of the recipient has or had the host, or nobody; None if somebody has, and there is no such
+    recipient. What a test account has sent is its live account's. One statement."""
+    account = (
+        select(func.coalesce(Account.test_of, Account.id))
+        .join(Recipient, Recipient.account_id == Account.id)
+        .where(Recipient.id == recipient_id)
+        .scalar_subquery()
+    )
+    rows = session.execute(select(AccountHost.account_id, account).where(AccountHost.host == host)).all()
+    if not rows:
+        return True
+    return None if rows[0][1] is None else any(holder == own for holder, own in rows)

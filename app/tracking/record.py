@@ -36,7 +36,7 @@ from app.recipients.forgotten import has_been_forgotten
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, as_recipient, select_recipients
 from app.recipients.timeline import VISIT_STEPS, TimelineStep
-from app.tracking.machines import is_suspect
+from app.tracking.devices import is_suspect
 from app.tracking.visits import Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)

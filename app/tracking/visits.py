@@ -10,7 +10,7 @@ from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.tracking.countries import IPAddress, country_of
 from app.tracking.devices import Client
-from app.tracking.link_targets import LinkTarget
+from app.tracking.links import LinkTarget
 
 
 @dataclass(frozen=True, slots=True)

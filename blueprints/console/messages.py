@@ -42,7 +42,7 @@ from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN, RecipientState
-from app.tracking.country_names import country_name
+from app.tracking.countries import country_name
 from blueprints.console.blueprint import blp
 
 COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "reason", "group_id", "message_id", "list_id")

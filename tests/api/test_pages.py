@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 
 from app.settings import Settings
-from app.tracking.link_tokens import StoredLink, link_token
+from app.tracking.links import StoredLink, link_token
 from app.tracking.tokens import UNSUBSCRIBE, recipient_token
 from tests.support.apps import app_with
 from tests.support.cases import each

@@ -17,9 +17,9 @@ from app.clock import now
 from app.db.bulk import draw_ids
 from app.db.models import Account, Recipient, RecipientStep, Send, SendLink
 from app.settings import Settings
-from app.tracking import machines, record
+from app.tracking import devices, record
 from app.tracking.devices import client_of
-from app.tracking.link_tokens import InlineLink, StoredLink, link_token
+from app.tracking.links import InlineLink, StoredLink, link_token
 from app.tracking.record import MAX_OF_A_LINK, record_visits
 from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN, UNSUBSCRIBE, recipient_token
@@ -235,7 +235,7 @@ def test_a_visit_in_haste_counts_and_its_events_say_so(mail: Mail) -> None:
 
 
 def test_clicks_on_all_links_at_once_are_suspect(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "BURST", timedelta(hours=1))  # a slow machine is no slow reader
+    monkeypatch.setattr(devices, "BURST", timedelta(hours=1))  # a slow machine is no slow reader
     for number in (1, 2, 2, 3):
         mail.click(f"https://{number}.acme.example/", User_Agent=IPHONE)
     assert [event.get("is_machine") for event in mail.events if event["event"] == "clicked"] == [None, None, True]

@@ -54,7 +54,7 @@ from app.sends.pauses.pause import resume as resume_sending
 from app.sends.pauses.read import active_shown, list_pauses, pauses_concerning, pauses_everywhere
 from app.services import Services
 from app.tracking.feedback_channels import receipt_url
-from app.tracking.link_tokens import InlineLink, link_token
+from app.tracking.links import InlineLink, link_token
 from app.tracking.recorder import VISITS
 from app.tracking.return_path import return_path
 from app.tracking.tokens import OPEN, recipient_token

@@ -37,7 +37,7 @@ from app.retention import erase
 from app.retention.periods import Period, Stage, periods
 from app.retention.purge import purge
 from app.services import Services
-from app.tracking.link_tokens import StoredLink, link_token
+from app.tracking.links import StoredLink, link_token
 from app.tracking.recorder import VISITS
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.cli.conftest import Cli

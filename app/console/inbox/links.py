@@ -14,8 +14,7 @@ from app.console.inbox.html_facts import MOST_LINKS, HtmlFacts, HtmlLink
 from app.db.expressions import in_json
 from app.db.models import SendLink
 from app.secret_keys import SecretKeys
-from app.tracking.link_tokens import InlineLink, StoredLink, parse_link_token
-from app.tracking.links import links_in_source
+from app.tracking.links import InlineLink, StoredLink, links_in_source, parse_link_token
 from app.transports.email.read_mail import Mail
 
 _TRACKED = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})\Z")

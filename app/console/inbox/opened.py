@@ -13,7 +13,7 @@ from app.console.inbox.html_facts import HtmlFacts, html_facts
 from app.console.inbox.links import MailLink, links_of
 from app.db.models import CapturedMessage
 from app.secret_keys import SecretKeys
-from app.tracking.instrument import Instrumenter
+from app.tracking.feedback_channels import Instrumenter
 from app.transports.email.read_mail import Mail, read_mail
 
 

@@ -28,8 +28,7 @@ from app.sends.accept.groups import SendGroup, count_send, create_group
 from app.sends.accept.references import NamedContacts, SendingAccount, addresses_of
 from app.sends.accept.senders import Sender
 from app.sends.secret_values import encrypt_values, without_secrets
-from app.tracking.secret_links import exempt_none, has_secret
-from app.tracking.stored_links import link_rows
+from app.tracking.links import exempt_none, has_secret, link_rows
 
 # The recipient rows of a send, and their entries in the send queue (docs/architecture.md#a-send).
 

@@ -54,8 +54,8 @@ from app.sends.delivery.message import CompiledMessage, PreparedRecipient, Sendi
 from app.sends.delivery.recipient import SendContent
 from app.sends.outcomes.relay_refusals import IS_NOTICED
 from app.settings import Settings
+from app.tracking.links import find_links
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
-from app.tracking.stored_links import find_links
 from app.transports.email import mime
 
 

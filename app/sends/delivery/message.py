@@ -44,10 +44,8 @@ from app.sends.delivery.sizes import (
 from app.sends.outcomes.attempt_result import internal_fault
 from app.sends.secret_values import SecretValues
 from app.settings import Settings
-from app.tracking.feedback_channels import FeedbackChannels, SenderChannels, receipt_url
-from app.tracking.instrument import NO_LINKS, LinkIds
-from app.tracking.links import LinkType
-from app.tracking.secret_links import exempt_none, has_secret
+from app.tracking.feedback_channels import NO_LINKS, FeedbackChannels, LinkIds, SenderChannels, receipt_url
+from app.tracking.links import LinkType, exempt_none, has_secret
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 from app.transports.email import dkim, mime

@@ -38,8 +38,7 @@ from app.sends.delivery.recipient import SendContent, Unfilled
 from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.secret_values import SecretValues, is_secret
 from app.settings import Settings
-from app.tracking.feedback_channels import FeedbackChannels
-from app.tracking.instrument import LinkIds
+from app.tracking.feedback_channels import FeedbackChannels, LinkIds
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 from app.transports.sms.segments import count_segments, is_gsm

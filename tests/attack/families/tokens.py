@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 
 from app.demo.receiver import verify
-from app.tracking.link_tokens import InlineLink, link_token
+from app.tracking.links import InlineLink, link_token
 from app.tracking.return_path import BOUNCE, address_token
 from app.tracking.tokens import CLICK, OPEN, SMS_RECEIPT, UNSUBSCRIBE, recipient_token
 from tests.attack.families.arrivals import parsed_mail

@@ -56,7 +56,7 @@ def hosts_of_anybody(domain_hosts: Any) -> None:
     domain_hosts.is_below = lambda _host, domains: bool(domains)
 
 
-@breaks("links-under-any-host", "app.tracking.link_hosts", family="names", shows="links under hosts of others")
+@breaks("links-under-any-host", "app.tracking.links", family="names", shows="links under hosts of others")
 def links_under_any_host(link_hosts: Any) -> None:
     """Links work under every host that leads here."""
     link_hosts._is_of_account = lambda _session, _host, _recipient_id: True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.contacts.suppress import block, unsubscribe
-from app.tracking.link_tokens import InlineLink, link_token
+from app.tracking.links import InlineLink, link_token
 from tests.jobs.automations.conftest import ADVANCED, READER, Story
 from tests.support.tenants import new_email
 

@@ -18,7 +18,7 @@ from app.automations.written import written_definition
 from app.db.models import Automation, AutomationPassedStep, AutomationRun, AutomationStep, Message
 from app.inbound.email.record import record_report
 from app.inbound.email.report import Report, ReportKind
-from app.tracking.link_tokens import InlineLink, link_token
+from app.tracking.links import InlineLink, link_token
 from tests.jobs.automations.conftest import ADVANCED, READER, Story
 from tests.support.automation_draws import LINKS, STARTS, WEBHOOK, ZONES, automations, histories, outages_from
 from tests.support.automation_model import Change, Happening, History, Line, play

@@ -26,8 +26,7 @@ from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.tracking.link_tokens import InlineLink, link_token
-from app.tracking.links import LinkType
+from app.tracking.links import InlineLink, LinkType, link_token
 from app.tracking.return_path import return_path
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link

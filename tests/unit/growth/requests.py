@@ -28,8 +28,7 @@ from app.query.parameters import printable
 from app.sends.accept.draft import Limits
 from app.sends.accept.senders import has_stop_word
 from app.tracking.devices import client_of
-from app.tracking.link_targets import location_header
-from app.tracking.link_tokens import parse_link_token
+from app.tracking.links import location_header, parse_link_token
 from app.tracking.tokens import recipient_from_token
 from schemas.base import load
 from schemas.contacts import contact_schema, contacts_schema

@@ -18,9 +18,8 @@ from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
 from app.sends.outcomes.refusals import blocks_address, blocks_number
 from app.sends.secret_values import SecretValues
-from app.tracking.instrument import Instrumenter
-from app.tracking.links import links_in_source, replace_in_html, replace_in_text
-from app.tracking.secret_links import has_secret
+from app.tracking.feedback_channels import Instrumenter
+from app.tracking.links import has_secret, links_in_source, replace_in_html, replace_in_text
 from app.transports.base import DeliveryResult
 from app.transports.email import mime
 from app.transports.email.dkim import relaxed_body, relaxed_field

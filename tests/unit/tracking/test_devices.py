@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tracking.countries import country_of
-from app.tracking.country_names import country_name
+from app.tracking.countries import country_name, country_of
 from app.tracking.devices import MAX_AGENT_LENGTH, client_of
 from tests.support.cases import each
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.instrument import Instrumenter
-from app.tracking.link_targets import location_header
-from app.tracking.link_tokens import InlineLink, StoredLink, link_token, parse_link_token
+from app.tracking.feedback_channels import Instrumenter
+from app.tracking.links import InlineLink, StoredLink, link_token, location_header, parse_link_token
 from app.tracking.tokens import MAX_TOKEN_LENGTH, OPEN, recipient_token
 from tests.support.cases import each
 

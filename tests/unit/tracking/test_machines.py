@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.tracking.machines import is_suspect
+from app.tracking.devices import is_suspect
 from tests.support.cases import each
 
 MOMENT = datetime(2026, 1, 31, 9, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.tracking.secret_links import NAMES, has_secret
+from app.tracking.links import NAMES, has_secret
 from tests.support.cases import each
 from tests.support.sources import ROOT
 
