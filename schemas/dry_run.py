@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from schemas.links import SelfLinksSchema
 from schemas.responses import Id, ResponseSchema
 from schemas.sends import PRIORITIES

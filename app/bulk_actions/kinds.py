@@ -15,8 +15,8 @@ from app.bulk_actions.query import Pairs, held, retryable, unblockable
 from app.contacts.matching_blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
-from app.recipients.current import CURRENT_STATE
-from app.recipients.matching import Matching, Place, newest_place
+from app.recipients.collection import Matching, Place, newest_place
+from app.recipients.conditions import CURRENT_STATE
 from app.sends.holds.held import MatchingHeld
 from app.sends.holds.release import DroppedAs, drop_some, release_some
 from app.sends.outcomes.recovery import signs_of_arrival

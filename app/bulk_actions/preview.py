@@ -17,7 +17,7 @@ from app.bulk_actions.query import Pairs, query_text
 from app.clock import now
 from app.db.models import Account
 from app.errors import ServiceError
-from app.recipients.matching import Place, place_of
+from app.recipients.collection import Place, place_of
 
 SHOWN_ROWS = 10
 AT_ONCE = 5000

@@ -14,8 +14,7 @@ from app.query.copies import with_copies
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import COPIED, SEARCHED
-from app.recipients.matching import Matching, Place
+from app.recipients.collection import COPIED, SEARCHED, Matching, Place
 from app.sends.holds.held import HELD, HeldMessages, MatchingHeld
 from app.sends.outcomes.requeue import RETRYABLE
 

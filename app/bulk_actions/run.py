@@ -26,7 +26,7 @@ from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
 from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
-from app.recipients.matching import Place, place_of
+from app.recipients.collection import Place, place_of
 from app.services import Services
 
 TIME_SLICE = 1.0

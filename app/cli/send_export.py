@@ -18,8 +18,8 @@ from app.db.copied_ids import shown
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group, Recipient
 from app.http.context import services
-from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
-from app.recipients.matching import Matching, parts_of
+from app.recipients.collection import Matching, parts_of
+from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.states import RecipientState
 
 COLUMNS: dict[str, Any] = {

@@ -37,8 +37,8 @@ from app.db.models import Account, QueueEntry, Recipient, Send
 from app.db.models import Group as TransactionalGroup
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
-from app.recipients.current import current_entry
-from app.recipients.matching import Matching
+from app.recipients.collection import Matching
+from app.recipients.conditions import current_entry
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
 from app.sends.explain.recipient import messages_to

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Account, Recipient
-from app.recipients.current import current_entry
+from app.recipients.conditions import current_entry
 from app.recipients.states import RecipientState
 from app.sends.recompose import Ingredients, NotComposable, load_again, recompose
 from app.settings import Settings

@@ -30,8 +30,7 @@ from app.db.models import Contact, QueueEntry, Recipient
 from app.db.storable import storable_id, storable_text
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
-from app.recipients.conditions import IS_TEXT, entry_in_state
-from app.recipients.forgotten import is_forgotten
+from app.recipients.conditions import IS_TEXT, entry_in_state, is_forgotten
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow
 from app.recipients.states import UNSETTLED, RecipientState

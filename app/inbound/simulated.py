@@ -25,7 +25,7 @@ from app.inbound.captured_mail import CapturedLinks
 from app.inbound.simulated_outcomes import VISITS, Simulation, read_links, simulate
 from app.inbox.magic import SECONDS
 from app.infrastructure import signs_of_life
-from app.recipients.current import CURRENT_STATE
+from app.recipients.conditions import CURRENT_STATE
 from app.recipients.states import UNSETTLED
 from app.services import Services
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.db.expressions import in_json
 from app.db.models import Account, QueueEntry, RecipientStep
 from app.recipients.conditions import IS_READY
-from app.recipients.reasons import NOT_PERMITTED
+from app.recipients.states import NOT_PERMITTED
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 

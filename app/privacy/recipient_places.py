@@ -18,7 +18,7 @@ from app.privacy.files import files_of, message_folders
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, Shown, shown_rows
 from app.privacy.recipients import erase_recipients, lock_received
-from app.recipients.forgotten import has_been_forgotten
+from app.recipients.conditions import has_been_forgotten
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.secret_values import MASK, may_have_secrets
 from app.services import Services

@@ -24,10 +24,9 @@ from app.db.models import (
     table_of,
 )
 from app.privacy.person import Person
-from app.recipients.forgotten import has_been_forgotten
-from app.recipients.reasons import FailReason
+from app.recipients.conditions import has_been_forgotten
 from app.recipients.row import step_row
-from app.recipients.states import RecipientState
+from app.recipients.states import FailReason, RecipientState
 from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.retention.erase import delete_content

@@ -1,11 +1,15 @@
-"""Conditions on recipients and their queue entries, written out and not bound: with a parameter in its place neither
-database would use the partial index."""
+"""Conditions on the states of recipients, and recipients as they are now."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, and_, literal_column
+from typing import Any
 
-from app.recipients.states import RecipientState
+from sqlalchemy import ColumnElement, and_, case, exists, func, literal_column, select
+from sqlalchemy.orm import Session
+
+from app.db.models import QueueEntry, Recipient, RecipientStep
+from app.recipients.states import SHOWN_AS_QUEUED, RecipientState
+from app.recipients.timeline import TimelineStep
 
 IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
 
@@ -25,3 +29,41 @@ IS_SENDING = entry_in_state(RecipientState.SENDING)
 IS_READY = and_(entry_in_state(RecipientState.QUEUED), literal_column("send_queue.attempts >= 0"))
 """The entry is queued. The second part is always true, and lets the index on `ready_time` answer
 (app/db/models/send_queue.py)."""
+
+
+AS_QUEUED = [state.value for state in SHOWN_AS_QUEUED]
+
+
+def _of_entry_or(own: Any, of_entry: Any) -> ColumnElement[Any]:
+    """A lookup by the key of the small table: no join, so that it fits into any select of recipients."""
+    entry = select(of_entry).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient).scalar_subquery()
+    return func.coalesce(entry, own)
+
+
+CURRENT_STATE = _of_entry_or(Recipient.state, QueueEntry.state)
+SHOWN_STATE = _of_entry_or(
+    Recipient.state,
+    case(dict.fromkeys(AS_QUEUED, RecipientState.QUEUED.value), value=QueueEntry.state, else_=QueueEntry.state),
+)
+"""As clients see it."""
+CURRENT_ATTEMPTS = _of_entry_or(Recipient.attempts, QueueEntry.attempts)
+
+
+def current_entry(session: Session, recipient: Recipient) -> QueueEntry | None:
+    """The recipient's entry in the send queue, whose state and attempts are those of the recipient until it is
+    settled."""
+    return session.scalars(select(QueueEntry).where(QueueEntry.recipient_id == recipient.id)).first()
+
+
+def has_been_forgotten(recipient: Any = Recipient) -> ColumnElement[bool]:
+    """The condition on recipients that they are forgotten. It is looked up for each recipient: PostgreSQL might answer
+    an `EXISTS` by reading the timelines of all."""
+    of_recipient = RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN
+    step = select(RecipientStep.step).where(*of_recipient).limit(1).correlate(recipient)
+    return step.scalar_subquery().is_not(None)
+
+
+def is_forgotten(session: Session, recipient_id: int) -> bool:
+    """Whether the recipient is forgotten."""
+    of_recipient = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.FORGOTTEN
+    return bool(session.scalar(select(exists().where(*of_recipient))))

@@ -21,7 +21,7 @@ from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
-from app.recipients.current import CURRENT_ATTEMPTS, SHOWN_STATE
+from app.recipients.conditions import CURRENT_ATTEMPTS, SHOWN_STATE
 from app.recipients.redaction import Redaction
 from app.recipients.states import SHOWN, RecipientState
 

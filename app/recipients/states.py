@@ -1,8 +1,9 @@
-"""States of a recipient, as its row and the API name them (docs/delivery.md). Pure."""
+"""The states of recipients, and the reasons for which one gets nothing. Pure."""
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 
 class RecipientState(enum.StrEnum):
@@ -29,3 +30,90 @@ SHOWN = tuple(state for state in RecipientState if state not in SHOWN_AS_QUEUED)
 """The states that clients see."""
 UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *SHOWN_AS_QUEUED)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
+
+
+class FailReason(enum.StrEnum):
+    """The `fail_reason` of a recipient. Recipients with one of the first six are skipped: no message is built for
+    them."""
+
+    INVALID_CONTACT_ID = "invalid_contact_id"
+    """Found when the send was accepted: the contact was not in the list."""
+    CONTACT_DELETED = "contact_deleted"
+    CONTACT_INACTIVE = "contact_inactive"
+    ADDRESS_MISSING = "address_missing"
+    BLOCKED = "blocked"
+    UNSUBSCRIBED = "unsubscribed"
+
+    TOO_LARGE = "too_large"
+    """The message would exceed a size limit."""
+    CONTENT_MISSING = "content_missing"
+    """The text message is empty after personalisation."""
+    UNREADABLE_VALUES = "secret_values_unreadable"
+    """Its secret values cannot be decrypted, or are gone (docs/sending.md#secret-values)."""
+
+    REJECTED = "rejected"
+    """The gateway refused the text message."""
+    EXPIRED = "expired"
+    """The text message was deferred until the end of the retry period."""
+
+    DROPPED = "dropped"
+    """It was held after a restore, and an operator decided not to send it."""
+    FORGOTTEN = "forgotten"
+    """It waited when its recipient was forgotten (docs/privacy.md#forgetting)."""
+
+
+NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED, FailReason.FORGOTTEN)
+"""Reasons that no retry can change: there is no address to send to."""
+
+
+class WaitReason(enum.StrEnum):
+    """Why a message is not handed over now. The first six put it off without an attempt, and are counted under this
+    name; the others end an attempt as a deferral, whose text stands in `DEFERRAL_TEXTS`."""
+
+    PAUSE = "pause"
+    DOMAIN_BACKOFF = "domain_backoff"
+    RELAY = "relay"
+    """A relay refuses everything of the account."""
+    RATE_LIMIT = "rate_limit"
+    """Of the sender of text messages."""
+    TRANSPORT = "transport"
+    """It has no room, or has reached its rate."""
+    RENDER_QUOTA = "render_quota"
+    """Other messages of the send are being rendered, and there may not be enough of its limit left."""
+
+    NO_TRANSPORT = "no_transport"
+    """None of its route is in use."""
+    OWNER_UNCONFIRMED = "owner_unconfirmed"
+    DOMAIN_MISSING = "domain_missing"
+    DOMAIN_UNVERIFIED = "domain_unverified"
+    """Of the sender, or of the blind copy."""
+    SENDER_MISSING = "sender_missing"
+    """The sender of a text message is not approved any more, or only for another list."""
+
+
+NOT_PERMITTED = "not sent: "
+"""How the texts begin of what a send needed when it was accepted, and lacks when it is to leave."""
+DEFERRAL_TEXTS = {
+    WaitReason.NO_TRANSPORT: "no transport for this message is in use",
+    WaitReason.OWNER_UNCONFIRMED: f"{NOT_PERMITTED}the owner of the account has not confirmed the address",
+    WaitReason.DOMAIN_MISSING: f"{NOT_PERMITTED}the account has no sending domain {{name}}",
+    WaitReason.DOMAIN_UNVERIFIED: f"{NOT_PERMITTED}the sending domain {{name}} is not verified",
+    WaitReason.SENDER_MISSING: f"{NOT_PERMITTED}{{name}} is no approved sender for this message",
+}
+
+
+class Lacking(NamedTuple):
+    """What a send needed when it was accepted, and lacks now. `name` is that of the domain or the sender."""
+
+    reason: WaitReason
+    name: str = ""
+
+    @classmethod
+    def of_domain(cls, name: str, verified: bool | None) -> Lacking:
+        """A domain that is not verified. `verified` is None if the account does not have it."""
+        return cls(WaitReason.DOMAIN_MISSING if verified is None else WaitReason.DOMAIN_UNVERIFIED, name)
+
+    @property
+    def text(self) -> str:
+        """In words, for clients."""
+        return DEFERRAL_TEXTS[self.reason].format(name=self.name)

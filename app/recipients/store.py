@@ -12,7 +12,7 @@ from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, Send
-from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
+from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.row import RecipientRow
 from app.recipients.timeline import TimelineStep
 

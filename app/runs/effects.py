@@ -21,7 +21,7 @@ from app.errors import ServiceError
 from app.events.outbox import record_for_webhooks
 from app.events.payloads import called_event
 from app.lists.find import find_list
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from app.runs.facts import LoadedRun
 from app.sends.accept.automated import StepSend, accept_step
 

@@ -21,7 +21,7 @@ from app.db.expressions import in_json, json_array
 from app.db.models import Account, AutomationPassedStep, ListField
 from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from app.runs.due import DueRun
 from app.runs.fates import load_fates
 

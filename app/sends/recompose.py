@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, Send
 from app.infrastructure.secrets import SecretUnreadable
-from app.recipients.forgotten import is_forgotten
+from app.recipients.conditions import is_forgotten
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import load
 from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient

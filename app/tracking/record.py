@@ -32,7 +32,7 @@ from app.db.expressions import between_ids, in_json
 from app.db.models import Account, Contact, Recipient, RecipientStep, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload
-from app.recipients.forgotten import has_been_forgotten
+from app.recipients.conditions import has_been_forgotten
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, as_recipient, select_recipients
 from app.recipients.timeline import VISIT_STEPS, TimelineStep

@@ -29,7 +29,7 @@ from app.db.models import (
 )
 from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
-from app.recipients.current import CURRENT_STATE
+from app.recipients.conditions import CURRENT_STATE
 from app.services import Services
 from tests.chaos.record import SUBJECT
 

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 
 from app.db.models import BulkAction, Contact, Recipient, RecipientStep, SendPause
 from app.db.phases import migrations
-from app.recipients.current import CURRENT_STATE
+from app.recipients.conditions import CURRENT_STATE
 from tests.chaos import check_backup
 from tests.chaos.faults_of_operators import (
     REST,

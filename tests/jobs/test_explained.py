@@ -26,8 +26,7 @@ from app.db.models import (
     SmsSender,
     table_of,
 )
-from app.recipients.reasons import FailReason, WaitReason
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import UNSETTLED, FailReason, RecipientState, WaitReason
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.explain.recipient import REASONS

@@ -120,7 +120,7 @@ class Recipient(Base):
 
     `state` is queued until then, and afterwards sent, delivered, bounced or failed (docs/delivery.md#recipient-states).
     What happens in between is in its queue entry (app/db/models/send_queue.py); reports show both
-    (app/recipients/current.py). Ids of list, group, message and contact have no foreign keys, because a report
+    (app/recipients/conditions.py). Ids of list, group, message and contact have no foreign keys, because a report
     outlives them. On PostgreSQL in ranges of ids (docs/decisions/019-history-in-ranges.md).
     """
 

@@ -28,7 +28,7 @@ from app.inbound.deduplication import is_first
 from app.inbound.effect import Effect
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Report, ReportKind
-from app.recipients.forgotten import is_forgotten
+from app.recipients.conditions import is_forgotten
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState

@@ -20,8 +20,7 @@ from app.db.models import Attachment, QueueEntry, Recipient, Send, SendLink
 from app.ids import new_uuid
 from app.infrastructure import metrics
 from app.lists.fields import ListSpec
-from app.recipients.reasons import FailReason
-from app.recipients.states import RecipientState
+from app.recipients.states import FailReason, RecipientState
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, MessageType, Priority, RecipientDraft, SendDraft
 from app.sends.accept.groups import SendGroup, count_send, create_group

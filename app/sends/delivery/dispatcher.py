@@ -17,7 +17,7 @@ from typing import Protocol
 from redis import Redis
 
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
-from app.recipients.reasons import DEFERRAL_TEXTS, WaitReason
+from app.recipients.states import DEFERRAL_TEXTS, WaitReason
 from app.routing.table import DEFAULT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool

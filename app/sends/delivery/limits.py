@@ -21,8 +21,7 @@ from app.clock import now
 from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
-from app.recipients.reasons import WaitReason
-from app.recipients.states import RecipientState
+from app.recipients.states import RecipientState, WaitReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import PreparedRecipient
 from app.sends.delivery.requirements import SenderKey, Senders, sender_key

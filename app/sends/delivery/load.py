@@ -47,7 +47,7 @@ from app.db.prepared import PreparedStatement
 from app.inbox.magic import magic_of
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.reasons import FailReason, Lacking
+from app.recipients.states import FailReason, Lacking
 from app.routing.version import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import CompiledMessage, PreparedRecipient, SendingDomain, StoredKey, with_secret_values

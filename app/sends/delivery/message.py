@@ -27,7 +27,7 @@ from app.ids import shown_id
 from app.infrastructure import logs
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.infrastructure.tracing import span
-from app.recipients.reasons import FailReason, Lacking
+from app.recipients.states import FailReason, Lacking
 from app.secret_keys import SecretKeys
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.recipient import RenderedContent, RouteProgress, SendContent, Unfilled, render_part

@@ -15,9 +15,8 @@ from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Contact, DomainBackoff, QueueEntry, Send, table_of
-from app.recipients.reasons import WaitReason
 from app.recipients.row import step_row
-from app.recipients.states import RecipientState
+from app.recipients.states import RecipientState, WaitReason
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, ClaimedRecipient, postpone

@@ -19,7 +19,7 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.expressions import in_json
 from app.db.models import RelayRefusal
-from app.recipients.reasons import WaitReason
+from app.recipients.states import WaitReason
 from app.sends.delivery.message import PreparedRecipient
 from app.sends.delivery.recipient import RouteProgress
 from app.sends.delivery.router import Router

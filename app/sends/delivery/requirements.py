@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import SmsSender
-from app.recipients.reasons import Lacking, WaitReason
+from app.recipients.states import Lacking, WaitReason
 from app.sends.delivery.message import PreparedRecipient
 from app.transports.base import DeliveryResult
 

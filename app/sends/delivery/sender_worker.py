@@ -22,8 +22,8 @@ from app.db.upsert import insert_or_ignore
 from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
-from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
+from app.recipients.states import FailReason
 from app.routing.table import DEFAULT
 from app.sends.delivery.claim import ClaimedRecipient, DueAccounts
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from app.content.limits import MAX_VALUE_LENGTH
 from app.content.wildcards import DELIMITER
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from app.settings import Settings
 
 

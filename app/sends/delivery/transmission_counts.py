@@ -16,7 +16,7 @@ from app.infrastructure.metrics import (
     account_class,
 )
 from app.network.connections import attempts
-from app.recipients.reasons import WaitReason
+from app.recipients.states import WaitReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import PreparedRecipient
 from app.transports.base import DeliveryResult, Outcome

@@ -12,7 +12,7 @@ from app.content.placeholder_lines import placeholder_lines
 from app.errors import FieldError, ServiceError
 from app.ids import shown_id
 from app.lists.fields import ListSpec
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from app.sends.accept.accept import SendRequest, check_references, check_rules
 from app.sends.accept.content import Content, SavedMessage, effective_content
 from app.sends.accept.draft import SendDraft

@@ -20,7 +20,7 @@ from app.contacts.wildcard_values import hidden_by
 from app.content.attachments import new_content_id
 from app.content.placeholder_lines import placeholder_of
 from app.db.models import Account
-from app.recipients.reasons import FailReason
+from app.recipients.states import FailReason
 from app.sends.accept.draft import AttachmentDraft, RecipientDraft
 from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, send_columns

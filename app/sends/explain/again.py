@@ -9,8 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient
-from app.recipients.reasons import FailReason
-from app.recipients.states import RecipientState
+from app.recipients.states import FailReason, RecipientState
 from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import RETRYABLE, LeftOut, would_refuse
 from app.sends.recompose import NotComposable, load_again, recompose

@@ -15,10 +15,9 @@ from app.clock import now
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.expressions import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
-from app.recipients.current import current_entry
+from app.recipients.conditions import current_entry
 from app.recipients.filters import sent_to
-from app.recipients.reasons import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, WaitReason
-from app.recipients.states import RecipientState
+from app.recipients.states import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.explain.again import sending_again

@@ -15,7 +15,7 @@ from app.addresses import AccountAddress, AddressKind, domain_of
 from app.clock import now, timestamp
 from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
 from app.recipients.conditions import IS_SENDING
-from app.recipients.reasons import WaitReason
+from app.recipients.states import WaitReason
 from app.routing.table import DEFAULT, RoutedMessage, RoutingTable, load_table
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
 from app.sends.outcomes.relay_refusals import shown_refusals

@@ -17,8 +17,8 @@ from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
+from app.recipients.collection import ORDER, Place
 from app.recipients.conditions import entry_in_state
-from app.recipients.matching import ORDER, Place
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 

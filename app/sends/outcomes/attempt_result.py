@@ -17,8 +17,8 @@ import orjson
 
 from app.db.storable import storable_id, storable_text
 from app.infrastructure.liveness import create_locked, delete_stale_drafts, lock_if_dead, write_all
-from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
+from app.recipients.states import FailReason
 from app.sends.secret_values import SecretValues
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Outcome, Untaken

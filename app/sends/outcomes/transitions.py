@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from app.recipients.reasons import FailReason
 from app.recipients.row import RecipientRow
-from app.recipients.states import RecipientState
+from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.refusals import blocks_address, blocks_number, refuses_address

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.recipients.reasons import FailReason
 from app.recipients.row import RecipientRow
+from app.recipients.states import FailReason
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
 from app.sends.outcomes.transitions import RetryRules, bounce_reason, bounce_string
 from app.transports.base import DeliveryResult, Outcome
