@@ -26,7 +26,7 @@ from app.db.models import ReplyPart
 from app.errors import ServiceError
 from app.inbound.replies import account_of, plain_number, record_reply
 from app.services import Services
-from app.transports.sms import gsm
+from app.transports.sms import segments
 from app.transports.sms.incoming import GatewayPart
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def record_part(transaction: Transaction, part: GatewayPart) -> None:
     is_late = any(row.recorded for row in rows)
     _store(transaction, key, part, recorded=is_late)
     if is_late:
-        record_reply(transaction, mobile, number, gsm.decode(part.body, part.coding))
+        record_reply(transaction, mobile, number, segments.decode(part.body, part.coding))
     elif len(rows) + 1 == part.total:
         _record_reply(transaction, key)
 
@@ -186,4 +186,4 @@ def _text(rows: Sequence[ReplyPart], total: int) -> str:
 
 def _decoded(rows: Iterable[ReplyPart]) -> list[str]:
     by_coding = itertools.groupby(rows, key=lambda row: row.coding)
-    return [gsm.decode(b"".join(row.body for row in run), coding) for coding, run in by_coding]
+    return [segments.decode(b"".join(row.body for row in run), coding) for coding, run in by_coding]

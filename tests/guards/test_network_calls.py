@@ -39,7 +39,6 @@ ALLOWED = {
     "app.network.lookup": f"hosts {REDIS_AND_POSTGRESQL}; otherwise {AMAZON}",
     "app.network.numbers": "reads addresses, and asks nobody",
     "app.transports.email.smtp": SENDING,
-    "app.transports.email.smtp_dialogue": SENDING,
     "app.transports.email.smtp_session": SENDING,
     "app.transports.sms.kannel": SENDING,
     "app.transports.sms.smpp_client": SENDING,

@@ -48,7 +48,7 @@ WINDOW = timedelta(minutes=5)
 MAX_INTERVAL = 300.0
 """Seconds between two tries, however many were refused."""
 NO_SMTPUTF8 = "5.6.7"
-"""Our own answer for a relay that cannot take such an address (app/transports/email/smtp_envelope.py)."""
+"""Our own answer for a relay that cannot take such an address (app/transports/email/smtp.py)."""
 
 Attempt = tuple[RecipientRow, AttemptResult]
 

@@ -12,7 +12,34 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote
 
-from app.transports.email.addresses import ascii_domain
+import idna
+
+# Mail addresses in SMTP commands and headers.
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f<>\u2028\u2029\ud800-\udfff]")
+
+
+def ascii_domain(address: str) -> str:
+    """`address` with an international domain in its ASCII form (`bücher.example` is `xn--bcher-kva.example`).
+
+    Every server understands that form, whereas any server on the way without SMTPUTF8 would refuse the other one. A
+    domain without an ASCII form is left unchanged.
+    """
+    if address.isascii():
+        return address
+    local, at, domain = address.rpartition("@")
+    if domain.isascii():
+        return address
+    try:
+        return f"{local}{at}{idna.encode(domain, uts46=True).decode('ascii')}"
+    except idna.IDNAError:
+        return address
+
+
+def is_safe(address: str) -> bool:
+    """Whether the address is safe in an SMTP command: no line break, space, control character or bracket."""
+    return _UNSAFE.search(address) is None
+
 
 LINE = 76
 MAX_LINE_LENGTH = 998

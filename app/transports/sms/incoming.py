@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from app.transports.sms import gsm
+from app.transports.sms import segments
 
 RECEIPT = 0x04
 MESSAGE_TYPE = 0x3C
@@ -98,7 +98,7 @@ def read_deliver_sm(pdu: Any) -> Incoming | None:
     mobile, number, coding = _text(pdu.source_addr), _text(pdu.destination_addr), pdu.data_coding or 0
     if concatenation:
         return GatewayPart(mobile, number, body, coding, *concatenation)
-    return GatewayReply(mobile, number, gsm.decode(body, coding))
+    return GatewayReply(mobile, number, segments.decode(body, coding))
 
 
 def _concatenation_of_header(header: bytes) -> Concatenation | None:

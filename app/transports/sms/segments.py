@@ -1,9 +1,4 @@
-"""Number of parts in which a text message is sent and billed (3GPP TS 23.038 and 23.040).
-
-A text whose characters are all in the GSM 7-bit default alphabet or its extension table has up to 160 septets, or 153
-in each of several parts. Any other text is UCS-2: 70 code units, or 67 in each part. A character that takes two units,
-an extension character or one outside the Basic Multilingual Plane, is never split between two parts.
-"""
+"""The segments of a text message, and the GSM alphabet that determines their number. Pure."""
 
 from __future__ import annotations
 
@@ -44,3 +39,59 @@ def _split(text: str, widths: list[int], alone: int, joined: int) -> list[str]:
             begin, used = position, 0
         used += width
     return [*parts, text[begin:]]
+
+
+ESCAPE = 0x1B
+GSM, ASCII, LATIN_1, UCS_2 = 0x00, 0x01, 0x03, 0x08
+"""The data codings of SMPP that are supported."""
+
+_BASIC_CODES = {character: code + (code >= ESCAPE) for code, character in enumerate(BASIC)}
+_EXTENDED_CODES = {
+    "\f": 0x0A,
+    "^": 0x14,
+    "{": 0x28,
+    "}": 0x29,
+    "\\": 0x2F,
+    "[": 0x3C,
+    "~": 0x3D,
+    "]": 0x3E,
+    "|": 0x40,
+    "€": 0x65,
+}
+_BASIC_CHARACTERS = {code: character for character, code in _BASIC_CODES.items()}
+_EXTENDED_CHARACTERS = {code: character for character, code in _EXTENDED_CODES.items()}
+
+
+def coding_of(text: str) -> int:
+    """The data coding of a text: GSM if it has all of its characters, else UCS-2."""
+    return GSM if is_gsm(text) else UCS_2
+
+
+def encode(text: str, coding: int) -> bytes:
+    """The bytes of a text or of one of its parts. A lone surrogate becomes a question mark."""
+    if coding == UCS_2:
+        return text.encode("utf-16-be", "replace")
+    codes: list[int] = []
+    for character in text:
+        codes += [_BASIC_CODES[character]] if character in _BASIC_CODES else [ESCAPE, _EXTENDED_CODES[character]]
+    return bytes(codes)
+
+
+def decode(data: bytes, coding: int) -> str:
+    """The text of a received message; invalid codes become a replacement character."""
+    if coding == UCS_2:
+        return data.decode("utf-16-be", "replace")
+    if coding in (ASCII, LATIN_1):
+        return data.decode("latin-1")
+    return _decode_gsm(data)
+
+
+def _decode_gsm(data: bytes) -> str:
+    characters: list[str] = []
+    codes = iter(data)
+    for code in codes:
+        if code == ESCAPE:
+            characters.append(_EXTENDED_CHARACTERS.get(next(codes, 0), " "))
+        else:
+            characters.append(_BASIC_CHARACTERS.get(code, "\ufffd"))
+    return "".join(characters)

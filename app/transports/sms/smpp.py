@@ -15,7 +15,7 @@ from typing import Any
 from smpplib import consts
 
 from app.transports.base import DeliveryResult, OutboundSms, Untaken
-from app.transports.sms import gsm
+from app.transports.sms import segments
 from app.transports.sms.incoming import IncomingHandler
 from app.transports.sms.segments import MAX_PARTS, split
 from app.transports.sms.smpp_bind import Bind, NoAnswer, NoBind
@@ -95,7 +95,7 @@ def smpp_transport(url: str) -> SmppTransport:
 
 def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]:
     """The fields of each `submit_sm`."""
-    coding = gsm.coding_of(message.text)
+    coding = segments.coding_of(message.text)
     is_alphanumeric = not message.sender.isdigit()
     common = {
         "source_addr_ton": consts.SMPP_TON_ALNUM if is_alphanumeric else consts.SMPP_TON_INTL,
@@ -113,7 +113,7 @@ def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]
         own = {
             "esm_class": consts.SMPP_GSMFEAT_UDHI if header else consts.SMPP_MSGMODE_DEFAULT,
             "registered_delivery": int(number == total),
-            "short_message": header + gsm.encode(part, coding),
+            "short_message": header + segments.encode(part, coding),
         }
         submissions.append({**common, **own})
     return submissions

@@ -19,8 +19,15 @@ from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
 
 from app.transports.sms.incoming import IncomingHandler, IncompleteMessage, read_deliver_sm
-from app.transports.sms.smpp_client import LOST, RESPONSE, SmppClient, UnreadablePdu, error_text, tls_context
-from app.transports.sms.smpp_responses import PendingResponses
+from app.transports.sms.smpp_client import (
+    LOST,
+    RESPONSE,
+    PendingResponses,
+    SmppClient,
+    UnreadablePdu,
+    error_text,
+    tls_context,
+)
 from app.transports.sms.smpp_url import SmppSettings
 
 logger = logging.getLogger(__name__)

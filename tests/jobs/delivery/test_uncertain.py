@@ -15,7 +15,7 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from app.tracking.return_path import return_path
-from app.transports.email.smtp_transaction import NO_FINAL_REPLY
+from app.transports.email.smtp import NO_FINAL_REPLY
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.jobs.delivery.test_outcomes import counters
 from tests.support.mail_reports import delivery_failure

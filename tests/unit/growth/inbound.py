@@ -23,7 +23,7 @@ from app.inbound.hooks.ses import reports_of as read_ses
 from app.inbound.hooks.sparkpost import report_of as read_sparkpost
 from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
-from app.transports.sms import gsm
+from app.transports.sms import segments
 from app.transports.sms.incoming import read_deliver_sm
 from tests.unit.growth.reader import KIB, MIB, Reader
 
@@ -187,7 +187,12 @@ INBOUND = (
     Reader("a password of a relay", _password, ("a", "=", " ", "YTpi"), KIB),
     Reader("a receipt of a gateway", _receipt, ("id:", "stat:", "a", " ", "1"), 64 * KIB),
     Reader("a reply by a gateway", _reply, ("a", "\0", "\x05", "\x1b", "é"), 64 * KIB),
-    Reader("a text of a gateway", lambda text: gsm.decode(text.encode(), gsm.GSM), ("a", "\x1b", "é", "\0"), 64 * KIB),
+    Reader(
+        "a text of a gateway",
+        lambda text: segments.decode(text.encode(), segments.GSM),
+        ("a", "\x1b", "é", "\0"),
+        64 * KIB,
+    ),
     Reader(
         "a reply over HTTP", lambda text: _storable(_decoded(text.encode(), "UTF-16BE")), ("a", "\0", "é"), 256 * KIB
     ),

@@ -22,10 +22,10 @@ from app.messages.difference import compare, lines_of
 from app.query.grammar import parse_collection
 from app.transports.email.dkim import relaxed_body
 from app.transports.email.headers import address_header, disposition_header, text_header
-from app.transports.email.parts import Attachment, encode_attachment
+from app.transports.email.mime import Attachment, encode_attachment
 from app.transports.email.read_mail import read_mail, with_images
-from app.transports.email.replies import Reply
-from app.transports.email.smtp_transaction import _dot_stuffed
+from app.transports.email.smtp import _dot_stuffed
+from app.transports.email.smtp_session import Reply
 from app.transports.sms import segments
 from schemas.sends import load_send
 from tests.unit.growth.inbound import ELEMENTS, JSON, MEMBERS, PARTS, STATUS, STATUSES, XML

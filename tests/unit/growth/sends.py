@@ -24,10 +24,10 @@ from app.transports.base import DeliveryResult
 from app.transports.email import mime
 from app.transports.email.dkim import relaxed_body, relaxed_field
 from app.transports.email.headers import address_header, disposition_header, identifier_header, text_header
-from app.transports.email.parts import Attachment, encode_attachment, text_entity
-from app.transports.email.replies import Reply
-from app.transports.email.smtp_transaction import _dot_stuffed
-from app.transports.sms import gsm, segments
+from app.transports.email.mime import Attachment, encode_attachment, text_entity
+from app.transports.email.smtp import _dot_stuffed
+from app.transports.email.smtp_session import Reply
+from app.transports.sms import segments
 from tests.unit.growth.reader import KIB, MIB, Reader
 
 REDACTION = Redaction(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
@@ -218,7 +218,10 @@ IN_SENDS = (
     Reader("the end of a mail", lambda text: _dot_stuffed(text.encode()), ("\r\n.", "\n", "\r", ".", "a"), BODY),
     Reader("parts of a text message", segments.split, ("a", "€", "é", "😀", "\n"), 64 * KIB),
     Reader(
-        "a text message as bytes", lambda text: gsm.encode(text, gsm.coding_of(text)), ("a", "€", "é", "😀"), 64 * KIB
+        "a text message as bytes",
+        lambda text: segments.encode(text, segments.coding_of(text)),
+        ("a", "€", "é", "😀"),
+        64 * KIB,
     ),
     Reader(
         "a server's reply",

@@ -8,7 +8,7 @@ from app.inbound.email.delivery_status import failure_status
 from app.sends.outcomes.refusals import CODES_OF_THE_ADDRESS, blocks_address, refuses_address
 from app.sends.outcomes.transitions import Bounce
 from app.transports.base import DeliveryResult, Outcome
-from app.transports.email.replies import Reply
+from app.transports.email.smtp_session import Reply
 from tests.support.cases import each
 from tests.support.relay_replies import BLOCKS, MEANINGS, PERMANENT, TEMPORARY, RelayReply, relay_replies
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.base import Outcome
-from app.transports.email.replies import MAX_TEXT_LENGTH, OUR_OWN_FAULT, Reply
+from app.transports.email.smtp_session import MAX_TEXT_LENGTH, OUR_OWN_FAULT, Reply
 from tests.support.cases import each
 
 CLASSES = {Outcome.ACCEPTED: "2", Outcome.DEFERRED: "4", Outcome.REFUSED: "5"}

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.transports.sms.smpp_responses import PendingResponses
+from app.transports.sms.smpp_client import PendingResponses
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import ClassVar, cast
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken
-from app.transports.email import email_transport, smtp_transaction
-from app.transports.email.smtp_dialogue import Dialogue
-from app.transports.email.smtp_transaction import NO_FINAL_REPLY
+from app.transports.email import email_transport, smtp
+from app.transports.email.smtp import NO_FINAL_REPLY
+from app.transports.email.smtp_session import Dialogue
 from tests.unit.transports.mailserver import DROP, WAIT, LineServer, MailServer
 
 MakeMail = Callable[..., OutboundEmail]
@@ -269,7 +269,7 @@ def test_a_message_without_an_answer_is_uncertain(
     receive = Dialogue._receive
 
     def hurried(dialogue: Dialogue, timeouts: int) -> bytes:
-        if timeouts == smtp_transaction.DATA_TIMEOUTS:
+        if timeouts == smtp.DATA_TIMEOUTS:
             dialogue._socket.settimeout(0.05)
         return receive(dialogue, timeouts)
 
