@@ -8,7 +8,7 @@ from functools import partial
 
 from redis import Redis
 
-from app.audit.notice import notice_changes
+from app.audit.audited import notice_changes
 from app.db.database import Database
 from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.digest_key import open_digest_key

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.domain_hosts import hold_hosts
-from app.accounts.domain_names import domain_key
+from app.accounts.dns_records import Finding
+from app.accounts.domain_hosts import domain_key, hold_hosts
 from app.accounts.signing_keys import make_missing_keys
-from app.accounts.verify import Finding
 from app.clock import this_second
 from app.db.models import Domain
 from app.errors import ServiceError

@@ -10,8 +10,8 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from app.audit.actions import ACTIONS, OBJECTS
 from app.audit.actor import ACTOR_KINDS, Actor, ActorKind
+from app.audit.record import ACTIONS, OBJECTS
 from app.db.expressions import in_json
 from app.db.models import AuditEntry
 from app.db.pages import pages_of

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.accounts.late_copies import renumber_all_late_copies
+from app.accounts.testing import renumber_all_late_copies
 from app.audit.record import Act
 from app.cli.acts import record_act
 from app.cli.base import (

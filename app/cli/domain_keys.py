@@ -9,7 +9,7 @@ from flask.cli import with_appcontext
 
 from app.accounts.domains import find_domain
 from app.accounts.find import find_account
-from app.accounts.key_rotation import import_key, remove_key, rotate_keys
+from app.accounts.signing_keys import import_key, remove_key, rotate_keys
 from app.cli.base import Command, account_option, json_option, print_done
 from app.cli.domain_rows import domain_rows, print_domain
 from app.distribution import COMMAND_LINE

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from app.accounts.domain_names import domain_key
+from app.accounts.domain_hosts import domain_key
 from app.cli.base import Command, WrongValue, given_options, json_option, print_json
 from app.cli.domain_rows import domain_rows
 from app.cli.init_report import print_report, report

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response, make_response, render_template, request
 from markupsafe import Markup
 
-from app.accounts.brand import Brand
+from app.accounts.accounts import Brand
 from app.errors import Code, ServiceError
 from app.http.context import FAULT
 from app.http.languages import language, translated
@@ -76,7 +76,7 @@ def recipient_page(template: str, status: int = 200, brand: Brand | None = None,
 
 
 def _colours(colour: str, text_colour: str) -> Markup:
-    """A style with nothing but checked colours (app/accounts/brand.py)."""
+    """A style with nothing but checked colours (app/accounts/accounts.py)."""
     return Markup(":root { --brand: %s; --on-brand: %s; }") % (colour, text_colour)
 
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from app.accounts.dns_records import Record
+from app.accounts.dns_records import Finding, Record, find
 from app.accounts.domain_hosts import note_hosts
 from app.accounts.domains import find_domain, note_findings
-from app.accounts.key_rotation import take_up_published_keys
-from app.accounts.signing_keys import keys_of_domains
-from app.accounts.verify import Finding, find
+from app.accounts.signing_keys import keys_of_domains, take_up_published_keys
 from app.maintenance.sending_domains import Row, domain_rows, records_of
 from app.network.dns import look_up_with
 from app.services import Services

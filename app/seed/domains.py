@@ -7,8 +7,7 @@ from typing import Any
 
 from app.accounts.domain_hosts import HOSTS, set_hosts
 from app.accounts.domains import add_domain_without_keys
-from app.accounts.key_rotation import import_key
-from app.accounts.signing_keys import make_missing_keys
+from app.accounts.signing_keys import import_key, make_missing_keys
 from app.seed.context import SeedContext
 from app.seed.shape import located
 

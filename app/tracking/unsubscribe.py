@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.accounts.brand import Brand
+from app.accounts.accounts import Brand
 from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions

@@ -8,7 +8,7 @@ import orjson
 from flask import Response
 from flask.views import MethodView
 
-from app.audit.actions import ACTIONS
+from app.audit.record import ACTIONS
 from app.console.audit import PATH, find_entry, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.console.scopes import OPERATOR

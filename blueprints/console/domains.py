@@ -10,7 +10,7 @@ from flask.views import MethodView
 
 from app.accounts.domain_hosts import HOSTS, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain
-from app.accounts.key_rotation import rotate_keys
+from app.accounts.signing_keys import rotate_keys
 from app.console.domains import (
     OF_SENDERS,
     PATH,

@@ -13,8 +13,8 @@ import pytest
 from flask import Flask
 
 from app import create_app
-from app.audit.actions import ACTIONS, ACTIONS_BY_OBJECT
 from app.audit.audited import AUDITED
+from app.audit.record import ACTIONS, ACTIONS_BY_OBJECT
 from app.cli import COMMANDS, LazyCommands
 from app.db.models import Base
 from app.http.context import EXTENSION

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from app.accounts.late_copies import renumber_late_copies
+from app.accounts.testing import renumber_late_copies
 from app.db.models import List, Message, Recipient, Send
 from app.ids import copied_id
 from tests.support.client import SENDS

@@ -38,7 +38,7 @@ class AuditEntry(Base):
     account_id: Mapped[BigInt | None]
     """Null: an act on the whole installation."""
     action: Mapped[str]
-    """One of `app.audit.actions.ACTIONS`."""
+    """One of `app.audit.record.ACTIONS`."""
     object: Mapped[str]
     """The kind of thing that was acted on."""
     object_id: Mapped[str | None]

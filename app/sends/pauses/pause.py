@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
-from app.accounts.domain_names import domain_key
+from app.accounts.domain_hosts import domain_key
 from app.audit.actor import current_actor
 from app.audit.record import Act, record
 from app.audit.values import shown_change, without_addresses

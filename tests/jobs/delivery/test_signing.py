@@ -6,7 +6,7 @@ import dkim as verifier
 from sqlalchemy import select, update
 
 from app.accounts.domains import add_domain, find_domain
-from app.accounts.key_rotation import rotate_keys
+from app.accounts.signing_keys import rotate_keys
 from app.db.models import DkimKey
 from app.sends.delivery.drain import drain
 from app.services import Services

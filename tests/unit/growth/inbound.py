@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from types import SimpleNamespace
 
-from app.accounts.dns_records import Record
-from app.accounts.verify import find
+from app.accounts.dns_records import Record, find
 from app.inbound.domain_reports.parsed import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.delivery_status import failure_status, status_in
