@@ -31,13 +31,15 @@ from app.runs.read import (
     AUTOMATION,
     AUTOMATIONS,
     OF_CONTACTS,
+    RUN,
     RUNS,
     get_automation,
+    get_run,
     page_automations,
     page_runs,
     require_automation,
+    require_run,
 )
-from app.runs.read_run import RUN, get_run, require_run
 from schemas.automations import (
     DEFINITION_BODY,
     AutomationCollectionSchema,

@@ -8,7 +8,7 @@ from app.bulk_actions.run import run_due
 from app.inbound.simulated import simulate_due
 from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
-from app.runs.due_runs import DueRuns
+from app.runs.due import DueRuns
 from app.runs.work import advance_due
 from jobs.runtime import process_services
 

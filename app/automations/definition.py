@@ -6,14 +6,51 @@ all that a run has to remember of its place in the tree (`Definition.step`, `Def
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import time, timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from app.automations.triggers import Action, AutomationKind
+from app.clock import now
 from app.content.conditions import Condition
+from app.db.bulk import insert_rows
+from app.db.database import Transaction
+from app.db.models import TriggerFiring
+
+# Triggers of automations, recorded in the transaction of the change (docs/contacts.md#events-and-triggers).
+
+AutomationKind = Literal["standard", "advanced"]
+Action = Literal["created", "updated"]
+
+TRIGGERS: dict[Action, dict[AutomationKind, str]] = {
+    "created": {
+        "standard": "When a Contact is created from the REST API",
+        "advanced": "REST API Contact Created",
+    },
+    "updated": {
+        "standard": "When a Contact is updated from the REST API",
+        "advanced": "REST API Contact Updated",
+    },
+}
+
+
+def trigger_names(action: Action) -> dict[AutomationKind, str]:
+    """The trigger name of the action for each kind of automation."""
+    return TRIGGERS[action]
+
+
+def fire_triggers(
+    transaction: Transaction, account_id: int, action: Action, contacts: Sequence[tuple[int, int]]
+) -> None:
+    """Records that the triggers of an action fired, once per contact.
+
+    `contacts` are pairs of list id and contact id. One row serves both kinds of automation: each sees it under its own
+    trigger's name.
+    """
+    rows = [{"list_id": list_id, "contact_id": contact_id} for list_id, contact_id in contacts]
+    insert_rows(transaction, TriggerFiring, rows, {"account_id": account_id, "action": action, "time": now()})
+
 
 Unit = Literal["minutes", "hours", "days", "weeks"]
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from app.automations.definition import (
+    TRIGGERS,
     Branch,
     Call,
     Conditions,
@@ -21,7 +22,6 @@ from app.automations.definition import (
     Wait,
 )
 from app.automations.parts import duration_text, offset_text
-from app.automations.triggers import TRIGGERS
 from app.automations.written import written_channels
 
 INDENT = "  "

@@ -15,10 +15,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.automations.definition import Definition
+from app.automations.definition import Action, Definition
 from app.automations.facts import EndReason
 from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
-from app.automations.triggers import Action
 from app.automations.versions import load_versions
 from app.clock import now
 from app.db.bulk import draw_ids, insert_new_rows

@@ -4,15 +4,243 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from typing import Any
 
-from app.automations.definition import Again, Definition, Entry, Send, Step, Wait
-from app.automations.parse_steps import UNREAD, StepParser, number_id
-from app.automations.parts import conditions, duration
-from app.automations.shape import Check, Record, mapping, name, name_or_id, one_of, text
+from app.automations.definition import (
+    TRIGGERS,
+    WEEKDAYS,
+    Action,
+    Again,
+    AutomationKind,
+    Branch,
+    Call,
+    Channel,
+    Conditions,
+    Definition,
+    Duration,
+    Entry,
+    Outcome,
+    Send,
+    SetFields,
+    Step,
+    Stop,
+    Unsubscribe,
+    UntilDate,
+    UntilTime,
+    Wait,
+    Weekday,
+)
+from app.automations.parts import clock, conditions, duration, offset
+from app.automations.shape import (
+    Check,
+    Record,
+    each,
+    joined,
+    kind_of,
+    mapping,
+    name,
+    name_or_id,
+    one_of,
+    refuse,
+    text,
+    true,
+)
 from app.automations.tree import check_tree
-from app.automations.triggers import TRIGGERS, Action, AutomationKind
-from app.errors import ErrorCollector, FieldError
+from app.errors import ErrorCollector, FieldError, ServiceError
+
+# Parsing the steps of a definition (docs/automations.md#steps). Pure.
+
+MOST_STEPS = 100
+MOST_DEPTH = 10
+MOST_FIELDS = 100
+LONGEST_STEP_NAME = 100
+UNREAD = ""
+"""What stands for a message that could not be read; none has this name."""
+NO_CONDITIONS = Conditions("", ())
+"""What stands for conditions that could not be read."""
+A_DAY = Duration(1, "days")
+"""What stands for a duration that could not be read."""
+CHANNELS: dict[str, tuple[Channel, ...]] = {"email": ("email",), "mobile": ("mobile",), "all": ("email", "mobile")}
+UNTIL_TIME = Record({"until": clock}, {"days": each(one_of(WEEKDAYS), len(WEEKDAYS))})
+UNTIL_DATE = Record({"date": text}, {"offset": offset, "at": clock, "past": one_of(("continue", "stop", "next year"))})
+OUTCOME = Record(
+    {
+        "step": text,
+        "did": one_of(("delivered", "opened", "clicked", "bounced", "replied")),
+        "within": duration,
+    },
+    {"link": text},
+)
+CONDITION = Record({"if": conditions})
+
+
+def step_name(value: Any, path: str) -> str:
+    """The key of a step."""
+    found = name(value, path)
+    if len(found) > LONGEST_STEP_NAME:
+        refuse(path, "too_long", f"has more than {LONGEST_STEP_NAME} characters")
+    return found
+
+
+def number_id(value: Any, path: str) -> int:
+    """An id in a stored definition."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        refuse(path, "invalid_integer", "must be an id")
+    return value
+
+
+def is_read(step: Step) -> bool:
+    """Whether what the step does could be read."""
+    return not (isinstance(step, Send) and step.message == UNREAD)
+
+
+def _until_time(value: Any, path: str) -> UntilTime:
+    found = UNTIL_TIME(value, path)
+    days: tuple[Weekday, ...] = tuple(day for day in WEEKDAYS if day in found.get("days", WEEKDAYS))
+    return UntilTime(found["until"], days)
+
+
+def _plain(value: Any, path: str) -> str | int | float | None:
+    """YAML has dates, contacts have strings."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | date | datetime | None):
+        refuse(path, "invalid_string", f"must be text or a number, not {kind_of(value)}")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+class StepParser:
+    """Parses the steps of one definition: their names must differ, and their number is bounded.
+
+    Whatever cannot be read is collected in `errors`, and something without an error of its own stands for it, so that
+    everything else is checked in its place: for a step one that sends `UNREAD`, for its name its path.
+    """
+
+    def __init__(self, errors: ErrorCollector, *, stored: bool = False) -> None:
+        """`stored` also takes the ids that names stood for when the version was stored."""
+        self._errors = errors
+        self._names: set[str] = set()
+        self._count = 0
+        self._verbs: dict[str, tuple[Check, dict[str, Check], dict[str, Check]]] = {
+            "send": (name_or_id, {}, {"message_id": number_id, "message_type": text} if stored else {}),
+            "wait": (self._until, {}, {}),
+            "branch": (self._on, {"then": self._inner}, {"else": self._inner}),
+            "set": (self._fields, {}, {}),
+            "unsubscribe": (one_of(tuple(CHANNELS)), {}, {}),
+            "call": (text, {}, {"webhook_id": number_id} if stored else {}),
+            "stop": (true, {}, {}),
+        }
+
+    def steps(self, value: Any, path: str) -> tuple[Step, ...]:
+        """The steps of a list."""
+        parsed: tuple[Step, ...] = each(self._step, MOST_STEPS)(value, path)
+        return parsed
+
+    def _inner(self, value: Any, path: str) -> tuple[Step, ...]:
+        """Below a branch: every list on the way there has an index in the path."""
+        if path.count("[") >= MOST_DEPTH:
+            refuse(path, "too_long", f"is a branch inside {MOST_DEPTH - 1} others, which is the most")
+        return self.steps(value, path)
+
+    def _step(self, value: Any, path: str) -> Step:
+        try:
+            verb, found = self._read(value, path)
+        except ServiceError as error:
+            self._errors.errors += error.errors
+            return Send(path, UNREAD)
+        return _made(verb, {"name": path, **found})
+
+    def _read(self, value: Any, path: str) -> tuple[str | None, dict[str, Any]]:
+        """What the step does, None unless it is one thing, and its values."""
+        self._count += 1
+        if self._count > MOST_STEPS:
+            refuse(path, "too_long", f"is a step too many: an automation has at most {MOST_STEPS}")
+        given = mapping(value, path)
+        verbs = [verb for verb in self._verbs if verb in given]
+        if len(verbs) == 1:
+            check, required, optional = self._verbs[verbs[0]]
+            record = Record({"name": self._new_name, verbs[0]: check, **required}, optional)
+            return verbs[0], record.read(given, path, self._errors)
+        self._errors.add("invalid_object", field=path, detail=f"must have exactly one of {', '.join(self._verbs)}")
+        known = {key: check for verb in self._verbs for key, check in self._checks(verb).items()}
+        return None, Record({"name": self._new_name}, known).read(given, path, self._errors)
+
+    def _checks(self, verb: str) -> dict[str, Check]:
+        check, required, optional = self._verbs[verb]
+        return {verb: check, **required, **optional}
+
+    def _new_name(self, value: Any, path: str) -> str:
+        name = step_name(value, path)
+        if name in self._names:
+            refuse(path, "conflict", f"is the name of another step already: {name}")
+        self._names.add(name)
+        return name
+
+    def _until(self, value: Any, path: str) -> Any:
+        if isinstance(value, str):
+            return duration(value, path)
+        given = mapping(value, path)
+        if ("until" in given) == ("date" in given):
+            detail = "must be a duration such as '2 days', or have either until (a time of day) or date (a list field)"
+            refuse(path, "invalid_object", detail)
+        return _until_time(given, path) if "until" in given else self._until_date(given, path)
+
+    def _until_date(self, value: Any, path: str) -> Any:
+        found = UNTIL_DATE.read(value, path, self._errors)
+        if "date" not in found:
+            return A_DAY
+        optional = found.get("offset", 0), found.get("at", time(0, 0)), found.get("past", "continue")
+        return UntilDate(found["date"], *optional)
+
+    def _on(self, value: Any, path: str) -> Any:
+        if "if" in mapping(value, path):
+            return CONDITION.read(value, path, self._errors).get("if", NO_CONDITIONS)
+        found = OUTCOME.read(value, path, self._errors)
+        if "link" in found and found.get("did", "clicked") != "clicked":
+            detail = "is only known where did is clicked"
+            self._errors.add("unexpected_field", field=joined(path, "link"), detail=detail)
+        if "step" not in found:
+            return NO_CONDITIONS
+        # What becomes of every message stands for what could not be read.
+        return Outcome(found["step"], found.get("did", "delivered"), found.get("within", A_DAY), found.get("link"))
+
+    def _fields(self, value: Any, path: str) -> dict[str, Any]:
+        given = mapping(value, path)
+        if not given:
+            refuse(path, "not_empty", "must name a list field")
+        if len(given) > MOST_FIELDS:
+            refuse(path, "too_long", f"has more than {MOST_FIELDS} fields")
+        found: dict[str, Any] = {}
+        for key, item in given.items():
+            try:
+                name = text(key, path)
+                found[name] = None
+                found[name] = _plain(item, joined(path, name))
+            except ServiceError as error:
+                self._errors.errors += error.errors
+        return found
+
+
+def _made(verb: str | None, found: dict[str, Any]) -> Step:
+    name = found["name"]
+    if verb == "branch":
+        return Branch(name, found.get("branch", NO_CONDITIONS), found.get("then", ()), found.get("else", ()))
+    if verb is None or verb not in found:
+        return Send(name, UNREAD)
+    value = found[verb]
+    match verb:
+        case "send":
+            return Send(name, value, found.get("message_id", 0), found.get("message_type", "email"))
+        case "wait":
+            return Wait(name, value)
+        case "set":
+            return SetFields(name, value)
+        case "unsubscribe":
+            return Unsubscribe(name, CHANNELS[value])
+        case "call":
+            return Call(name, value, found.get("webhook_id", 0))
+        case _:
+            return Stop(name)
+
 
 KINDS: tuple[AutomationKind, ...] = ("standard", "advanced")
 AGAIN: tuple[Again, ...] = ("never", "when ended", "always")

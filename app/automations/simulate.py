@@ -14,8 +14,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from app.automations.definition import Branch, Definition, Outcome, SetFields, Step, Unsubscribe
-from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Passage, Place, StepResult
-from app.automations.judge import any_holds
+from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Passage, Place, StepResult, any_holds
 from app.automations.walk import Ended, Waiting, Walk, walk
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.automations.definition import (
+    TRIGGERS,
     WEEKDAYS,
     Branch,
     Call,
@@ -27,7 +28,6 @@ from app.automations.definition import (
     Wait,
 )
 from app.automations.parts import duration_text, offset_text
-from app.automations.triggers import TRIGGERS
 
 Written = dict[str, Any]
 

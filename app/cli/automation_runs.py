@@ -25,8 +25,7 @@ from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.queueing import AUTOMATIONS
 from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
-from app.runs.read import RUN_STATES
-from app.runs.read_run import passed_steps
+from app.runs.read import RUN_STATES, passed_steps
 
 commands = Group("automations")
 """They belong to `flask automations` (app/cli/automations.py)."""

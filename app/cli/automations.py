@@ -9,10 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.automations.definition import Send, Step
+from app.automations.definition import Send, Step, trigger_names
 from app.automations.drawing import draw
 from app.automations.parse import parse_stored
-from app.automations.triggers import trigger_names
 from app.cli.automation_runs import commands as run_commands
 from app.cli.automation_runs import find_automation
 from app.cli.base import (
@@ -39,11 +38,9 @@ from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.queueing import AUTOMATIONS
 from app.maintenance.findings import counted
-from app.runs.counts import StepCounts, count_states, count_steps
-from app.runs.define import create_automation, newest_version, rename_automation, update_automation
+from app.runs.define import count_staying, create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation
-from app.runs.move import count_staying
-from app.runs.read import steps_of
+from app.runs.read import StepCounts, count_states, count_steps, steps_of
 from app.runs.references import resolve
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")

@@ -13,8 +13,8 @@ from flask.cli import with_appcontext
 from app.accounts.find import find_account
 from app.automations.definition import Definition
 from app.automations.drawing import describe
-from app.automations.moments import local_moment
 from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
+from app.automations.walk import local_moment
 from app.cli.base import Command, Row, WrongValue, account_option, echo, json_option, print_json, print_rows
 from app.cli.definition_files import definition_in, file_argument, paths_shown
 from app.cli.find_contacts import find_contact

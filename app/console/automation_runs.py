@@ -28,10 +28,8 @@ from app.ids import existing
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.parameters import check_visible
-from app.runs.pause import cancel
-from app.runs.read import OF_CONTACTS, RUNS, page_runs
-from app.runs.read_run import passed_steps
-from app.runs.reasons import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED
+from app.runs.pause import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED, cancel
+from app.runs.read import OF_CONTACTS, RUNS, page_runs, passed_steps
 from app.secret_keys import SecretKeys
 
 ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")

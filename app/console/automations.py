@@ -18,9 +18,8 @@ from app.db.models import Account, Automation, List
 from app.ids import existing, id_in
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
-from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import newest_version
-from app.runs.read import AUTOMATIONS, page_automations
+from app.runs.read import AUTOMATIONS, StepCounts, count_states, count_steps, page_automations
 from app.secret_keys import SecretKeys
 
 PATH = "/console/automations"

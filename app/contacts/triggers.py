@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 
+from app.automations.definition import Action, fire_triggers
 from app.automations.entry import Listener, enter, find_listeners
-from app.automations.judge import any_holds
-from app.automations.triggers import Action, fire_triggers
+from app.automations.facts import any_holds
 from app.clock import now, zone_of_account
 from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import ContactValues, hidden_by

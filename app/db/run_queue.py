@@ -3,7 +3,7 @@
 A look at all skips through the partial index from one account to the next, so it costs the same for a thousand waiting
 runs as for a million. But runs that were advanced stay in the index until no snapshot held anywhere can see them as
 they were (a backup, a long report), and such a look reads past all of them. So a process remembers what it has found
-(`app/runs/due_runs.py`), and between two such looks it reads only the runs that have fallen due since the last one.
+(`app/runs/due.py`), and between two such looks it reads only the runs that have fallen due since the last one.
 
 What is locked stays as it is until its transaction ends; others skip it.
 """

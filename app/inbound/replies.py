@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from app.automations.watches import end_waits
+from app.automations.run_states import end_waits
 from app.clock import now
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import lock_subscriptions

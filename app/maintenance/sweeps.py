@@ -64,8 +64,8 @@ from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
-from app.runs.due_runs import DueRuns
-from app.runs.release import has_held_to_release
+from app.runs.due import DueRuns
+from app.runs.pause import has_held_to_release
 from app.sends.delivery.claim import DueAccounts
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause

@@ -1,35 +1,277 @@
-"""Advancing the runs of a chunk as far as they go, in one transaction
-(docs/decisions/021-automations-without-leases.md).
-
-Nothing that a run does exists without the step passed and the place to which the run has moved on, and nothing of it
-exists twice. The number of statements depends on how many different steps the runs are at, not on that of the runs.
-"""
+"""Advancing runs: how far each goes, what its steps do, and writing where it has come to."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from app.automations.definition import Unsubscribe
+from sqlalchemy import Update, update
+
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
+from app.automations.definition import Branch, Call, Outcome, Send, SetFields, Unsubscribe
+from app.automations.facts import SkipReason
 from app.automations.run_states import ended_columns, gives_up_place
-from app.automations.versions import load_versions
-from app.automations.walk import Ended, Walk, refused, walk
+from app.automations.versions import Version, load_versions
+from app.automations.walk import Effect, Ended, Waiting, Walk, refused, walk
 from app.clock import now
+from app.contacts.events import record_contact_events
+from app.contacts.subscriptions import unsubscribe_addresses
+from app.contacts.update import update_contacts
+from app.db.bulk import BulkUpdate, RowValues, insert_rows
+from app.db.counters import STEP_COUNTS, count
 from app.db.database import Transaction
+from app.db.models import AutomationPassedStep, AutomationRun, table_of
 from app.errors import ServiceError
+from app.events.outbox import record_for_webhooks
+from app.events.payloads import called_event
 from app.infrastructure.metrics import AUTOMATION_DELAY, AUTOMATION_ENDS, AUTOMATION_STEPS
+from app.lists.find import find_list
+from app.recipients.states import FailReason
 from app.runs.due import DueRun, read_runs
-from app.runs.effects import carry_out
 from app.runs.facts import LoadedRun, load_runs
-from app.runs.reasons import AUTOMATION_DELETED, FAILED, PAUSED
-from app.runs.write import Move, unmoved, update_runs, write_moves
+from app.runs.pause import AUTOMATION_DELETED, FAILED, PAUSED
+from app.sends.accept.automated import StepSend, accept_step
 
 logger = logging.getLogger(__name__)
+
+
+WEBHOOK_MISSING = "webhook missing"
+"""Why a call was skipped: the account has deleted the webhook."""
+LIST_MISSING = "list missing"
+
+
+@dataclass(slots=True)
+class CarriedOut:
+    """What became of the effects of a chunk, by the ids of its runs."""
+
+    recipients: dict[int, int] = field(default_factory=dict)
+    """Whom a message was written for."""
+    refused: dict[int, str] = field(default_factory=dict)
+    """Why nothing was done."""
+
+    def refuse(self, runs: Iterable[LoadedRun], reason: str) -> None:
+        """Notes that the steps of these runs cannot be carried out."""
+        self.refused |= dict.fromkeys((one.run.id for one in runs), reason)
+
+
+def carry_out(transaction: Transaction, effects: Sequence[tuple[LoadedRun, Effect]], moment: datetime) -> CarriedOut:
+    """Carries out all of them: for each step that any run is at, as many statements for one run as for a thousand.
+
+    Contacts are written before anything else, which is the order of the locks
+    (docs/decisions/021-automations-without-leases.md).
+    """
+    done = CarriedOut()
+    for runs, step in sorted(_by_step(effects), key=lambda group: isinstance(group[1], Send | Call)):
+        match step:
+            case SetFields():
+                _set(transaction, runs, step, done)
+            case Unsubscribe():
+                _unsubscribe(transaction, runs, step, moment, done)
+            case Send():
+                _send(transaction, runs, step, done)
+            case Call():
+                _call(transaction, runs, step, moment, done)
+    return done
+
+
+def _by_step(effects: Iterable[tuple[LoadedRun, Effect]]) -> list[tuple[list[LoadedRun], Effect]]:
+    """The runs at each step of each version, in one order for all workers."""
+    groups: dict[tuple[int, int, int], tuple[list[LoadedRun], Effect]] = {}
+    for one, step in effects:
+        key = one.run.account_id, one.version.id, one.version.step_ids[step.name]
+        groups.setdefault(key, ([], step))[0].append(one)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _send(transaction: Transaction, runs: Sequence[LoadedRun], step: Send, done: CarriedOut) -> None:
+    first = runs[0]
+    send = StepSend(
+        first.run.account_id,
+        first.run.automation_id,
+        first.version.step_ids[step.name],
+        first.run.list_id,
+        step.message_id,
+    )
+    try:
+        ids = accept_step(transaction, send, [one.run.contact_id for one in runs])
+    except ServiceError as error:
+        done.refuse(runs, error.errors[0].code)
+        return
+    done.recipients |= {one.run.id: recipient_id for one, recipient_id in zip(runs, ids, strict=True)}
+
+
+def _set(transaction: Transaction, runs: Sequence[LoadedRun], step: SetFields, done: CarriedOut) -> None:
+    """A contact is changed once, however many runs are at the step for it; one that was deleted meanwhile is left
+    out."""
+    contact_list = find_list(transaction, runs[0].run.account_id, runs[0].run.list_id)
+    if contact_list is None:
+        done.refuse(runs, LIST_MISSING)
+        return
+    by_contact: dict[int, list[LoadedRun]] = defaultdict(list)
+    for one in runs:
+        by_contact[one.run.contact_id].append(one)
+    while by_contact:
+        ids = sorted(by_contact)
+        updates: list[tuple[int, dict[str, Any]]] = [(contact_id, dict(step.values)) for contact_id in ids]
+        try:
+            update_contacts(transaction, contact_list, updates, bulk=True, allow_system=True, fires=False)
+        except ServiceError as error:
+            for found in error.errors:
+                if found.index is None:
+                    raise
+                done.refuse(by_contact.pop(ids[found.index], ()), found.code)
+        else:
+            return
+
+
+def _unsubscribe(
+    transaction: Transaction, runs: Sequence[LoadedRun], step: Unsubscribe, moment: datetime, done: CarriedOut
+) -> None:
+    account_id, list_id = runs[0].run.account_id, runs[0].run.list_id
+    addresses: list[NormalizedAddress] = []
+    for one in runs:
+        own = _addresses(one, step)
+        addresses += own
+        if not own:
+            done.refuse([one], FailReason.ADDRESS_MISSING)
+    second = moment.replace(microsecond=0)
+    changed = unsubscribe_addresses(transaction, account_id, list_id, sorted(set(addresses)), second)
+    record_contact_events(transaction, account_id, "updated", changed, second)
+
+
+def _addresses(one: LoadedRun, step: Unsubscribe) -> list[NormalizedAddress]:
+    contact = one.contact
+    texts = {"email": contact.email, "mobile": contact.mobile} if contact else {}
+    kinds = [kind for kind in ADDRESS_KINDS if kind in step.channels]
+    return [normalize_address(kind, address) for kind in kinds if (address := texts.get(kind)) is not None]
+
+
+def _call(transaction: Transaction, runs: Sequence[LoadedRun], step: Call, moment: datetime, done: CarriedOut) -> None:
+    payloads = [
+        called_event(
+            automation_id=one.run.automation_id,
+            step_id=one.version.step_ids[step.name],
+            contact_id=one.run.contact_id,
+            list_id=one.run.list_id,
+            moment=moment,
+        )
+        for one in runs
+    ]
+    if not record_for_webhooks(transaction, runs[0].run.account_id, {step.webhook_id: payloads}):
+        done.refuse(runs, WEBHOOK_MISSING)
+
+
+WRITTEN = (
+    *("state", "reason", "step", "step_time", "due_time", "attempts", "skips_next", "shifted_seconds"),
+    *("watched_step", "watched_event", "end_time", "entry_key"),
+)
+"""Columns of a run that change when it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a run did at a moment."""
+
+    loaded: LoadedRun
+    walk: Walk
+    recipients: Mapping[int, int]
+    """By run id, whom messages of the chunk were written for."""
+
+
+def write_moves(transaction: Transaction, moves: Sequence[Move], moment: datetime) -> None:
+    """Writes the steps that the runs have passed. The unique index refuses a step that was passed before, and with it
+    the whole transaction."""
+    rows = [row for move in moves for row in _passed_rows(move)]
+    insert_rows(transaction, AutomationPassedStep, rows, {"time": moment})
+    counts = Counter((row["account_id"], row["step_id"], row["result"]) for row in rows)
+    for (account_id, step_id, result), passed in counts.items():
+        count(transaction, STEP_COUNTS, account_id, (step_id, result), passed=passed)
+    update_runs(transaction, [_moved(move, moment) for move in moves])
+
+
+def update_runs(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the columns of runs that are locked; the rows are those of `unmoved`, with what has changed."""
+    _UPDATE.run(transaction, sorted(rows, key=lambda row: row["row"]))
+
+
+def unmoved(run: DueRun, **changed: Any) -> dict[str, Any]:
+    """The columns of a run that stays where it is, but for what has changed."""
+    return {
+        "row": run.id,
+        "state": "waiting",
+        "reason": None,
+        "step": run.step,
+        "step_time": run.step_time,
+        "due_time": run.due_time,
+        "attempts": 0,
+        "skips_next": run.skips_next,
+        "shifted_seconds": run.automation_shifted_seconds,
+        "watched_step": run.watched_step,
+        "watched_event": run.watched_event,
+        "end_time": None,
+        "entry_key": run.entry_key,
+        **changed,
+    }
+
+
+def _update_statement(row: RowValues) -> Update:
+    runs = table_of(AutomationRun)
+    return update(runs).where(runs.c.id == row["row"]).values({name: row[name] for name in WRITTEN})
+
+
+_UPDATE = BulkUpdate(
+    {"row": AutomationRun.id.type, **{name: table_of(AutomationRun).c[name].type for name in WRITTEN}},
+    _update_statement,
+)
+
+
+def _passed_rows(move: Move) -> Iterator[dict[str, Any]]:
+    run, walk = move.loaded.run, move.walk
+    for passed in walk.passed:
+        sent = walk.effect is not None and passed.step == walk.effect.name
+        yield {
+            "account_id": run.account_id,
+            "run_id": run.id,
+            "step_id": move.loaded.version.step_ids[passed.step],
+            "result": passed.result.value,
+            "detail": passed.detail,
+            "recipient_id": move.recipients.get(run.id) if sent else None,
+        }
+
+
+def _moved(move: Move, moment: datetime) -> dict[str, Any]:
+    run, version, following = move.loaded.run, move.loaded.version, move.walk.next
+    if isinstance(following, Ended):
+        return ended(run, version, following.reason, moment)
+    at_once = following.step_time is None
+    skipped = any(passed.detail == SkipReason.PAUSED for passed in move.walk.passed)
+    return unmoved(
+        run,
+        step=following.step,
+        step_time=following.step_time,
+        due_time=following.due_time,
+        skips_next=run.skips_next and at_once and not skipped,
+        **_watched(version, following),
+    )
+
+
+def ended(run: DueRun, version: Version, reason: str, moment: datetime) -> dict[str, Any]:
+    """The columns of a run that ends."""
+    gives_up = gives_up_place(version.definition.entry, reason)
+    return unmoved(run, **ended_columns(reason, moment), entry_key=run.id if gives_up else run.entry_key)
+
+
+def _watched(version: Version, waiting: Waiting) -> dict[str, Any]:
+    step = version.definition.step(waiting.step)
+    if waiting.watched is None or not (isinstance(step, Branch) and isinstance(step.on, Outcome)):
+        return {"watched_step": None, "watched_event": None}
+    return {"watched_step": version.step_ids[waiting.watched], "watched_event": step.on.did}
+
 
 FIRST_DELAY = timedelta(seconds=30)
 LONGEST_DELAY = timedelta(hours=1)

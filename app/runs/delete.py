@@ -15,8 +15,7 @@ from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun, List
-from app.runs.pause import locked_automation
-from app.runs.reasons import AUTOMATION_DELETED
+from app.runs.pause import AUTOMATION_DELETED, locked_automation
 from app.services import Services
 
 CHUNK = 1000

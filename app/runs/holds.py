@@ -21,7 +21,7 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, table_of
 from app.db.write_turns import WriteTurns
-from app.runs.reasons import DROPPED, RESTORED
+from app.runs.pause import DROPPED, RESTORED
 from app.services import Services
 
 IS_RESTORED = IS_HELD, AutomationRun.reason == RESTORED

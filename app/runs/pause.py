@@ -7,19 +7,36 @@ it falls due.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
-from sqlalchemy import select, update
+from sqlalchemy import case, exists, select, update
+from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
-from app.automations.run_states import ended_columns, gives_up_place
+from app.automations.run_states import IS_HELD, ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun
 from app.errors import ServiceError
 from app.ids import describe
-from app.runs.reasons import CANCELLED
+from app.services import Services
+
+# Why a run ended or stands still for another cause than the rules (`EndReason` has those). Pure.
+
+PAUSED = "paused"
+"""Held: it fell due while its automation was paused."""
+RESTORED = "restored"
+"""Held: it came with a backup that was restored."""
+DROPPED = "dropped"
+"""Ended: an operator dropped it while it was held after a restore."""
+CANCELLED = "cancelled"
+"""Ended by hand."""
+AUTOMATION_DELETED = "automation deleted"
+FAILED = "failed"
+"""Put off, and ended at last: a fault of ours keeps it from going on."""
+
 
 Resumption = Literal["send", "skip", "shift"]
 RESUMPTIONS: tuple[Resumption, ...] = ("send", "skip", "shift")
@@ -79,3 +96,61 @@ def locked_automation(transaction: Transaction, account_id: int, automation_id: 
     if automation.state == "deleted":
         raise ServiceError("conflict", detail="the automation was deleted")
     return automation
+
+
+# Letting go of the runs that were held in a pause which has ended, in chunks.
+
+RELEASES = ("send", "skip")
+"""What `Automation.release` says where held runs are let go."""
+CHUNK = 1000
+"""Runs of one transaction."""
+
+
+def has_held_to_release(session: Session) -> bool:
+    """Whether any automation has been resumed whose held runs have not all been let go, or deleted whose runs have not
+    all been ended."""
+    return bool(session.scalar(select(exists().where(Automation.release.is_not(None)))))
+
+
+def release_held(services: Services) -> bool:
+    """Lets go of all such runs; returns whether there may have been some."""
+    with services.database.read() as session:
+        resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASES))))
+    for automation_id in resumed:
+        while not services.stopping.is_set():
+            if not services.database.transact(partial(_release, automation_id=automation_id)):
+                break
+    return bool(resumed)
+
+
+def _release(transaction: Transaction, automation_id: int) -> bool:
+    """Lets go of a chunk; returns whether there may be more. What the pause has shifted keeps its due time, to which
+    the pause is added when it is found. The rest is due from now on: so none of it is late by the length of the
+    pause."""
+    statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASES))
+    automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
+    if automation is None:
+        return False
+    held = (
+        select(AutomationRun.id)
+        .where(AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORED))
+        .order_by(AutomationRun.step, AutomationRun.id)
+        .limit(CHUNK)
+        .with_for_update()
+    )
+    ids = transaction.scalars(held).all()
+    is_shifted = AutomationRun.shifted_seconds < automation.shifted_seconds
+    values = {
+        **{"state": "waiting", "reason": None, "skips_next": automation.release == "skip"},
+        "due_time": case((is_shifted, AutomationRun.due_time), else_=now()),
+        "shifted_seconds": case((is_shifted, AutomationRun.shifted_seconds), else_=automation.shifted_seconds),
+    }
+    transaction.execute(
+        update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
+        execution_options={"synchronize_session": False},
+    )
+    if len(ids) < CHUNK:
+        automation.release = None
+        transaction.flush()
+        return False
+    return True

@@ -1,19 +1,30 @@
-"""Reading automations and their runs for the API (docs/endpoints.md#automations)."""
+"""Reading automations, their runs and their counts (docs/endpoints.md#automations)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Row, and_, case, null, select
+from sqlalchemy import Row, Select, and_, case, func, null, select
 from sqlalchemy.orm import Session
 
+from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
-from app.automations.triggers import TRIGGERS
 from app.db.copied_ids import shown
-from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
+from app.db.models import (
+    Automation,
+    AutomationPassedStep,
+    AutomationRun,
+    AutomationStep,
+    AutomationStepCount,
+    AutomationVersion,
+    GroupCount,
+    Recipient,
+)
 from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import FilterCondition, IsNull, Query
@@ -206,3 +217,116 @@ def page_runs(session: Session, account_id: int, automation_id: int, query: Quer
 def _names_a_step(condition: FilterCondition) -> bool:
     """Whether it matches only runs that are at a step, which ended ones are not: the index of live runs answers."""
     return condition.filter.name == "step" and condition.op != "ne" and IsNull() not in condition.alternatives
+
+
+WITH_PASSED_STEPS = {
+    **RUN_PROPERTIES,
+    # Replaced by the rows of the steps.
+    "passed_steps": Property(AutomationRun.id),
+}
+RUN = replace(
+    RUNS, resource=Resource("run", "runs", RUN_FILTERS, tuple(WITH_PASSED_STEPS)), properties=WITH_PASSED_STEPS
+)
+"""One run, with its history."""
+ANONYMOUS_RUN = without_contacts(RUN)
+
+
+def require_run(session: Session, account_id: int, automation_id: int, run_id: int) -> None:
+    """Raises `not_found` unless the automation has the run."""
+    of_automation = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
+    found = session.execute(select(AutomationRun.id).where(*of_automation, AutomationRun.id == run_id))
+    existing(found.one_or_none(), "run", run_id)
+
+
+def get_run(
+    session: Session, account_id: int, automation_id: int, run_id: int, query: Query, *, sees_contacts: bool
+) -> dict[str, Any]:
+    """One run of the automation. Raises `not_found`."""
+    within = {
+        AutomationRun.account_id: account_id,
+        AutomationRun.automation_id: automation_id,
+        AutomationRun.id: run_id,
+    }
+    shown = existing(read_one(session, RUN if sees_contacts else ANONYMOUS_RUN, query, within), "run", run_id)
+    if "passed_steps" in shown:
+        shown["passed_steps"] = [
+            {**passed, "time": as_timestamp(passed["time"], query.zone)}
+            for passed in passed_steps(session, account_id, run_id)
+        ]
+    return shown
+
+
+def passed_steps(session: Session, account_id: int, run_id: int) -> list[dict[str, Any]]:
+    """What the run has passed, in its order; `uuid` is that of the recipient of a step that sent, while it is kept."""
+    passed = AutomationPassedStep
+    columns = passed.step_id, AutomationStep.name, AutomationStep.kind, passed.time, passed.result, passed.detail
+    statement = (
+        select(*columns, Recipient.uuid)
+        .join(AutomationStep, AutomationStep.id == passed.step_id)
+        .outerjoin(Recipient, Recipient.id == passed.recipient_id)
+        .where(passed.account_id == account_id, passed.run_id == run_id)
+        .order_by(passed.id)
+    )
+    return list(map(dict, session.execute(statement).mappings()))
+
+
+REPORTED = ("sent", "delivered", "opened", "clicked", "bounced", "failed_contacts", "unsubscribed")
+"""Counters of the report of a step that sends."""
+
+
+@dataclass(slots=True)
+class StepCounts:
+    """The counts of one step."""
+
+    here: int = 0
+    """Runs that wait at it, or are held there."""
+    results: Counter[str] = field(default_factory=Counter)
+    """Result -> how many runs have passed it so, deleted ones among them."""
+    reported: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPORTED, 0))
+
+
+def count_steps(session: Session, account_id: int, automation_id: int) -> Mapping[str, StepCounts]:
+    """The counts by the name of the step: three selects, which read counters, and the runs that have not ended from an
+    index."""
+    counts: defaultdict[str, StepCounts] = defaultdict(StepCounts)
+    for name, here in session.execute(_here(account_id, automation_id)):
+        counts[name or ""].here = here
+    of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
+    passed = (
+        select(AutomationStep.name, AutomationStepCount.result, func.sum(AutomationStepCount.passed))
+        .join(AutomationStepCount, AutomationStepCount.step_id == AutomationStep.id)
+        .where(*of_automation)
+        .group_by(AutomationStep.name, AutomationStepCount.result)
+    )
+    for name, result, count in session.execute(passed):
+        counts[name].results[result] = int(count)
+    sums = [func.sum(getattr(GroupCount, counter)) for counter in REPORTED]
+    reported = (
+        select(AutomationStep.name, *sums)
+        .join(GroupCount, GroupCount.group_id == AutomationStep.id)
+        .where(*of_automation)
+        .group_by(AutomationStep.name)
+    )
+    for row in session.execute(reported):
+        counts[row[0]].reported = {counter: int(total) for counter, total in zip(REPORTED, row[1:], strict=True)}
+    return counts
+
+
+def _here(account_id: int, automation_id: int) -> Select[str | None, int]:
+    live = AutomationRun.automation_id == automation_id, IS_LIVE
+    statement = select(AutomationRun.step, func.count()).where(AutomationRun.account_id == account_id, *live)
+    return statement.group_by(AutomationRun.step)
+
+
+def count_states(session: Session, account_id: int) -> Mapping[int, Counter[str]]:
+    """Id of each automation -> state -> how many of its runs are in it, without the ended ones."""
+    own = select(Automation.id).where(Automation.account_id == account_id)
+    statement = (
+        select(AutomationRun.automation_id, AutomationRun.state, func.count())
+        .where(AutomationRun.automation_id.in_(own), IS_LIVE)
+        .group_by(AutomationRun.automation_id, AutomationRun.state)
+    )
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for automation_id, state, count in session.execute(statement):
+        counts[automation_id][state] = count
+    return counts

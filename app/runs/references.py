@@ -26,8 +26,7 @@ from app.automations.definition import (
     UntilDate,
     Wait,
 )
-from app.automations.parse import Draft
-from app.automations.parse_steps import is_read
+from app.automations.parse import Draft, is_read
 from app.automations.shape import in_document_order, joined
 from app.automations.tree import step_paths
 from app.contacts.values import InvalidValue, clean_value

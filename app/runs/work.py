@@ -21,9 +21,8 @@ from app.infrastructure import signs_of_life
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
-from app.runs.due import lock_again, read_runs
-from app.runs.due_runs import DueRuns
-from app.runs.release import release_held
+from app.runs.due import DueRuns, lock_again, read_runs
+from app.runs.pause import release_held
 from app.services import Services
 
 logger = logging.getLogger(__name__)

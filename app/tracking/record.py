@@ -24,7 +24,7 @@ from typing import Any
 from sqlalchemy import Update, func, select, update
 
 from app.automations.definition import Did
-from app.automations.watches import end_waits
+from app.automations.run_states import end_waits
 from app.db.bulk import BulkUpdate, RowValues
 from app.db.counters import count_in_group
 from app.db.database import Transaction

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from app.clock import now, this_second
 from app.db.models import AuditEntry, AutomationRun, AutomationVersion, Event, SendPause, Webhook
-from app.runs.reasons import RESTORED
+from app.runs.pause import RESTORED
 from tests.cli.conftest import Cli
 from tests.guards.test_audit_coverage import AUDITED_COMMANDS, AUDITED_ROUTES
 from tests.support.automations import add_automation

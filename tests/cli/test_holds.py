@@ -18,8 +18,7 @@ from app.events.batches import has_due
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
-from app.runs.reasons import RESTORED
-from app.runs.release import release_held
+from app.runs.pause import RESTORED, release_held
 from app.tracking.return_path import return_path
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation, runs_of

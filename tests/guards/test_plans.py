@@ -41,7 +41,7 @@ from app.maintenance.put_off import read_put_off
 from app.retention.periods import Period, Stage
 from app.retention.purge import purge
 from app.runs.delete import delete_automation
-from app.runs.due_runs import DueRuns
+from app.runs.due import DueRuns
 from app.runs.pause import cancel
 from app.runs.pause import pause as pause_automation
 from app.runs.pause import resume as resume_automation

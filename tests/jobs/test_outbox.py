@@ -10,7 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from app.automations.triggers import fire_triggers
+from app.automations.definition import fire_triggers
 from app.db.bulk import insert_rows
 from app.db.models import Event, TriggerFiring
 from app.events import batches, outbox

@@ -15,7 +15,7 @@ from typing import Any, cast
 from sqlalchemy import bindparam, case, delete, or_, select, update
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
-from app.automations.watches import end_waits
+from app.automations.run_states import end_waits
 from app.clock import now
 from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, block_addresses
 from app.contacts.events import contact_events

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Update, case, func, select, update
 
 from app.automations.definition import Did
-from app.automations.watches import end_waits
+from app.automations.run_states import end_waits
 from app.clock import now, this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events

@@ -219,7 +219,7 @@ def half_written(bulk: Any) -> None:
 
 @breaks(
     "steps-in-two-commits",
-    "app.runs.effects",
+    "app.runs.advance",
     fault="kill-automations",
     shows="messages of steps that no run has passed",
     beside=("messages of steps doubled", "messages doubled that were not in flight", *UNFINISHED_RUNS),
@@ -240,7 +240,7 @@ def steps_in_two_commits(effects: Any) -> None:
 
 @breaks(
     "messages-left-out",
-    "app.runs.effects",
+    "app.runs.advance",
     fault="kill-automations",
     shows="steps passed without their message",
     beside=UNFINISHED_RUNS,
@@ -258,7 +258,7 @@ def messages_left_out(effects: Any) -> None:
 
 @breaks(
     "outcomes-unnoticed",
-    "app.automations.watches",
+    "app.automations.run_states",
     fault="kill-automations",
     shows="runs that did not pass each step once",
     beside=UNFINISHED_RUNS,

@@ -24,7 +24,7 @@ from app.db.models import (
     Recipient,
     Webhook,
 )
-from app.runs.due_runs import DueRuns
+from app.runs.due import DueRuns
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from app.db.run_queue import look_at_all
 from app.maintenance.sweeps import RunSweep
-from app.runs.due_runs import DueRuns
+from app.runs.due import DueRuns
 from tests.jobs.automations.conftest import ADVANCED, Story
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_email

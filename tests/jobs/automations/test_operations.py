@@ -9,9 +9,8 @@ from app.infrastructure.metrics import own_counts
 from app.maintenance import sweeps
 from app.maintenance.status import status
 from app.runs.advance import ATTEMPTS, FIRST_DELAY, LONGEST_DELAY
-from app.runs.counts import count_steps
-from app.runs.pause import pause
-from app.runs.reasons import FAILED
+from app.runs.pause import FAILED, pause
+from app.runs.read import count_steps
 from tests.jobs.automations.conftest import ADVANCED, CREATED, Story
 from tests.support.statements import StatementCounter
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
-from app.runs.counts import count_steps
+from app.runs.read import count_steps
 from app.tracking.return_path import return_path
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.jobs.automations.conftest import ADVANCED, CREATED, UPDATED, Story

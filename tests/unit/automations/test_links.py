@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.automations.judge import is_link
+from app.automations.facts import is_link
 from tests.support.cases import each
 
 IF_GOLD = "%%plan:EXACTLY:gold%%gold%%plan:ELSE%%all%%plan:END%%"

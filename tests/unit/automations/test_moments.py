@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.automations.definition import WEEKDAYS, Duration, Unit, UntilDate, UntilTime
-from app.automations.moments import (
-    day_in,
-    end_of_time,
-    in_year,
-    is_missed,
-    local_moment,
-    moment_of_date,
-    next_time,
-)
+from app.automations.walk import day_in, end_of_time, in_year, is_missed, local_moment, moment_of_date, next_time
 from tests.support.cases import each
 
 NEW_YORK = ZoneInfo("America/New_York")

@@ -11,9 +11,9 @@ from flask import Flask
 
 from app.accounts.auth import bearer_token
 from app.addresses import domain_of, is_valid_email, is_valid_mobile, mobile_as_stored
-from app.automations.moments import day_in
 from app.automations.parse import read_definition
 from app.automations.parts import conditions, duration
+from app.automations.walk import day_in
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
