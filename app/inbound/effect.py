@@ -1,13 +1,20 @@
-"""The effect of an inbound receipt, report or event, and the wait of one that came before the outcome that it is
-about."""
+"""The effect of an inbound item: its wait, its fingerprint, and what is redacted in it."""
 
 from __future__ import annotations
 
 import enum
 import time
 from collections.abc import Callable
+from typing import Literal
 
+from sqlalchemy import func, select
+
+from app.clock import now
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
+from app.db.models import InboundRecord
+from app.recipients.redaction import Redaction
+from app.routing.transports import transport_urls
 from app.services import Services
 
 POLL_INTERVAL = 0.1
@@ -37,3 +44,23 @@ def apply_with_patience(services: Services, work: Callable[[Transaction], Effect
         if effect is not Effect.EARLY or time.monotonic() > end or services.stopping.is_set():
             return effect
         services.stopping.wait(POLL_INTERVAL)
+
+
+def is_first(
+    transaction: Transaction, account_id: int, fingerprint: str, kind: Literal["email report", "reply"]
+) -> bool:
+    """Stores the fingerprint; False if it was stored before. The caller holds a lock (of the recipient, or of the
+    account's subscriptions) that keeps a copy from coming in between."""
+    known = select(func.count()).where(InboundRecord.account_id == account_id, InboundRecord.fingerprint == fingerprint)
+    if transaction.scalar(known):
+        return False
+    row = {"account_id": account_id, "fingerprint": fingerprint, "kind": kind, "time": now()}
+    insert_new_rows(transaction, InboundRecord, [row])
+    return True
+
+
+def installation_redaction(services: Services) -> Redaction:
+    """The redaction for the installation with all its transports; one select."""
+    with services.database.read() as session:
+        urls = transport_urls(session, services.settings.secret_keys)
+    return Redaction.of(services.settings, *urls)

@@ -15,14 +15,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.models import ReplyPart
+from app.db.models import CapturedMessage, QueueEntry, ReplyPart, table_of
 from app.errors import ServiceError
 from app.inbound.replies import account_of, plain_number, record_reply
 from app.services import Services
@@ -30,6 +30,7 @@ from app.transports.sms import segments
 from app.transports.sms.incoming import GatewayPart
 
 logger = logging.getLogger(__name__)
+
 
 TIMEOUT = timedelta(minutes=10)
 GAP = " … "
@@ -187,3 +188,22 @@ def _text(rows: Sequence[ReplyPart], total: int) -> str:
 def _decoded(rows: Iterable[ReplyPart]) -> list[str]:
     by_coding = itertools.groupby(rows, key=lambda row: row.coding)
     return [segments.decode(b"".join(row.body for row in run), coding) for coding, run in by_coding]
+
+
+# What a restored backup would report by itself, without that anybody sends anything: replies of which parts are
+# missing, and what was to happen to captured messages (docs/operations.md#what-a-restore-holds).
+
+
+def record_incomplete_replies(part: Callable[[], AbstractContextManager[Transaction]]) -> None:
+    """Records the replies that wait for parts now, each in a part of the transaction that restores them: the other
+    parts have arrived since the backup was made, or never will, and later the event would go out unasked."""
+    flush(part, part, None)
+
+
+def drop_simulations(connection: Connection) -> None:
+    """Nothing happens any more to captured messages that were sent: seconds after the backup it did. Those that are
+    held keep what is to happen to them."""
+    captured, entries = table_of(CapturedMessage), table_of(QueueEntry)
+    is_unsettled = exists().where(entries.c.recipient_id == captured.c.recipient_id)
+    ended = update(captured).where(captured.c.simulate_time.is_not(None), ~is_unsettled)
+    connection.execute(ended.values(simulate_time=None))

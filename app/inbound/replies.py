@@ -24,7 +24,7 @@ from app.db.storable import storable_id, storable_text
 from app.errors import ServiceError
 from app.events.outbox import record
 from app.events.payloads import reply_event
-from app.inbound.deduplication import is_first
+from app.inbound.effect import is_first
 from app.inbound.texts import first_text, select_texts
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, lock_recipient

@@ -1,16 +1,18 @@
-"""What has still to happen to captured messages to magic addresses (docs/testing.md#magic-addresses).
-
-Each has in its row what is to happen, and when; a partial index finds what is due. It happens in one transaction with
-the mark that it has happened, so that a crash neither loses nor repeats it. It waits for the outcome of the message.
-"""
+"""What happens to captured messages to magic addresses (docs/testing.md#magic-addresses)."""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from email import message_from_bytes
+from email.message import Message
+from itertools import islice
+from typing import NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,15 +23,170 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import CapturedMessage, Recipient
 from app.db.outage import is_unavailable
-from app.inbound.captured_mail import CapturedLinks
-from app.inbound.simulated_outcomes import VISITS, Simulation, read_links, simulate
-from app.inbox.magic import SECONDS
+from app.inbound.email.record import record_report
+from app.inbound.email.report import Report, ReportKind
+from app.inbound.receipts import Receipt, record_receipt
+from app.inbound.replies import record_reply
+from app.inbox.magic import SECONDS, Magic
 from app.infrastructure import signs_of_life
 from app.recipients.conditions import CURRENT_STATE
 from app.recipients.states import UNSETTLED
 from app.services import Services
+from app.settings import Settings
+from app.tracking.devices import client_of
+from app.tracking.links import LinkTarget, find_link_target
+from app.tracking.record import record_visits
+from app.tracking.tokens import OPEN, recipient_from_token
+from app.tracking.unsubscribe import apply_unsubscribe, find_unsubscribe_request
+from app.tracking.visits import Visit, visit_of
 
 logger = logging.getLogger(__name__)
+
+
+MOST_LINKS = 100
+"""Links that are looked at: a body may have been written with any number that are not genuine."""
+_PIXEL = re.compile(r"/o/([A-Za-z0-9_-]{15,24})\.gif")
+_LINK = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})")
+_OPT_OUT = re.compile(r"/u/([A-Za-z0-9_-]{15,24})>")
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedLinks:
+    """Tokens of links in their order, genuine or not. `links` has those of the HTML, or of the text without one."""
+
+    pixels: tuple[str, ...]
+    links: tuple[str, ...]
+    opt_outs: tuple[str, ...]
+    """Of the header that mail programs show as a button (RFC 8058)."""
+
+
+def captured_links(mail: bytes) -> CapturedLinks:
+    """The tokens in a mail that this service has composed."""
+    message = message_from_bytes(mail)
+    html, text = _body(message, "text/html"), _body(message, "text/plain")
+    one_click = "List-Unsubscribe-Post" in message
+    return CapturedLinks(
+        pixels=_tokens(_PIXEL, html),
+        links=_tokens(_LINK, html or text),
+        opt_outs=_tokens(_OPT_OUT, str(message.get("List-Unsubscribe", ""))) if one_click else (),
+    )
+
+
+def _body(message: Message, content_type: str) -> str:
+    """The first part of the type that is not attached; empty if there is none."""
+    part = next(_parts(message, content_type), None)
+    content = part.get_payload(decode=True) if part else None
+    return content.decode("utf-8", "replace") if isinstance(content, bytes) else ""
+
+
+def _parts(message: Message, content_type: str) -> Iterator[Message]:
+    return (
+        part
+        for part in message.walk()
+        if part.get_content_type() == content_type and part.get_content_disposition() != "attachment"
+    )
+
+
+def _tokens(form: re.Pattern[str], text: str) -> tuple[str, ...]:
+    return tuple(islice((found[1] for found in form.finditer(text)), MOST_LINKS))
+
+
+AGENT = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
+"""The program of the simulated reader."""
+STOP = "STOP"
+
+REPORTS: Mapping[str, Report] = {
+    Magic.SOFT_BOUNCE: Report(ReportKind.FAILED, "4.2.2", "452 4.2.2 simulated: mailbox full"),
+    Magic.LATE_BOUNCE: Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 simulated: no such user"),
+    Magic.COMPLAINT: Report(ReportKind.COMPLAINT, None, "abuse reported by a simulated reader"),
+}
+RECEIPTS: Mapping[str, Receipt] = {
+    Magic.ACKNOWLEDGED: Receipt(0, "delivered", "simulated: DELIVRD"),
+    Magic.UNDELIVERED: Receipt(0, "failed", "simulated: UNDELIV"),
+    Magic.UNREACHABLE: Receipt(0, "failed", "simulated: EXPIRED"),
+}
+VISITS = (Magic.OPEN, Magic.CLICK)
+READ = (*VISITS, Magic.UNSUBSCRIBE)
+"""Those for which the mail itself is read."""
+
+
+class Simulation(NamedTuple):
+    """A captured message, and what happens to it."""
+
+    id: int
+    account_id: int
+    recipient_id: int
+    magic: str
+    sender: str
+    address: str
+
+
+def read_links(session: Session, simulations: Sequence[Simulation]) -> dict[int, CapturedLinks]:
+    """The links of the mails that are read, one mail after the other: each may be large."""
+    found = {}
+    for one in simulations:
+        if one.magic in READ:
+            content = select(CapturedMessage.content).where(CapturedMessage.id == one.id)
+            mail = session.scalars(content).first()
+            found[one.id] = captured_links(mail or b"")
+    return found
+
+
+def simulate(
+    settings: Settings,
+    transaction: Transaction,
+    simulations: Sequence[Simulation],
+    links: Mapping[int, CapturedLinks],
+) -> None:
+    """Makes it happen; all visits together."""
+    visits: list[Visit] = []
+    for one in simulations:
+        if one.magic in VISITS:
+            visits += _visits(settings, transaction, one, links[one.id])
+        elif one.magic == Magic.UNSUBSCRIBE:
+            _unsubscribe(settings, transaction, one, links[one.id])
+        else:
+            _report(transaction, one)
+    if visits:
+        record_visits(transaction, visits)
+
+
+def _report(transaction: Transaction, one: Simulation) -> None:
+    """What a mail server, a gateway or a person with a telephone reports."""
+    name = f"simulated {one.id}"
+    if report := REPORTS.get(one.magic):
+        record_report(transaction, one.recipient_id, replace(report, about=frozenset((one.address,))), name)
+    elif receipt := RECEIPTS.get(one.magic):
+        record_receipt(transaction, replace(receipt, recipient_id=one.recipient_id))
+    elif one.magic == Magic.STOP and one.sender.isdigit():  # nobody can answer to a name
+        record_reply(transaction, one.address, one.sender, STOP, message_id=name, test_account=one.account_id)
+
+
+def _unsubscribe(settings: Settings, transaction: Transaction, one: Simulation, links: CapturedLinks) -> None:
+    for token in links.opt_outs:
+        request = find_unsubscribe_request(transaction, settings.secret_keys, token)
+        if request is not None and request.recipient_id == one.recipient_id:
+            apply_unsubscribe(transaction, request)
+            return
+
+
+def _visits(settings: Settings, session: Session, one: Simulation, links: CapturedLinks) -> list[Visit]:
+    """The visit of a reader: to the pixel, or to the first tracked link."""
+    target = None
+    if one.magic == Magic.CLICK:
+        target = _first_target(settings, session, one, links)
+        is_found = target is not None
+    else:
+        owners = (recipient_from_token(settings.secret_keys, OPEN, token) for token in links.pixels)
+        is_found = one.recipient_id in owners
+    client = client_of("GET", {"User-Agent": AGENT})
+    return [visit_of(settings, one.recipient_id, client, None, target)] if is_found else []
+
+
+def _first_target(settings: Settings, session: Session, one: Simulation, links: CapturedLinks) -> LinkTarget | None:
+    targets = (find_link_target(session, settings.secret_keys, token) for token in links.links)
+    return next((target for target in targets if target and target.recipient_id == one.recipient_id), None)
+
 
 BATCH = 100
 """Messages that are looked at together."""

@@ -19,7 +19,8 @@ from app import create_app
 from app.clock import now
 from app.db.models import BlockedAddress
 from app.http.context import EXTENSION
-from app.inbound.hooks import sns, take
+from app.inbound.hooks import ses as ses_module
+from app.inbound.hooks import take
 from app.inbound.hooks.registry import RELAY_HOOKS, RelayHookError
 from app.inbound.hooks.ses import SesHook
 from app.settings import Settings
@@ -61,7 +62,7 @@ def hooked(settings: Settings) -> Iterator[Flask]:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine is no large batch, and no time in which a certificate may be fetched again."""
     monkeypatch.setattr(take, "SECONDS", PATIENCE)
-    monkeypatch.setattr(sns, "RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr(ses_module, "RETRY_SECONDS", 3600.0)
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +382,7 @@ def test_a_subscription_that_cannot_be_confirmed_is_asked_for_again(relay: Clien
 SOURCE = """
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.base import check_secret
 
 
 class PigeonHook:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.inbound.domain_reports.parsed import UnreadableReport
+from app.inbound.domain_reports.documents import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.fields import addresses_in, parse, parse_head
-from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient
-from app.inbound.email.read import is_automatic, read_reports
+from app.inbound.email.receive import RECIPIENT_FIELDS, find_signed_recipient, is_automatic, read_reports
 from app.seed.nouns import FILE
 from app.seed.read import read_file
 from app.seed.shape import SeedError

@@ -40,7 +40,7 @@ from flask.views import MethodView
 
 from app.http.api import Blueprint
 from app.http.responses import json_response
-from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.base import check_secret
 from app.transports.base import DeliveryResult
 
 blp = Blueprint("pigeons", __name__, url_prefix="/v1/pigeons", description="Pigeons")

@@ -15,8 +15,7 @@ from app.clock import now
 from app.db.models import Account, BlockedAddress, CapturedMessage, Contact, Recipient, RecipientStep, Unsubscriber
 from app.errors import ServiceError
 from app.inbound.replies import record_reply
-from app.inbound.simulated import simulate_due
-from app.inbound.simulated_outcomes import simulate
+from app.inbound.simulated import simulate, simulate_due
 from app.maintenance import inbox_limit, sweeps
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from app.clock import now
-from app.inbound.hooks.sns import SIGNED
+from app.inbound.hooks.ses import SIGNED
 
 UUID = "6f1d2c3b-4a59-4e68-9f70-8192a3b4c5d6"
 REPLY = "550 5.1.1 no such user"

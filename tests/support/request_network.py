@@ -18,7 +18,7 @@ import pytest
 from flask import Flask
 
 from app.http.context import EXTENSION
-from app.inbound.hooks.sns import FETCHING
+from app.inbound.hooks.ses import FETCHING
 from app.services import Services
 
 OF_SOCKETS = {

@@ -16,10 +16,7 @@ from app.clock import now
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Domain, DomainReport
-from app.inbound.domain_reports.dmarc import read_dmarc
-from app.inbound.domain_reports.documents import documents_of
-from app.inbound.domain_reports.parsed import ParsedReport, UnreadableReport
-from app.inbound.domain_reports.tls import read_tls
+from app.inbound.domain_reports.documents import ParsedReport, UnreadableReport, documents_of, read_dmarc, read_tls
 from app.inbound.effect import Effect
 from app.inbound.email.fields import parse_large
 from app.services import Services

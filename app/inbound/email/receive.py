@@ -1,35 +1,169 @@
-"""One inbound email, from a pipe or the listener."""
+"""One inbound email, from a pipe or the listener: parsing its reports, and finding the recipient that each is about."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from email.errors import MessageError
 from email.message import Message
 from functools import partial
+
+from flufl.bounce import all_failures
 
 from app.db.database import Transaction
 from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.domain_reports.take import take_domain_report
-from app.inbound.effect import Effect, apply_with_patience
-from app.inbound.email.fields import MAX_BYTES_READ, MAX_LARGE_BYTES, field, parse, parse_head
-from app.inbound.email.identify import (
-    SignedRecipient,
-    envelope_of,
-    find_original_sender,
-    find_signed_recipient,
-    is_addressed_to_us,
+from app.inbound.effect import Effect, apply_with_patience, installation_redaction
+from app.inbound.email.fields import (
+    MAX_BYTES_READ,
+    MAX_LARGE_BYTES,
+    MAX_TEXT_LENGTH,
+    addresses_in,
+    field,
+    headers_of,
+    one_line,
+    parse,
+    parse_head,
+    parts_of_type,
 )
-from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import record_report
-from app.inbound.email.report import Report, ReportKind
-from app.inbound.redaction import installation_redaction
+from app.inbound.email.report import TYPE as FEEDBACK
+from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, complaint_reports, delivery_reports, status_in
 from app.secret_keys import SecretKeys
 from app.services import Services
-from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
+from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address
 
 logger = logging.getLogger(__name__)
+
+
+ORIGINALS = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
+PRECEDENCES = ("auto_reply", "bulk", "junk")
+AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
+REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
+SUPPRESS = "X-Auto-Response-Suppress"
+MOST_ADDRESSES = 10
+_PARAGRAPH_END = re.compile(r"\r?\n[ \t]{0,99}\r?\n")
+_LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
+PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Exceptions that the libraries raise for malformed messages."""
+
+# It logs every detector that it tries.
+logging.getLogger("flufl.bounce").setLevel(logging.CRITICAL)
+
+
+def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
+    """The reports of the message, failures first; none for a reply, whether a person or a program wrote it. Parsing
+    prose is slow."""
+    try:
+        senders = _original_senders(message)
+        found = [*delivery_reports(message), *complaint_reports(message)]
+        if prose and not found and not any(parts_of_type(message, FEEDBACK)):
+            found = list(_prose_reports(message))
+    except PARSER_ERRORS as error:
+        # Without a traceback: strangers write such messages as often as they like.
+        logger.warning("a message that cannot be parsed is treated as an ordinary one: %r", error)
+        return []
+    found.sort(key=lambda report: report.kind is not ReportKind.FAILED)
+    return [replace(report, original_senders=report.original_senders + senders) for report in found]
+
+
+def is_automatic(message: Message) -> bool:
+    """Whether a program wrote the message: an absence note, a receipt of reading, a notification (RFC 3834)."""
+    if _submitted(message) not in ("", "no") or field(message, "Precedence").lower() in PRECEDENCES:
+        return True
+    return SUPPRESS in message or is_automatic_reply(message)
+
+
+def is_automatic_reply(message: Message) -> bool:
+    """Whether a program wrote the message as an answer to another one, and not because a person asked it to."""
+    if _submitted(message) in AUTOMATIC_REPLIES or message.get_content_type() == "multipart/report":
+        return True
+    return any(name in message for name in REPLY_FIELDS) or field(message, "Return-Path") == "<>"
+
+
+def _submitted(message: Message) -> str:
+    return field(message, "Auto-Submitted").partition(";")[0].strip().lower()
+
+
+def _prose_reports(message: Message) -> Iterator[Report]:
+    """Notifications in a mail server's own prose, where a warning means a delay.
+
+    The library's regular expressions take time quadratic in the length of a line, so lines are cut.
+    """
+    for part in message.walk():
+        text = part.get_payload()
+        if isinstance(text, str):
+            part.set_payload(_LONG_LINE.sub(r"\1", text))
+    delayed, failed = all_failures(message)
+    for kind, addresses in ((ReportKind.FAILED, failed), (ReportKind.DELAYED, delayed)):
+        about = frozenset(address.decode("utf-8", "replace").lower() for address in addresses)
+        if about:
+            detail = _words_about(message, about) or field(message, "Subject")
+            code = status_in(detail)
+            status = None if kind is not ReportKind.FAILED else code if code and code[0] in "45" else UNSPECIFIC
+            yield Report(kind, status, detail, about, guessed=True)
+
+
+def _words_about(message: Message, addresses: Collection[str]) -> str:
+    """What a notification in prose says of an address: the rest of the paragraph behind it. Nothing where it is about
+    so many that looking for them would take long."""
+    if len(addresses) > MOST_ADDRESSES:
+        return ""
+    first = re.compile("|".join(map(re.escape, sorted(addresses))), re.IGNORECASE)
+    for part in message.walk():
+        text = part.get_payload()
+        if isinstance(text, str) and (found := first.search(text)):
+            following = text[found.end() : found.end() + MAX_TEXT_LENGTH]
+            return one_line(_PARAGRAPH_END.split(following, maxsplit=1)[0].lstrip(">)\"' :;.\t"))
+    return ""
+
+
+def _original_senders(message: Message) -> tuple[str, ...]:
+    """The return paths of the attached messages, as the last mail server wrote them."""
+    originals = map(headers_of, parts_of_type(message, *ORIGINALS))
+    return tuple(sender for original in originals for sender in addresses_in(original, ["Return-Path"]))
+
+
+RECIPIENT_FIELDS = ("X-Original-To", "Delivered-To", "Envelope-To", "To")
+"""Fields in which mail servers, and authors of reports, write the recipient of the envelope."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRecipient:
+    """The recipient that a signed address names, and the purpose of the address."""
+
+    recipient_id: int
+    purpose: str
+
+
+def envelope_of(message: Message, envelope: Sequence[str]) -> Sequence[str]:
+    """The recipients of the message: those that the mail server names, else those of its fields."""
+    return envelope or addresses_in(message, RECIPIENT_FIELDS)
+
+
+def is_addressed_to_us(envelope: Sequence[str]) -> bool:
+    """Whether any address has our format, genuine or not."""
+    return any(is_signed_form(address) for address in envelope)
+
+
+def find_signed_recipient(secret_keys: SecretKeys, addresses: Iterable[str]) -> SignedRecipient | None:
+    """The recipient of the first genuine signed address; None if there is none."""
+    for address in addresses:
+        found = recipient_of_address(secret_keys, address)
+        if found:
+            purpose, recipient_id = found
+            return SignedRecipient(recipient_id, purpose)
+    return None
+
+
+def find_original_sender(secret_keys: SecretKeys, reports: Iterable[Report]) -> SignedRecipient | None:
+    """A complaint may be sent to the operator's address that a provider knows. It then counts if it contains the signed
+    return path of the original message."""
+    return find_signed_recipient(secret_keys, (sender for report in reports for sender in report.original_senders))
+
 
 UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, detail="by mail")
 

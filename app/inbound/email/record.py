@@ -15,6 +15,8 @@ Everything happens once: a recipient bounces once, complains once, and a repeate
 from __future__ import annotations
 
 import logging
+from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 
@@ -23,16 +25,22 @@ from app.clock import now
 from app.contacts.blocked import COMPLAINT
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
-from app.db.models import Recipient, RecipientStep
-from app.inbound.deduplication import is_first
-from app.inbound.effect import Effect
-from app.inbound.email.mails import Mail, locked_mail
+from app.db.models import Contact, List, Recipient, RecipientStep, Send
+from app.inbound.effect import Effect, is_first
 from app.inbound.email.report import Report, ReportKind
 from app.recipients.conditions import is_forgotten
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, has_step, update_recipients
+from app.recipients.store import (
+    add_steps,
+    as_recipient,
+    has_step,
+    lock_queue_entry,
+    lock_recipient,
+    select_recipients,
+    update_recipients,
+)
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce
@@ -40,6 +48,43 @@ from app.sends.outcomes.transitions import MAY_STILL_BOUNCE, Bounce, bounce_stri
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
 
 logger = logging.getLogger(__name__)
+
+
+# A sent email, with what reports about it need.
+
+
+class Mail(NamedTuple):
+    """A recipient of an email; its `list_id` is that of a list that still exists."""
+
+    recipient: RecipientRow
+    complaint_time: datetime | None
+    bcc_address: str | None
+
+    def is_about_copy(self, about: frozenset[str]) -> bool:
+        """Whether addresses of a report name the blind copy and not the recipient: both have the same return path."""
+        copy = email_key(self.bcc_address or "")
+        return copy in about and email_key(self.recipient.email or "") not in about
+
+
+def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
+    """The email, locked with its queue entry until the end of the transaction; None for one that is gone. A recipient
+    named by its contact has no address of its own until the outcome is written."""
+    lock_recipient(transaction, recipient_id)
+    lock_queue_entry(transaction, recipient_id)
+    statement = (
+        select_recipients(
+            Recipient.complaint_time,
+            Send.bcc_address,
+            list_id=List.id,
+            email=func.coalesce(Recipient.email, Contact.email),
+        )
+        .outerjoin(List, List.id == Recipient.list_id)
+        .outerjoin(Contact, Contact.id == Recipient.contact_id)
+        .where(Recipient.type == "email", Recipient.id == recipient_id)
+    )
+    row = transaction.connection().execute(statement).first()
+    return Mail(as_recipient(row), row.complaint_time, row.bcc_address) if row else None
+
 
 STEPS = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
 """Reports that only add a step to the timeline."""

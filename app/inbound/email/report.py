@@ -1,11 +1,15 @@
-"""The report about an email, whatever form it was written in."""
+"""The report about an email: a delivery status notification (RFC 3464) or a complaint (RFC 5965). Pure."""
 
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 
 from app.addresses import email_key
+from app.inbound.email.fields import addresses_in, field, field_blocks, parts_of_type
 
 
 class ReportKind(enum.Enum):
@@ -43,3 +47,95 @@ class Report:
     def addresses(self) -> frozenset[str]:
         """Those that it names, normalised for comparison."""
         return frozenset(map(email_key, self.about))
+
+
+TYPES = ("message/delivery-status", "message/global-delivery-status")
+ACTIONS = {
+    "failed": ReportKind.FAILED,
+    "delayed": ReportKind.DELAYED,
+    "delivered": ReportKind.ARRIVED,
+    "relayed": ReportKind.ARRIVED,
+    "expanded": ReportKind.ARRIVED,
+}
+BY_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
+UNSPECIFIC = "5.0.0"
+_STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
+_REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
+_TYPE = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
+
+
+def delivery_reports(message: Message) -> Iterator[Report]:
+    """A report for each recipient that the notification names; none for any other message."""
+    for part in parts_of_type(message, *TYPES):
+        for block in field_blocks(part):
+            report = _report(block)
+            if report:
+                yield report
+
+
+def _report(block: Message) -> Report | None:
+    """The first block of a notification is about the mail server, not about a recipient."""
+    about = frozenset(
+        filter(None, (_address(field(block, name)) for name in ("Final-Recipient", "Original-Recipient")))
+    )
+    detail = _untyped(field(block, "Diagnostic-Code"))
+    status = status_in(field(block, "Status"))
+    kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
+    if kind is None or not about:
+        return None
+    if kind is ReportKind.FAILED:
+        status = failure_status(status, detail)
+    return Report(kind, status, detail, about)
+
+
+def failure_status(status: str | None, detail: str) -> str:
+    """The code of a failure: its own, else one that its detail contains, else a generic one."""
+    if status and status[0] in "45":
+        return status
+    found = status_in(detail)
+    if found and found[0] in "45":
+        return found
+    code = _REPLY_CODE.search(detail)
+    return f"{code[1]}.0.0" if code else UNSPECIFIC
+
+
+def status_in(text: str) -> str | None:
+    """The first RFC 3463 code in the text."""
+    found = _STATUS.search(text)
+    return found[0] if found else None
+
+
+def _address(value: str) -> str:
+    """The address of a field such as `rfc822; ann@example.com`."""
+    return _untyped(value).strip("<> ").lower()
+
+
+def _untyped(value: str) -> str:
+    """The value without the type that such fields begin with."""
+    found = _TYPE.match(value)
+    return value[found.end() :] if found else value
+
+
+TYPE = "message/feedback-report"
+KINDS = {
+    "abuse": ReportKind.COMPLAINT,
+    "fraud": ReportKind.COMPLAINT,
+    "virus": ReportKind.COMPLAINT,
+    "other": ReportKind.COMPLAINT,
+    "opt-out": ReportKind.OPT_OUT,
+    "opt-out-list": ReportKind.OPT_OUT,
+}
+"""Other types, such as `not-spam` and `auth-failure`, are not complaints."""
+
+
+def complaint_reports(message: Message) -> Iterator[Report]:
+    """The complaint of the message; none for any other message."""
+    for part in parts_of_type(message, TYPE):
+        for block in field_blocks(part):
+            type_ = field(block, "Feedback-Type").lower()
+            if type_ in KINDS:
+                reporter = field(block, "User-Agent")
+                detail = f"{type_} reported by {reporter}" if reporter else type_
+                about = frozenset(address.lower() for address in addresses_in(block, ["Original-Rcpt-To"]))
+                senders = tuple(addresses_in(block, ["Original-Mail-From"]))
+                yield Report(KINDS[type_], None, detail, about, original_senders=senders)

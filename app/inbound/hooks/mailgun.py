@@ -13,14 +13,15 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from app.clock import now
-from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import Report, ReportKind
-from app.inbound.hooks.base import HookRefused, HookRequest, RelayEvent
-from app.inbound.hooks.values import (
+from app.inbound.email.report import Report, ReportKind, failure_status, status_in
+from app.inbound.hooks.base import (
     METADATA,
     NOT_ATTEMPTED,
     Fields,
+    HookRefused,
+    HookRequest,
+    RelayEvent,
     address_of,
     fields_of,
     fingerprint_of,

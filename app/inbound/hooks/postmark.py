@@ -6,14 +6,14 @@ sends a user and a password, or a secret in the URL.
 
 from __future__ import annotations
 
-from app.inbound.email.delivery_status import UNSPECIFIC, status_in
-from app.inbound.email.report import Report, ReportKind
-from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import SecretHook
-from app.inbound.hooks.values import (
+from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, status_in
+from app.inbound.hooks.base import (
     METADATA,
     NOT_ATTEMPTED,
     Fields,
+    HookRequest,
+    RelayEvent,
+    SecretHook,
     address_of,
     diagnostic,
     fields_of,

@@ -6,14 +6,14 @@ the URL proves that a call is genuine.
 
 from __future__ import annotations
 
-from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import Report, ReportKind
-from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import SecretHook
-from app.inbound.hooks.values import (
+from app.inbound.email.report import Report, ReportKind, failure_status, status_in
+from app.inbound.hooks.base import (
     NOT_ATTEMPTED,
     Fields,
+    HookRequest,
+    RelayEvent,
+    SecretHook,
     address_of,
     fingerprint_of,
     objects_of,

@@ -6,16 +6,16 @@ user and a password, or a bearer token.
 
 from __future__ import annotations
 
-from app.inbound.email.complaint import KINDS as FEEDBACK_KINDS
-from app.inbound.email.delivery_status import UNSPECIFIC, status_in
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import Report, ReportKind
-from app.inbound.hooks.base import HookRequest, RelayEvent
-from app.inbound.hooks.credentials import SecretHook
-from app.inbound.hooks.values import (
+from app.inbound.email.report import KINDS as FEEDBACK_KINDS
+from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, status_in
+from app.inbound.hooks.base import (
     METADATA,
     NOT_ATTEMPTED,
     Fields,
+    HookRequest,
+    RelayEvent,
+    SecretHook,
     address_of,
     fields_of,
     fingerprint_of,

@@ -19,10 +19,9 @@ from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
 from app.db.models import HookToken, InboundRecord, Recipient
-from app.inbound.effect import Effect
+from app.inbound.effect import Effect, installation_redaction
 from app.inbound.email.record import fingerprint_of_report, record_report
 from app.inbound.hooks.base import RelayEvent
-from app.inbound.redaction import installation_redaction
 from app.secret_keys import SecretKeys
 from app.services import Services
 from app.tracking.return_path import BOUNCE, recipient_of_address

@@ -6,15 +6,19 @@ import contextlib
 from types import SimpleNamespace
 
 from app.accounts.dns_records import Record, find
-from app.inbound.domain_reports.parsed import UnreadableReport
+from app.inbound.domain_reports.documents import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
-from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
-from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient, is_addressed_to_us
-from app.inbound.email.incoming import Incoming, Store
-from app.inbound.email.listener import InboundSMTP
-from app.inbound.email.read import is_automatic, read_reports
-from app.inbound.hooks.credentials import _password
+from app.inbound.email.listener import InboundSMTP, Incoming, Store
+from app.inbound.email.receive import (
+    RECIPIENT_FIELDS,
+    find_signed_recipient,
+    is_addressed_to_us,
+    is_automatic,
+    read_reports,
+)
+from app.inbound.email.report import failure_status, status_in
+from app.inbound.hooks.base import _password
 from app.inbound.hooks.mailgun import report_of as read_mailgun
 from app.inbound.hooks.postmark import report_of as read_postmark
 from app.inbound.hooks.sendgrid import parse_event

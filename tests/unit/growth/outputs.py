@@ -14,10 +14,10 @@ from app.content.render import MAX_BYTES, RenderingTooLong, Template
 from app.content.values import recipient_values
 from app.errors import ServiceError
 from app.http.errors import error_body
-from app.inbound.domain_reports.parsed import MAX_ROW_BYTES, UnreadableReport
+from app.inbound.domain_reports.documents import MAX_ROW_BYTES, UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.fields import field_blocks, parse, parts_of_type
-from app.inbound.email.read import read_reports
+from app.inbound.email.receive import read_reports
 from app.messages.difference import compare, lines_of
 from app.query.grammar import parse_collection
 from app.transports.email.dkim import relaxed_body

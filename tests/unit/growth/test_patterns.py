@@ -33,7 +33,7 @@ COMPILED_LATER = {
     "app.sends.accept.senders": "is made of the words of a list; has_stop_word is in the table of readers",
     "app.http.html_pages": "reads a template of its own",
     "app.contacts.blocked": "is made of an address, as it stands; a reply has a thousand characters",
-    "app.inbound.email.read": "is made of up to ten addresses, as they stand; read_reports is in the table of readers",
+    "app.inbound.email.receive": "is made of up to ten addresses, unchanged; read_reports is in the table of readers",
     "app.addresses": "is made of the numbering plans of the library, and reads 15 digits",
 }
 """Modules that make expressions in functions: why they may."""

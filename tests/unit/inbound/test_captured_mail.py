@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from email.message import EmailMessage
 
-from app.inbound.captured_mail import captured_links
+from app.inbound.simulated import captured_links
 
 PIXEL, FIRST, SECOND, OPT_OUT = "p" * 20, "f" * 30, "s" * 30, "u" * 20
 HTML = (

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from app.inbound.domain_reports import documents
-from app.inbound.domain_reports.parsed import MAX_ROW_BYTES, MAX_ROWS, ParsedReport, UnreadableReport
+from app.inbound.domain_reports.documents import MAX_ROW_BYTES, MAX_ROWS, ParsedReport, UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from tests.support.cases import each
 from tests.support.mail_reports import dmarc_report, plain, tls_report, with_attachment, zipped

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.inbound.email.delivery_status import failure_status
 from app.inbound.email.fields import MAX_CONTAINERS, MAX_LINES, addresses_in, parse, parse_head
-from app.inbound.email.read import is_automatic, read_reports
-from app.inbound.email.report import Report, ReportKind
+from app.inbound.email.receive import is_automatic, read_reports
+from app.inbound.email.report import Report, ReportKind, failure_status
 from tests.support.cases import each
 from tests.support.growth import MOST_GROWTH, growth
 from tests.support.mail_reports import ORIGINAL, complaint, delivery_failure, plain, qmail_failure

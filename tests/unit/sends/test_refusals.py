@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from app.inbound.email.delivery_status import failure_status
+from app.inbound.email.report import failure_status
 from app.sends.outcomes.refusals import CODES_OF_THE_ADDRESS, blocks_address, refuses_address
 from app.sends.outcomes.transitions import Bounce
 from app.transports.base import DeliveryResult, Outcome
