@@ -6,7 +6,7 @@ from flask import Response
 from flask.views import MethodView
 
 from app.accounts.copies import stored_list_id
-from app.contacts.embed import page_lists_with_contacts, show_list_with_contacts
+from app.contacts.read import page_lists_with_contacts, show_list_with_contacts
 from app.http.api import Blueprint
 from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, services

@@ -7,8 +7,14 @@ from typing import Any
 
 from marshmallow import ValidationError, post_load, validates_schema
 
-from app.content.attachments import MAX_NAME_LENGTH, decode_strict, extension_fits, is_valid_name
-from app.content.media_types import media_type, plain_type
+from app.content.attachments import (
+    MAX_NAME_LENGTH,
+    decode_strict,
+    extension_fits,
+    is_valid_name,
+    media_type,
+    plain_type,
+)
 from app.sends.accept.draft import AttachmentDraft
 from schemas.base import CodeSchema, Problem, problem
 from schemas.fields import Array, Object, String

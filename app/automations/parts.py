@@ -9,8 +9,7 @@ from typing import Any, cast
 from app.automations.definition import Conditions, Duration, Unit
 from app.automations.shape import refuse, text
 from app.clock import HOUR_FORM, SIXTY_FORM
-from app.content.conditions import parse_conditions
-from app.content.operators import OPERATORS
+from app.content.conditions import OPERATORS, parse_conditions
 
 DURATION = re.compile(r"([0-9]{1,7}) (minute|hour|day|week)s?")
 OFFSET = re.compile(r"([+-]?)([0-9]{1,4}) (day|week)s?")

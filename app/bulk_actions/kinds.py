@@ -12,7 +12,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.query import Pairs, held, retryable, unblockable
-from app.contacts.matching_blocked import MatchingBlocked, newest_blocked, unblock_matching
+from app.contacts.blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.collection import Matching, Place, newest_place

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote, urlencode
 
-from app.contacts.matching_blocked import SUPPRESSIONS, MatchingBlocked
+from app.contacts.blocked import SUPPRESSIONS, MatchingBlocked
 from app.db.models import Account
 from app.errors import ServiceError
 from app.query.conditions import Equals, Query

@@ -13,11 +13,7 @@ import click
 
 from app.cli.base import View, WrongValue, print_done
 from app.cli.progress import progress
-from app.csv_files.cells import cell
-from app.csv_files.delimiters import DELIMITERS
-from app.csv_files.encodings import ENCODINGS, UTF_8
-from app.csv_files.reader import FileFormat
-from app.csv_files.source import UnreadableFile, rereadable
+from app.csv_files.reader import DELIMITERS, ENCODINGS, UTF_8, FileFormat, UnreadableFile, cell, rereadable
 
 STANDARD = "-"
 """The name of standard input or output in place of a file."""

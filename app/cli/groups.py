@@ -24,8 +24,7 @@ from app.cli.base import (
 from app.clock import find_zone, now
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group
-from app.groups.over_time import counts_by_day, counts_by_hour
-from app.groups.read import COUNTERS
+from app.groups.read import COUNTERS, counts_by_day, counts_by_hour
 from app.http.context import services
 
 group = Commands("groups", help="Transactional groups: counts of their recipients and outcomes.")

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.cli.base import WrongValue
 from app.contacts.cells import column_key, columns_of
-from app.contacts.import_check import NAMELESS
-from app.contacts.import_faults import shortened
+from app.contacts.import_check import NAMELESS, shortened
 from app.lists.fields import ListSpec
 
 MOST_NAMED = 20

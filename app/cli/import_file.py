@@ -15,13 +15,18 @@ from app.cli.import_rejects import rejects_of
 from app.cli.import_writing import ImportWriting, listeners_of
 from app.cli.progress import progress
 from app.clock import timestamp
-from app.contacts.import_check import FileCheck
-from app.contacts.import_spool import CheckedRows
+from app.contacts.import_check import CheckedRows, FileCheck
 from app.contacts.imports import ImportPosition, find_import
-from app.csv_files.delimiters import DELIMITERS, delimiter_name
-from app.csv_files.encodings import UTF_8
-from app.csv_files.reader import FileFormat, find_format, reading
-from app.csv_files.source import digest_of, version_of
+from app.csv_files.reader import (
+    DELIMITERS,
+    UTF_8,
+    FileFormat,
+    delimiter_name,
+    digest_of,
+    find_format,
+    reading,
+    version_of,
+)
 from app.db.database import Database
 from app.http.context import services
 from app.infrastructure.keyed_digest import keyed_digests

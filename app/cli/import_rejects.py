@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from app.cli.csv_files import csv_writer
-from app.contacts.import_faults import Fault
+from app.contacts.import_check import Fault
 from app.csv_files.reader import CsvReader, FileFormat, FileRow
 
 OWN_COLUMNS = ("_line", "_reason")

@@ -14,7 +14,7 @@ from app.audit.record import record
 from app.cli.base import Failure, WrongValue, echo
 from app.cli.progress import progress
 from app.contacts.acts import act_on_list
-from app.contacts.import_spool import CheckedRow, CheckedRows
+from app.contacts.import_check import CheckedRow, CheckedRows
 from app.contacts.imports import (
     Chunk,
     ImportPosition,

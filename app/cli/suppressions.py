@@ -28,7 +28,7 @@ from app.cli.base import (
 )
 from app.cli.bulk_actions import ask_for_all
 from app.cli.hold_options import dry_run_option, yes_option
-from app.contacts.matching_blocked import SUPPRESSIONS
+from app.contacts.blocked import SUPPRESSIONS
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_digests import PREFIX, find_digests
 from app.db.lookup import find_by_name_or_id

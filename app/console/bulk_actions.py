@@ -18,7 +18,7 @@ from app.console.held_messages import PATH as OF_HELD
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs, older_query
 from app.console.suppressions import PATH as OF_SUPPRESSIONS
-from app.contacts.matching_blocked import BLOCKED
+from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.query.cursors import CursorScope

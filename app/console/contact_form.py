@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.console.contacts import HIDDEN, Item
-from app.contacts.attributes import FLAGS
+from app.contacts.cells import FLAGS
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 
 LONG = ("Comment Field", "HTML Snippet")

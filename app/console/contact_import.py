@@ -14,12 +14,9 @@ from app.audit.record import record
 from app.console.uploads import MOST_ROWS, CheckedUpload, opened, rows_of
 from app.contacts.acts import act_on_list
 from app.contacts.cells import READ_ONLY, column_key, columns_of
-from app.contacts.import_check import FileCheck
-from app.contacts.import_faults import Fault
-from app.contacts.import_spool import CheckedRow, CheckedRows
+from app.contacts.import_check import CheckedRow, CheckedRows, Fault, FileCheck
 from app.contacts.upsert import Upserted, identifier_of, upsert_contacts
-from app.csv_files.cells import from_cell
-from app.csv_files.reader import FileRow, find_format, reading
+from app.csv_files.reader import FileRow, find_format, from_cell, reading
 from app.db.database import Database, Transaction
 from app.db.write_turns import WriteTurns
 from app.distribution import COMMAND_LINE

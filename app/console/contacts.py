@@ -15,7 +15,7 @@ from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import Pairs, older_query
 from app.console.suppressions import Suppression, suppressions_of
-from app.contacts.matching_blocked import BLOCKED
+from app.contacts.blocked import BLOCKED
 from app.contacts.read import contact_shape, get_contact, page_contacts
 from app.db.models import Account
 from app.lists.fields import ListSpec

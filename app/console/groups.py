@@ -15,8 +15,7 @@ from app.console.overview import HOURS, Day, day_of
 from app.console.queries import Pairs, older_query
 from app.db.expressions import in_json
 from app.db.models import Account, Group, Recipient, RecipientStep
-from app.groups.over_time import counts_by_hour
-from app.groups.read import COUNTERS, GROUPS, get_group, page_groups, require_group
+from app.groups.read import COUNTERS, GROUPS, counts_by_hour, get_group, page_groups, require_group
 from app.ids import existing
 from app.query.conditions import Query
 from app.query.cursors import CursorScope

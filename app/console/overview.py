@@ -18,7 +18,7 @@ from app.audit.values import host_of
 from app.console.charts import Chart, chart
 from app.db.models import Account, Domain, QueueEntry, Webhook
 from app.db.models.webhooks import UNCHECKED
-from app.groups.over_time import Counts, counts_by_hour
+from app.groups.read import Counts, counts_by_hour
 from app.maintenance.findings import LIMITS, lasting
 from app.recipients.states import RecipientState
 from app.routing.routes import PRIORITIES

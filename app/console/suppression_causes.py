@@ -15,7 +15,7 @@ from app.addresses import AccountAddress, AddressKind, NormalizedAddress, normal
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.console.suppressions import Suppression
-from app.contacts.matching_blocked import BLOCKED, UNSUBSCRIBED
+from app.contacts.blocked import BLOCKED, UNSUBSCRIBED
 from app.db.expressions import in_json
 from app.db.models import Recipient, RecipientStep
 from app.infrastructure.address_digest import address_digests

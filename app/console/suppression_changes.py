@@ -14,7 +14,7 @@ from app.addresses import (
     normalize_address,
 )
 from app.console.suppressions import Suppression
-from app.contacts.matching_blocked import BLOCKED, STATES
+from app.contacts.blocked import BLOCKED, STATES
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id

@@ -17,14 +17,11 @@ from app.audit.record import Act, record
 from app.clock import this_second
 from app.console.suppression_changes import address_of, checked_reason, checked_state
 from app.console.uploads import CheckedUpload, opened, rows_of
-from app.contacts.blocked import Block, block_addresses, blocked_among
+from app.contacts.blocked import BLOCKED, UNSUBSCRIBED, Block, block_addresses, blocked_among
 from app.contacts.events import record_contact_events
-from app.contacts.matching_blocked import BLOCKED, UNSUBSCRIBED
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
 from app.contacts.unsubscriber_entries import lists_of_entries
-from app.csv_files.cells import cell, from_cell
-from app.csv_files.reader import find_format, reading
-from app.csv_files.source import UnreadableFile
+from app.csv_files.reader import UnreadableFile, cell, find_format, from_cell, reading
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import List

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, address_forms
 from app.console.queries import Pairs, older_query
-from app.contacts.matching_blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
+from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.db.address_digests import PREFIX, find_digests
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from app.csv_files.reader import CsvReader, FileRow
-from app.csv_files.source import UnreadableFile
+from app.csv_files.reader import CsvReader, FileRow, UnreadableFile
 from app.errors import ServiceError
 
 MOST_BYTES = 1024 * 1024

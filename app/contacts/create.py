@@ -11,8 +11,14 @@ from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.events import record_contact_events
 from app.contacts.forgotten import restore_found
-from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
-from app.contacts.rules import address_errors, raise_in_order, system_errors
+from app.contacts.rules import (
+    address_errors,
+    check_identifiers_free,
+    raise_in_order,
+    requested_identifiers,
+    system_errors,
+    unique_violation_as_conflict,
+)
 from app.contacts.state import (
     BLANK,
     ContactAttributes,

@@ -20,7 +20,7 @@ from app.db.models import BlockedAddress, Contact
 from app.lists.fields import RANGES, FieldSpec, ListSpec
 from app.query import compile as compiled
 from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query
-from app.query.dates import on_stored_text
+from app.query.times import on_stored_text
 
 EXACT_INTEGERS = 2**53
 """Up to this number a JSON integer and the float of a filter are equal."""

@@ -2,24 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+import orjson
 
 from app.addresses import mobile_as_stored
-from app.contacts.attributes import FLAGS
-from app.contacts.cells import SUBSCRIBED, contact_from_cells
-from app.contacts.import_faults import Fault, FaultReport
-from app.contacts.import_spool import CheckedRow, CheckedRows
+from app.contacts.cells import FLAGS, SUBSCRIBED, contact_from_cells
 from app.contacts.imports import resets_double_opt_in
 from app.contacts.rules import address_errors
 from app.contacts.upsert import identifier_of, key_of, unidentified
-from app.csv_files.cells import from_cell
-from app.csv_files.reader import CsvReader, FileRow
+from app.csv_files.reader import CsvReader, FileRow, from_cell
 from app.db.database import Database
 from app.db.json_fields import KeyCounts
 from app.errors import FieldError
 from app.lists.fields import ListSpec
+
+# What is wrong with the rows of a file, grouped by kind. Bounded: a count and some examples for each kind.
+
+MOST_EXAMPLES = 3
+LONGEST_VALUE = 60
+"""Characters of a value that are shown."""
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a row: its kind, in words, and the cell that is wrong, if it is a single one."""
+
+    kind: tuple[str, str | None]
+    text: str
+    value: str | None = None
+
+    @classmethod
+    def of(cls, error: FieldError, value: str | None) -> Fault:
+        """That of an attribute."""
+        return cls((error.code, error.field), error.developer_message, value)
+
+
+class _Example(NamedTuple):
+    line: int
+    fault: Fault
+
+    @property
+    def shown(self) -> str:
+        """The example in a group, whose text is that of its first one."""
+        value = self.fault.value
+        return f"line {self.line}: {self.fault.text if value is None else shortened(value)}"
+
+
+@dataclass(slots=True)
+class _Group:
+    count: int = 0
+    examples: list[_Example] = field(default_factory=list)
+
+
+class FaultReport:
+    """The faults of a file."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        """Rows with faults."""
+        self._groups: dict[tuple[str, str | None], _Group] = {}
+
+    def add(self, line: int, faults: Sequence[Fault]) -> None:
+        """Adds those of one row."""
+        self.rows += 1
+        for fault in faults:
+            group = self._groups.setdefault(fault.kind, _Group())
+            group.count += 1
+            if len(group.examples) < MOST_EXAMPLES:
+                group.examples.append(_Example(line, fault))
+
+    def refusal(self, rows: int) -> str:
+        """Why a file with so many rows was not imported: one line for a single fault."""
+        if self.rows == 1 and len(self._groups) == 1:
+            ((line, fault),) = next(iter(self._groups.values())).examples
+            return f"line {line}: {fault.text}"
+        return "\n  ".join([f"nothing was imported, {self.rows} of {rows} rows are faulty:", *self.lines()])
+
+    def lines(self) -> Iterator[str]:
+        """Each kind with its number and examples, the most frequent first."""
+        for group in sorted(self._groups.values(), key=lambda group: -group.count):
+            yield f"{group.count} {'row' if group.count == 1 else 'rows'}: {group.examples[0].fault.text}"
+            yield from (f"  {example.shown}" for example in group.examples)
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text of a file, quoted."""
+    return repr(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…")
+
+
+# The valid rows of a file between their check and their import, in a temporary file: nothing is imported before the
+# last row is checked, and memory does not grow with the file.
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of the rows that are taken at once."""
+
+
+class CheckedRow(NamedTuple):
+    """A row whose attributes are valid: its place among all rows of the file, its line, and the number of rows before
+    it with the same identifier."""
+
+    place: int
+    line: int
+    earlier: int
+    attributes: Mapping[str, Any]
+
+
+class CheckedRows:
+    """Written once, then taken in their order."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end of the block
+        self.count = 0
+
+    def add(self, row: CheckedRow) -> None:
+        """Appends a row."""
+        self._file.write(orjson.dumps(tuple(row)) + b"\n")
+        self.count += 1
+
+    def rewind(self) -> None:
+        """Goes to the first row, once all are written."""
+        self._file.seek(0)
+
+    def take(self, most: int) -> list[CheckedRow]:
+        """The next rows; none at the end."""
+        rows: list[CheckedRow] = []
+        size = 0
+        while len(rows) < most and size < MOST_BYTES and (line := self._file.readline()):
+            rows.append(CheckedRow(*orjson.loads(line)))
+            size += len(line)
+        return rows
+
+    def __enter__(self) -> CheckedRows:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
 
 BATCH_SIZE = 1000
 MOST_CHARACTERS = 4 * 1024 * 1024

@@ -10,11 +10,203 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.content.encoding import decode
-from app.content.lines import Lines
-from app.content.markup import SILENT, Tag, parse_html
+
+# Builds the lines of a plain text piece by piece: white space, empty lines, indents and links. Pure.
+
+INDENT = "    "
+"""Of the items of a list. Their bullets are at the end of the indent."""
+GAP = "  "
+"""Between two cells of a table."""
+
+_WHITE = re.compile(r"[ \t\r\n\f\xa0]+")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class Lines:
+    """A text to append to. It has at most one empty line in a row, and none at its ends."""
+
+    def __init__(self) -> None:
+        self.bullet = ""
+        """The bullet of the next line."""
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._space = ""
+        """To insert before the next text in this line."""
+        self._blank = False
+        """Whether to insert an empty line before the next one."""
+        self._indent = 0
+        self._link: tuple[int, int] | None = None
+        """Line and piece where the text of the current link begins; None before its first text."""
+        self._in_link = False
+
+    def indent(self, depth: int) -> None:
+        """Sets the depth of the lines that begin after this."""
+        self._indent = depth
+
+    def write(self, text: str, *, preformatted: bool = False) -> None:
+        """Appends to the line. White space is reduced to one space, and to none at line ends, unless it is
+        preformatted."""
+        if preformatted:
+            self._write_preformatted(text)
+            return
+        words = _WHITE.sub(" ", text)
+        if words.startswith(" ") and self._line and not self._space:
+            self._space = " "
+        stripped = words.strip(" ")
+        if stripped:
+            self._add(stripped)
+            self._space = " " if words.endswith(" ") else ""
+
+    def gap(self) -> None:
+        """Separates the next text from the text in this line."""
+        if self._line:
+            self._space = GAP
+
+    def end(self, *, blank: bool = False) -> None:
+        """Ends the line if one has begun; with `blank` an empty one precedes the next text."""
+        if self._line:
+            self._lines.append("".join(self._line).rstrip())
+            self._line = []
+            self._blank = False
+        self._space = ""
+        self._blank |= blank
+
+    def end_or_skip(self) -> None:
+        """Ends the line; if none has begun, an empty one precedes the next text."""
+        self.end(blank=not self._line)
+
+    def begin_link(self, address: str) -> None:
+        """Begins the text of a link; one without an address is ignored."""
+        self._in_link, self._link = bool(address), None
+
+    def end_link(self, address: str) -> None:
+        """Writes the address of the link, unless that is its text."""
+        self._in_link, begun, self._link = False, self._link, None
+        if not address:
+            return
+        if begun is None:
+            self._add(address)
+        elif begun[0] == len(self._lines) and "".join(self._line[begun[1] + 1 :]) == address:
+            self._line[begun[1]] = ""
+        elif self._line:
+            self._line.append(f"]({address})")
+        else:
+            self._lines[-1] += f"]({address})"
+
+    def text(self) -> str:
+        """Returns all lines."""
+        self.end()
+        return _BLANK_LINES.sub("\n\n", "\n".join(self._lines)).strip("\n")
+
+    def _write_preformatted(self, text: str) -> None:
+        first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        if first:
+            self._add(first)
+        for line in others:
+            self.end_or_skip()
+            if line:
+                self._add(line)
+
+    def _add(self, text: str) -> None:
+        if not self._line:
+            self._begin()
+        self._line.append(self._space)
+        self._space = ""
+        if self._in_link and self._link is None:
+            self._link = (len(self._lines), len(self._line))
+            self._line.append("[")
+        self._line.append(text)
+
+    def _begin(self) -> None:
+        if self._blank and self._lines:
+            self._lines.append("")
+        self._blank = False
+        self._line.append(self.bullet.rjust(len(INDENT) * self._indent))
+        self.bullet = ""
+
+
+# Splits HTML into tags and text, as browsers do. Pure, never fails, and linear in the length of any input.
+#
+# Each character is read a fixed number of times: a search without a match is never repeated, because if a comment, a
+# tag or a quoted value does not end, the rest is dropped, as in browsers.
+
+
+class Tag(NamedTuple):
+    """A tag; `name` is in lower case, `written` is the source of the attributes."""
+
+    name: str
+    closing: bool
+    written: str
+
+    def attributes(self) -> dict[str, str]:
+        """Its attributes by name in lower case; the first of two with the same name counts."""
+        values: dict[str, str] = {}
+        for name, double, single, bare in _ATTRIBUTE.findall(self.written):
+            values.setdefault(name.lower(), decode(double or single or bare))
+        return values
+
+
+Piece = Tag | str
+
+SILENT = frozenset({"script", "style", "title", "template", "iframe", "noembed", "noframes"})
+"""Elements whose content is not shown; in all but the template there are no tags."""
+
+# A quoted value behind a "=" is part of the tag, even with a ">" in it. Possessive quantifiers do not backtrack, so a
+# tag that never ends is read once.
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)((?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+)*+)>")
+_ATTRIBUTE = re.compile(r"([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)))?+")
+_COMMENT_END = re.compile(r"--!?>")
+_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in SILENT}
+
+
+def parse_html(html: str) -> Iterator[Piece]:
+    """The tags and the texts between them, in order. Character references in texts are not decoded."""
+    position = 0
+    while position < len(html):
+        start = html.find("<", position)
+        if start < 0:
+            yield html[position:]
+            return
+        if start > position:
+            yield html[position:start]
+        tag = _TAG.match(html, start)
+        if tag is not None:
+            name = tag[2].lower()
+            yield Tag(name, bool(tag[1]), tag[3])
+            position = tag.end()
+            if name in SILENT and not tag[1]:
+                position = _end_of(_ENDS[name], html, position)
+        elif html.startswith(("<!", "<?", "</"), start):
+            position = _after_comment(html, start)
+        elif html[start + 1 : start + 2].isascii() and html[start + 1 : start + 2].isalpha():
+            return  # a tag that never ends
+        else:
+            yield "<"
+            position = start + 1
+
+
+def _after_comment(html: str, start: int) -> int:
+    """The position behind a comment, a declaration or an invalid tag."""
+    if not html.startswith("<!--", start):
+        if html[start + 1] == "/" and html[start + 2 : start + 3].isalpha():
+            return len(html)
+        end = html.find(">", start)
+        return len(html) if end < 0 else end + 1
+    # "<!-->" and "<!--->" are whole comments.
+    found = _COMMENT_END.search(html, start + 2)
+    return len(html) if found is None else found.end()
+
+
+def _end_of(end_tag: re.Pattern[str], html: str, position: int) -> int:
+    """The position of the end tag."""
+    match = end_tag.search(html, position)
+    return len(html) if match is None else match.start()
+
 
 MAX_TAGS = 10_000
 """In a body with more, tags are just removed."""

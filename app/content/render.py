@@ -1,10 +1,14 @@
 """Renders a body or a header for one recipient. A template is compiled once per send and rendered per recipient."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import lru_cache
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from app.content.conditionals import Branch, Exit, Step, compile_steps
 from app.content.conditions import Condition, holds
@@ -75,7 +79,7 @@ class Template:
         return tuple(rendering.unfilled)
 
     def _render(
-        self, format_: "_OutputFormat", values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
+        self, format_: _OutputFormat, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
     ) -> Rendered:
         if self._form:
             return self._form.filled_in(format_, values, max_bytes)
@@ -118,7 +122,7 @@ class _Form(NamedTuple):
     """The key of a wildcard -> its places, each with its fallback."""
 
     @classmethod
-    def of(cls, steps: list[Step]) -> "_Form | None":
+    def of(cls, steps: list[Step]) -> _Form | None:
         if not all(isinstance(step, str | Wildcard) for step in steps):
             return None
         places: dict[str, list[tuple[int, str]]] = {}
@@ -236,3 +240,19 @@ class _Rendering:
             return ",".join(self._attachments)
         value = self._values.get(key)
         return _as_text(value) if value else ""
+
+
+# A cache of compiled templates: the same few messages are sent over and over, each time by another send.
+
+MAX_CACHED_LENGTH = 100_000
+"""Characters of a source whose template is cached."""
+
+
+def cached_template(source: str, zone: ZoneInfo | None) -> Template:
+    """The template of a source; its times are in `zone`, by default UTC."""
+    return _cached(source, zone) if len(source) <= MAX_CACHED_LENGTH else Template(source, zone or UTC)
+
+
+@lru_cache(maxsize=64)
+def _cached(source: str, zone: ZoneInfo | None) -> Template:
+    return Template(source, zone or UTC)

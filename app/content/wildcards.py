@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from app.content.conditions import KEY, Condition, parse_conditions
-from app.content.operators import OPERATORS
+from app.content.conditions import KEY, OPERATORS, Condition, parse_conditions
 
 DELIMITER = "%%"
 

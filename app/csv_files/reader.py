@@ -6,15 +6,232 @@ bounded: a file without line ends, or with a quote that is never closed, ends wi
 
 from __future__ import annotations
 
+import codecs
 import csv
+import hashlib
 import io
-from collections.abc import Iterator, Sequence
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, TextIO
+from datetime import datetime
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from app.csv_files.delimiters import NAMED_IN_FILE, IsKnown, find_delimiter
-from app.csv_files.encodings import check_encoding, find_encoding
-from app.csv_files.source import UnreadableFile, check_is_text
+from app.clock import timestamp
+
+# Files to read, also from standard input: they are read more than once.
+
+BLOCK = 1024 * 1024
+START = 4096
+"""Bytes by which it is told what a file is."""
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+IN_WORKBOOKS = (b"[Content_Types].xml", b"xl/")
+IN_OPEN_DOCUMENTS = b"mimetypeapplication/vnd.oasis.opendocument."
+OTHERS = {
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook (.xls, or one with a password)",
+    b"\x1f\x8b": "packed (.gz)",
+}
+"""The first bytes of a file that is no text -> what it is."""
+
+
+class UnreadableFile(ValueError):
+    """A file that cannot be read as CSV, whatever its rows say."""
+
+
+def check_is_text(file: BinaryIO) -> None:
+    """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/cli.md#csv-files)."""
+    file.seek(0)
+    what = _kind_of(file.read(START))
+    if what is not None:
+        mended = (
+            "unpack it, and import the CSV file" if "packed" in what else "save it as CSV UTF-8, and import that file"
+        )
+        raise UnreadableFile(f"the file is {what}, not CSV: {mended}")
+
+
+def _kind_of(start: bytes) -> str | None:
+    """What a file is that begins so; None for a text."""
+    if not start.startswith(ZIP):
+        return next((what for mark, what in OTHERS.items() if start.startswith(mark)), None)
+    if IN_OPEN_DOCUMENTS in start:
+        return "an OpenDocument spreadsheet (.ods)"
+    return "an Excel workbook (.xlsx)" if any(name in start for name in IN_WORKBOOKS) else "packed (.zip)"
+
+
+@contextmanager
+def rereadable(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """The stream, or a temporary copy of one that can be read only once, such as a pipe."""
+    if _is_file(stream):
+        yield stream
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(stream, copy)
+        copy.flush()
+        yield copy
+
+
+def _is_file(stream: BinaryIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def digest_of(file: BinaryIO) -> str:
+    """A text that two files have in common only if their contents are equal."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while block := file.read(BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def version_of(file: BinaryIO) -> tuple[int, int]:
+    """Size and time of the last change: equal at two moments if nobody has written the file in between."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+# The encoding of a file: told by its first bytes, or found by reading all of it (docs/cli.md#csv-files).
+#
+# A file that is not UTF-8 throughout is assumed to be Windows-1252, which spreadsheets write in western Europe and
+# America. It is not if most of what is beyond ASCII is valid UTF-8: that is a damaged file in UTF-8, every name in
+# which the assumption would garble.
+
+UTF_8 = "utf-8"
+ASSUMED = "windows-1252"
+ENCODINGS = (
+    *(UTF_8, "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"),
+    *(f"windows-{page}" for page in range(1250, 1259)),
+    *(f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+    *("mac-roman", "cp437", "cp850", "cp852", "koi8-r", "shift_jis", "euc-jp", "euc-kr", "gb18030", "big5"),
+)
+"""Those that a command accepts by name. `utf-8-sig` is UTF-8 with the mark at the beginning by which spreadsheets
+recognise it."""
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks; that of UTF-32 begins like that of UTF-16."""
+BROKEN = re.compile("[\udc80-\udcff]")
+"""A byte that is not UTF-8, as the error handler `surrogateescape` decodes it."""
+BEYOND_ASCII = re.compile("[^\x00-\x7f]")
+
+
+def find_encoding(file: BinaryIO) -> str:
+    """The encoding, one of `ENCODINGS`. Raises `UnreadableFile` for a damaged file."""
+    file.seek(0)
+    start = file.read(START)
+    told = next((name for mark, name in MARKS if start.startswith(mark)), None) or _utf_16_without_mark(start)
+    return told or _utf_8_or_assumed(file)
+
+
+def _utf_16_without_mark(start: bytes) -> str | None:
+    """UTF-16, if every other byte is mostly null, as in texts of which most is Latin."""
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if max(even, odd) * 8 <= len(start) or min(even, odd) * 8 > max(even, odd):
+        return None
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def _utf_8_or_assumed(file: BinaryIO) -> str:
+    broken = characters = lines = 0
+    first_broken = None
+    for text in _decoded(file, UTF_8, "surrogateescape"):
+        if not text.isascii():
+            found = BROKEN.search(text)
+            if found is not None and first_broken is None:
+                first_broken = lines + text.count("\n", 0, found.start()) + 1
+            faults = len(BROKEN.findall(text)) if found else 0
+            broken += faults
+            characters += len(BEYOND_ASCII.findall(text)) - faults
+        lines += text.count("\n")
+    if first_broken is None:
+        return UTF_8
+    if characters > broken:
+        raise UnreadableFile(
+            f"line {first_broken} is not UTF-8, but most of the other characters beyond ASCII are: the file is damaged "
+            "there. Mend the line, or name the encoding of the file with --encoding"
+        )
+    return ASSUMED
+
+
+def check_encoding(file: BinaryIO, encoding: str) -> None:
+    """Raises `UnreadableFile`, with the line, if the file does not have the encoding."""
+    lines = 0
+    try:
+        for text in _decoded(file, encoding, "strict"):
+            lines += text.count("\n")
+    except UnicodeError as error:
+        if isinstance(error, UnicodeDecodeError):
+            lines += error.object[: error.start].count(b"\n")
+        named = "" if encoding != ASSUMED else " Name its encoding with --encoding"
+        raise UnreadableFile(f"line {lines + 1} is not {encoding}.{named}".removesuffix(".")) from None
+
+
+def _decoded(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    while block := file.read(BLOCK):
+        yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
+
+
+# The delimiter of a file, found from its first rows. Pure.
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+"""By name, those that occur most often first."""
+MOST_ROWS = 20
+"""Rows that are compared."""
+NAMED_IN_FILE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*')
+"""A first line with which spreadsheets name the delimiter. It is no row."""
+
+IsKnown = Callable[[str], bool]
+"""Whether a column may have this name."""
+
+
+def find_delimiter(sample: str, is_known: IsKnown) -> str:
+    """The delimiter of a text with the first rows of a file. It is the one with which the head can be read and has the
+    most names that are known, then the one with which the most rows have as many cells as the head."""
+    named = NAMED_IN_FILE.match(sample)
+    if named:
+        return named[1]
+    return max(DELIMITERS.values(), key=lambda delimiter: _fit(_first_rows(sample, delimiter), is_known))
+
+
+def delimiter_name(delimiter: str) -> str:
+    """The delimiter in words."""
+    names = {sign: f"{name}s" for name, sign in DELIMITERS.items()}
+    return names.get(delimiter, repr(delimiter))
+
+
+def _fit(rows: Sequence[Sequence[str]], is_known: IsKnown) -> tuple[bool, int, float, int]:
+    if not rows:
+        return False, 0, 0.0, 0
+    head, *others = rows
+    even = sum(len(row) == len(head) for row in others) / len(others) if others else 1.0
+    return len(head) > 1, sum(map(is_known, head)), even, len(head)
+
+
+def _first_rows(sample: str, delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    try:
+        for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True):
+            if row:
+                rows.append(row)
+            if len(rows) > MOST_ROWS:
+                break
+    except csv.Error:
+        pass  # The sample may end inside a row, and one that cannot be read says nothing about those before it.
+    return rows
+
 
 LONGEST_ROW = 1_000_000
 """Characters, with all its line ends."""
@@ -163,3 +380,29 @@ class _Lines:
             )
         self.of_row.append(line)
         return line
+
+
+# Cells of a CSV file, as spreadsheets can open them without harm. Pure.
+
+NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
+"""The start of a text that a spreadsheet takes for a formula; some accept the full-width forms of the signs, too."""
+
+
+def cell(value: Any) -> str:
+    """The cell of a value in a CSV file. A text that a spreadsheet would run as a formula is prefixed with `'`, and so
+    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers, and times are
+    written as the API writes them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return timestamp(value)
+    text = str(value)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def from_cell(text: str) -> str:
+    """The text of a cell, without the `'` that an export has added."""
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text

@@ -23,7 +23,7 @@ from app.db.prepared import DriverStatement, execute_together_on_driver
 
 RETRIED = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock and for a row that a unique index refused. A use case that may meet an existing row
-has raised its own error by then (app/contacts/identifiers.py)."""
+has raised its own error by then (app/contacts/rules.py)."""
 RETRIES = 3
 PAUSE = (0.02, 0.1)
 """Seconds before the next try, at random: otherwise both transactions could collide again."""

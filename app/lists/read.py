@@ -1,4 +1,4 @@
-"""Reading lists for the API, without their contacts (`app.contacts.embed` adds those)."""
+"""Reading lists for the API, without their contacts (`app.contacts.read` adds those)."""
 
 from __future__ import annotations
 

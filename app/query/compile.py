@@ -25,8 +25,8 @@ from sqlalchemy.sql.expression import Grouping
 
 from app.query.conditions import After, Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
 from app.query.cursors import Position
-from app.query.dates import on_stored_text
 from app.query.fields import FilterType
+from app.query.times import on_stored_text
 
 Columns = Mapping[str, ColumnElement[Any]]
 """Filter name -> the SQL expression to compare.

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
 from app.contacts import upsert
-from app.contacts.attributes import check_attributes
+from app.contacts.cells import check_attributes
 from app.db.models import List
 from app.errors import ServiceError
 from app.lists.find import get_list

@@ -18,7 +18,7 @@ from app.console.suppression_changes import NewSuppression, add_suppression, rem
 from app.console.suppression_import import Checked, as_file, check_file, import_rows
 from app.console.suppressions import PATH, Suppression, find_suppression, search
 from app.console.uploads import MOST_BYTES, MOST_ROWS
-from app.contacts.matching_blocked import STATES
+from app.contacts.blocked import STATES
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import ServiceError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from app.clock import now
-from app.contacts.matching_blocked import BLOCKED
+from app.contacts.blocked import BLOCKED
 from app.db.models import (
     Account,
     ApiKey,

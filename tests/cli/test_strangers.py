@@ -7,7 +7,7 @@ import csv
 import json
 from pathlib import Path
 
-from app.csv_files.cells import cell, from_cell
+from app.csv_files.reader import cell, from_cell
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.rows import Rows

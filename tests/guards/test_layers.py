@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "infrastructure", "network", "query", "transports"),
     "routing": ("accounts", "db", "infrastructure", "transports"),
-    "lists": ("accounts", "db", "query"),
+    "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "inbox": ("db", "query"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.content.encoding import decode
-from app.content.markup import Tag, parse_html
+from app.content.plain_text import Tag, parse_html
 
 MOST_LINKS = 200
 MOST_TEXT = 200

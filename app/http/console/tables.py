@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Response
 
-from app.csv_files.cells import cell
+from app.csv_files.reader import cell
 
 Rows = Iterable[Sequence[Any]]
 

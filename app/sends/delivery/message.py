@@ -17,8 +17,7 @@ from app.clock import zone_of_account
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import ContactValues
 from app.content.plain_text import plain_text
-from app.content.render import Template, size_of
-from app.content.templates import cached_template
+from app.content.render import Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.db.expressions import in_json, json_array
 from app.db.models import QueueEntry

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.addresses import is_valid_email
-from app.content.invalid_markup import find_invalid_markup
-from app.content.placeholder_lines import placeholder_lines
+from app.content.invalid_markup import find_invalid_markup, placeholder_lines
 from app.errors import FieldError, ServiceError
 from app.ids import shown_id
 from app.lists.fields import ListSpec

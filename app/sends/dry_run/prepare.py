@@ -18,7 +18,7 @@ from app.contacts.get_or_create import planned_contacts
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import hidden_by
 from app.content.attachments import new_content_id
-from app.content.placeholder_lines import placeholder_of
+from app.content.invalid_markup import placeholder_of
 from app.db.models import Account
 from app.recipients.states import FailReason
 from app.sends.accept.draft import AttachmentDraft, RecipientDraft

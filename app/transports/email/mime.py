@@ -12,7 +12,7 @@ from datetime import datetime
 from email.utils import format_datetime
 from functools import lru_cache
 
-from app.content.media_types import plain_type
+from app.content.attachments import plain_type
 from app.transports.email.headers import (
     MAX_LINE_LENGTH,
     address_header,

@@ -14,7 +14,7 @@ import requests
 from sqlalchemy import Table, select
 
 from app.accounts.auth import SCOPES
-from app.contacts.matching_blocked import BLOCKED
+from app.contacts.blocked import BLOCKED
 from app.db.models import Account, Base, List
 from tests.attack.description import Operation, Path, changed
 from tests.attack.party import AUTOMATION, LEVELS, LIST, MESSAGE, MOBILES, NAMES

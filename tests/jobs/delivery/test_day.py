@@ -20,7 +20,7 @@ from sqlalchemy import delete, select
 
 from app.clock import now, this_second, timestamp
 from app.db.models import BlockedAddress, DomainBackoff, QueueEntry, Recipient, RecipientStep
-from app.groups.over_time import counts_by_day, counts_by_hour
+from app.groups.read import counts_by_day, counts_by_hour
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.attachments import decode_strict, extension_fits, is_valid_name, new_content_id
-from app.content.media_types import media_type, plain_type
+from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type, new_content_id, plain_type
 from tests.support.cases import each
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.operators import OPERATORS
+from app.content.conditions import OPERATORS
 from tests.support.cases import each
 
 

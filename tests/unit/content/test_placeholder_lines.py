@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.content.placeholder_lines import placeholder_lines
+from app.content.invalid_markup import placeholder_lines
 from tests.support.cases import each
 
 

@@ -12,10 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.csv_files.delimiters import DELIMITERS, find_delimiter
-from app.csv_files.encodings import check_encoding, find_encoding
-from app.csv_files.reader import LONGEST_ROW, FileFormat, FileRow, find_format, reading
-from app.csv_files.source import UnreadableFile
+from app.csv_files.reader import (
+    DELIMITERS,
+    LONGEST_ROW,
+    FileFormat,
+    FileRow,
+    UnreadableFile,
+    check_encoding,
+    find_delimiter,
+    find_encoding,
+    find_format,
+    reading,
+)
 from tests.support.cases import each
 from tests.support.foreign_files import FOREIGN_FILES
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import suppress
 
-from app.csv_files.reader import find_format, reading
-from app.csv_files.source import UnreadableFile
+from app.csv_files.reader import UnreadableFile, find_format, reading
 from tests.unit.growth.reader import KIB, Reader
 
 

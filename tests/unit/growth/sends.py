@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.content.conditionals import unconditional_text
-from app.content.conditions import parse_conditions
+from app.content.conditions import OPERATORS, parse_conditions
 from app.content.encoding import decode, encode
 from app.content.invalid_markup import find_invalid_markup
-from app.content.markup import Tag, parse_html
-from app.content.operators import OPERATORS
-from app.content.plain_text import _text, _text_without_tags
+from app.content.plain_text import Tag, _text, _text_without_tags, parse_html
 from app.content.render import Template
 from app.content.values import WildcardValue, recipient_values
 from app.messages.difference import compare, lines_of
