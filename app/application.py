@@ -14,7 +14,7 @@ from app.http.proxies import behind_proxies
 from app.http.rate_limit import Portions
 from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import FiguresReader
 from app.maintenance.health import Readiness
 from app.services import make_services
 from app.settings import Settings, from_environment

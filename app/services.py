@@ -10,10 +10,9 @@ from redis import Redis
 
 from app.audit.audited import notice_changes
 from app.db.database import Database
-from app.infrastructure.circuit_breaker import CircuitBreaker
-from app.infrastructure.digest_key import open_digest_key
+from app.infrastructure.digests import open_digest_key
 from app.infrastructure.queueing import WakeUps
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.redis_client import CircuitBreaker, connect_redis
 from app.settings import Settings
 
 WAIT = 2.0

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from app.launcher.demo import SEED
+from app.launcher.screen import SEED
 from tests.support.launched import ROOT, Launched
 from tests.support.servers import short_folder
 

@@ -10,9 +10,8 @@ from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, extension, services
 from app.http.responses import json_response
 from app.infrastructure.metric_kinds import CONTENT_TYPE
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import FiguresReader, scrape
 from app.maintenance.health import NEEDED, Readiness, failed_parts
-from app.maintenance.scrape import scrape
 
 blp = Blueprint("health", __name__, description="Health and metrics")
 

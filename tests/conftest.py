@@ -101,7 +101,7 @@ LIMITS = (
     "app.db.postgresql.PROBE_SECONDS",
     "app.db.bounded_connection.REQUEST",
     "app.launcher.embedded_redis.START_SECONDS",
-    "app.maintenance.figures_reader.WAIT",
+    "app.maintenance.figures.WAIT",
     "app.services.WAIT",
 )
 """Seconds after which the service gives up waiting for a database or a Redis."""
@@ -121,7 +121,7 @@ def no_pauses() -> Iterator[None]:
     """Long jobs of writing need leave no time to others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.db.write_turns.PAUSE", 0.0)
-        patch.setattr("app.retention.purge.SHARE", 1.0)
+        patch.setattr("app.retention.slices.SHARE", 1.0)
         yield
 
 

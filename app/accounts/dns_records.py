@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from dns.exception import DNSException
 
 from app.db.models import DkimKey, Domain
-from app.network.numbers import is_address
+from app.network.lookup import is_address
 from app.settings import Settings
 from app.transports.email.dkim import record_name, record_value
 

@@ -19,7 +19,7 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.locks import advisory_lock
 from app.db.models import AuditEntry, AuditSeal, DigestKey, table_of
-from app.infrastructure.digest_key import new_digest_key
+from app.infrastructure.digests import new_digest_key
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.secret_keys import SecretKeys
 

@@ -6,7 +6,7 @@ from app.addresses import AddressKind, normalize_address
 from app.audit.record import Act, record
 from app.cli.addresses import address_kind
 from app.http.context import services
-from app.infrastructure.address_digest import address_digest, address_digests
+from app.infrastructure.digests import address_digest, address_digests
 
 
 def record_act(act: Act) -> None:

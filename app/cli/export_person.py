@@ -13,8 +13,7 @@ from app.cli.addresses import address_kind
 from app.cli.base import Command, Failure, account_option, json_option, print_part_of_json, print_rows
 from app.cli.forget_person import accounts_of, all_accounts_option, record_act_on_person
 from app.http.context import services
-from app.privacy.document import document
-from app.privacy.export import Found, export_person
+from app.privacy.export import Found, document, export_person
 from app.privacy.forget import sizes
 
 

@@ -17,8 +17,8 @@ from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.forget import Forgotten, forget, held, sizes
-from app.privacy.nouns import counted
 from app.privacy.person import with_test_account
+from app.privacy.places import counted
 from app.privacy.remains import remove_remains
 
 all_accounts_option = click.option("--all-accounts", is_flag=True, help="In every account of the installation.")

@@ -29,7 +29,7 @@ from app.csv_files.reader import (
 )
 from app.db.database import Database
 from app.http.context import services
-from app.infrastructure.keyed_digest import keyed_digests
+from app.infrastructure.digests import keyed_digests
 from app.lists.fields import ListSpec
 
 PLAIN = (UTF_8, "utf-8-sig")

@@ -13,8 +13,17 @@ from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.findings import counted
-from app.maintenance.secret_rotation import NotPossible, Progress, check_retirable, processes_by_key, retire, rotate
-from app.maintenance.stored_secrets import StoredSecrets, count_secrets, encrypted_columns
+from app.maintenance.stored_secrets import (
+    NotPossible,
+    Progress,
+    StoredSecrets,
+    check_retirable,
+    count_secrets,
+    encrypted_columns,
+    processes_by_key,
+    retire,
+    rotate,
+)
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
 
 group = Group("secrets", help="SECRET_KEY and its fallbacks, by their fingerprints.")

@@ -12,7 +12,7 @@ from app.addresses import normalize_address
 from app.audit.read import AUDIT_ENTRIES
 from app.console.queries import Pairs, of_address, older_query
 from app.errors import ServiceError
-from app.infrastructure.address_digest import address_digests
+from app.infrastructure.digests import address_digests
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.reader import read_page

@@ -19,7 +19,7 @@ from app.contacts.read import get_contact
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.errors import ServiceError
-from app.infrastructure.address_digest import address_digest
+from app.infrastructure.digests import address_digest
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
 

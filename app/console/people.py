@@ -14,9 +14,8 @@ from app.audit.record import Act, record
 from app.console.suppression_changes import address_of
 from app.db.models import Account
 from app.errors import ServiceError
-from app.infrastructure.address_digest import address_digest
-from app.privacy.document import document
-from app.privacy.export import export_person
+from app.infrastructure.digests import address_digest
+from app.privacy.export import document, export_person
 from app.privacy.forget import Forgotten, forget, held, sizes
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES

@@ -18,7 +18,7 @@ from app.console.suppressions import Suppression
 from app.contacts.blocked import BLOCKED, UNSUBSCRIBED
 from app.db.expressions import in_json
 from app.db.models import Recipient, RecipientStep
-from app.infrastructure.address_digest import address_digests
+from app.infrastructure.digests import address_digests
 from app.recipients.filters import sent_to
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys

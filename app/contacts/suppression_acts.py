@@ -11,7 +11,7 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.contacts.unsubscriber_entries import lists_of_entries
 from app.db.database import Transaction
-from app.infrastructure.address_digest import address_digest
+from app.infrastructure.digests import address_digest
 
 UNSUBSCRIBED, BLOCKED = "unsubscribed", "blocked"
 

@@ -24,8 +24,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from app.network.connections import connect_to_any, seconds_left
-from app.network.lookup import look_up
-from app.network.numbers import number_of
+from app.network.lookup import look_up, number_of
 from app.settings import Settings
 
 CheckedUrl = NewType("CheckedUrl", str)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flask import request
 
-from app.infrastructure.keyed_digest import keyed_digest, keyed_digests
+from app.infrastructure.digests import keyed_digest, keyed_digests
 from app.secret_keys import SecretKeys
 
 

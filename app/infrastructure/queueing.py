@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.metrics import WAKE_UPS
+from app.infrastructure.redis_client import CircuitBreaker
 
 SENDS = "sends"
 WEBHOOKS = "webhooks"

@@ -8,8 +8,7 @@ import os
 
 from app.distribution import gunicorn_command
 from app.infrastructure.start_signal import StartSignal
-from app.launcher.children import Child
-from app.launcher.supervisor import Supervisor
+from app.launcher.supervisor import Child, Supervisor
 
 
 def main() -> int:

@@ -2,35 +2,52 @@
 (docs/monitoring/metrics.md#figures-of-the-installation).
 
 Their cost grows with the work that is left, and none reads the history. They are read apart from requests
-(app/maintenance/figures_reader.py).
+(app/maintenance/figures.py).
 """
 
 from __future__ import annotations
 
+import logging
+import platform
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import product
+from typing import NamedTuple
 
+from redis.exceptions import RedisError
 from sqlalchemy import case, func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db import bounded_connection
 from app.db.history_ranges import has_ranges
 from app.db.models import Account, Event, QueueEntry, Recipient, RelayRefusal, RunningProcess, Webhook
 from app.db.models.webhooks import UNCHECKED
+from app.db.outage import log_failure
 from app.db.phases import newest_revision
+from app.db.queue import FULL_SHARE
 from app.db.schema import FITS, schema_of
+from app.distribution import VERSION
 from app.events.batch_contents import oldest_waiting, waiting_events
+from app.infrastructure import metrics
 from app.infrastructure.heartbeat import SILENT
-from app.infrastructure.metric_kinds import DEFINITIONS, Family, Labels, Measurement, define, gauge_family
+from app.infrastructure.metric_kinds import DEFINITIONS, Definition, Family, Labels, Measurement, define, gauge_family
 from app.infrastructure.metrics import account_class
 from app.infrastructure.queueing import JOBS
 from app.maintenance.status import event_time, figures
 from app.recipients.states import RecipientState
 from app.retention.periods import Stage, overdue, periods, purged_by_sends
+from app.sends.outcomes.attempt_result import journal_sizes
 from app.sends.outcomes.relay_refusals import IS_NOTICED
+from app.services import Services
 from app.settings import Settings
+
+logger = logging.getLogger(__name__)
+
 
 WORST = 10
 """Webhooks, and answers of relays that refuse everything, that are shown one by one."""
@@ -203,3 +220,136 @@ def _age(payload: str | None, moment: datetime) -> float:
 
 def _seconds(age: timedelta) -> float:
     return max(0.0, round(age.total_seconds(), 3))
+
+
+# Reads the figures of the installation for scrapes, so that these cost the same however much work is left, and never
+# wait for a database that hangs (docs/monitoring/metrics.md#figures-of-the-installation).
+
+WAIT = 0.25
+"""Seconds that a scrape waits for new figures; then it shows those before. It does not wait at all if these took
+longer: it would in vain, and takes the same time however much work is left."""
+LEAST_INTERVAL = 1.0
+"""Seconds between the starts of two readings, however often scrapers come."""
+MOST_INTERVAL = 30.0
+"""Seconds from a reading to the next one, however long it took: an alert must notice that its condition has ended."""
+RETRY_INTERVAL = 2.0
+"""Seconds from a reading that failed to the next one."""
+DATABASE_SECONDS = 2.0
+"""Seconds within which the database answers, or counts as away."""
+MAX_AGE = 600.0
+"""Seconds; older figures are not shown."""
+
+
+class Reading(NamedTuple):
+    """Figures, when they were taken on the monotonic clock, and how long the database took for them."""
+
+    figures: Figures
+    taken: float
+    seconds: float
+    database_up: bool
+    redis_up: bool
+
+
+class FiguresReader:
+    """One per process: one reading at a time, in a thread and over a connection of its own, which takes at most
+    `FULL_SHARE` of the time, unless `MOST_INTERVAL` is over."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._running: threading.Event | None = None
+        self._due = 0.0
+        self._latest: Reading | None = None
+
+    def latest(self) -> Reading | None:
+        """The newest figures; None if there are none that are new enough."""
+        with self._lock:
+            if self._running is None and time.monotonic() >= self._due:
+                self._running = threading.Event()
+                threading.Thread(target=self._run, args=(self._running,), name="figures", daemon=True).start()
+            running = self._running
+        reading = self._latest
+        if running is not None and (reading is None or reading.seconds <= WAIT):
+            running.wait(WAIT)
+        reading = self._latest
+        return reading if reading and time.monotonic() - reading.taken <= MAX_AGE else None
+
+    def _run(self, ended: threading.Event) -> None:
+        began, pause = time.monotonic(), RETRY_INTERVAL
+        try:
+            self._latest = reading = self._read(began)
+            if reading.database_up:
+                pause = min(reading.seconds / FULL_SHARE, MOST_INTERVAL)
+        except Exception:
+            logger.exception("the figures for /metrics cannot be read")
+        finally:
+            with self._lock:
+                self._running = None
+                self._due = max(began + LEAST_INTERVAL, time.monotonic() + pause)
+            ended.set()
+
+    def _read(self, began: float) -> Reading:
+        """A database that does not answer has no figures; whatever else fails is raised. Only what the database does
+        counts as the time that they took: a Redis that hangs must not keep them from being read again soon."""
+        redis_up = self._redis_answers()
+        started = time.monotonic()
+        try:
+            with bounded_connection.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
+                schema_of(session.connection())
+            with self._services.database.read() as session:
+                figures = read_figures(session, self._services.settings)
+        except SQLAlchemyError as error:
+            log_failure(logger, "no figures for /metrics", error)
+            return Reading({}, began, time.monotonic() - started, database_up=False, redis_up=redis_up)
+        return Reading(figures, began, time.monotonic() - started, database_up=True, redis_up=redis_up)
+
+    def _redis_answers(self) -> bool:
+        try:
+            return bool(self._services.redis.ping())
+        except RedisError:
+            return False
+
+
+# What `GET /metrics` answers: the counts of this host's processes, and the figures of the installation
+# (docs/monitoring/metrics.md).
+
+JOURNAL_BYTES = define("tms_journal_bytes", "gauge", "Size of the journals of this host.", ())
+JOURNALS = define("tms_journals", "gauge", "Journals of this host.", ())
+BUILD = define("tms_build_info", "gauge", "The version that answers.", ("version", "python"))
+DATABASE_UP = define("tms_database_up", "gauge", "Whether the figures of the installation could be read.", ())
+REDIS_UP = define("tms_redis_up", "gauge", "Whether Redis answered when they were read.", ())
+AGE = define("tms_figures_age_seconds", "gauge", "How old the figures of the installation are.", ())
+SECONDS = define("tms_figures_seconds", "gauge", "How long reading them took.", ())
+
+
+def scrape(settings: Settings, reader: FiguresReader) -> bytes:
+    """All metrics in Prometheus' text format."""
+    return metrics.exposition([*_of_host(settings), *_of_installation(reader.latest())])
+
+
+def _of_host(settings: Settings) -> Iterator[Family]:
+    sizes = journal_sizes(settings)
+    values: dict[Definition, Measurement] = {
+        JOURNAL_BYTES: {(): float(sum(sizes))},
+        JOURNALS: {(): float(len(sizes))},
+        BUILD: {(VERSION, platform.python_version()): 1.0},
+    }
+    for definition, measured in values.items():
+        yield gauge_family(definition.name, definition.documentation, definition.labels, measured)
+
+
+def _of_installation(reading: Reading | None) -> Iterator[Family]:
+    """Without a reading the database has not answered since the process started, or for long."""
+    if reading is None:
+        yield _single(DATABASE_UP.name, DATABASE_UP.documentation, 0.0)
+        return
+    yield from families(reading.figures)
+    yield _single(DATABASE_UP.name, DATABASE_UP.documentation, float(reading.database_up))
+    yield _single(REDIS_UP.name, REDIS_UP.documentation, float(reading.redis_up))
+    yield _single(AGE.name, AGE.documentation, round(time.monotonic() - reading.taken, 3))
+    yield _single(SECONDS.name, SECONDS.documentation, round(reading.seconds, 3))
+
+
+def _single(name: str, documentation: str, value: float) -> Family:
+    only: Measurement = {(): value}
+    return gauge_family(name, documentation, (), only)

@@ -16,7 +16,7 @@ from app.db.outage import log_failure
 from app.maintenance import history
 from app.maintenance.sweeps import measured_sweep
 from app.retention.periods import Stage, longest, periods, purged_by_sends
-from app.retention.purge import purge
+from app.retention.slices import purge
 from app.services import Services
 
 END = 5.0

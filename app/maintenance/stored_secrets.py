@@ -8,17 +8,23 @@ read, and one under the newest key is left as it is: an interrupted run is simpl
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Row, bindparam, select, update
 
+from app.clock import now
 from app.db.database import Database
-from app.db.models import Base
+from app.db.models import Base, RunningProcess
 from app.db.models.base import ENCRYPTED
+from app.distribution import COMMAND_LINE
+from app.infrastructure.heartbeat import SILENT
 from app.infrastructure.secrets import SecretUnreadable, decrypt_with_key, encrypt
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, generated_keys, short_fingerprint, write_generated_keys
+from app.services import Services
 
 SLICE = 200
 """Secrets that are read and written at once."""
@@ -118,3 +124,133 @@ def _key(column: Column[str]) -> Column[int]:
     """The primary key of the column's table."""
     (key,) = column.table.primary_key.columns
     return key
+
+
+# Rotating SECRET_KEY: no secret is encrypted under a key that a running process does not know
+# (docs/operations.md#rotating-secret_key).
+
+WAIT = 60.0
+"""Seconds for which the heartbeats of running processes are waited for."""
+PAUSE = 0.5
+
+
+class NotPossible(Exception):
+    """The keys cannot be rotated or retired now; the text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """The key that everything is encrypted under now. `written` secrets were not before."""
+
+    key: str
+    is_new: bool
+    written: int
+    stored: StoredSecrets
+
+
+def processes_by_key(database: Database) -> list[tuple[RunningProcess, SecretKeys]]:
+    """The processes that run, each with the short fingerprints of the keys that it knows; it signs with the first."""
+    with database.read() as session:
+        statement = select(RunningProcess).where(RunningProcess.seen_time > now() - SILENT)
+        found = list(session.scalars(statement.order_by(RunningProcess.name)))
+    return [(one, tuple(filter(None, (one.secret_keys or "").split(",")))) for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is told of a rotation: what it waits for, the key that it is about to encrypt under, and each piece."""
+
+    waiting: Callable[[str], object]
+    begin: Callable[[str], object]
+    advance: Advance
+
+
+def rotate(services: Services, progress: Progress) -> Rotated:
+    """Encrypts all secrets under SECRET_KEY. A generated key is first replaced by a new one, unless an earlier rotation
+    is unfinished. Raises `NotPossible`, `OSError`."""
+    settings, database = services.settings, services.database
+    generated = generated_keys(settings.data_dir)
+    keys = settings.secret_keys
+    is_generated = settings.secret_key in generated
+    if is_generated:
+        keys = tuple(dict.fromkeys((*generated, *keys)))
+    elif len(keys) == 1:
+        raise NotPossible(
+            "SECRET_KEY has no fallbacks: add the new key to SECRET_KEY_FALLBACKS of all processes, restart them, then "
+            "exchange the two"
+        )
+    before = count_secrets(database, keys)
+    is_new = is_generated and not any(map(before.under, keys[1:]))
+    if is_new:
+        keys = _introduced(services, keys, generated, progress)
+    else:
+        _wait_until_known(database, keys[0], progress)
+        if any(map(count_secrets(database, keys).under, keys[1:])):
+            progress.begin(keys[0])
+    written = encrypt_anew(database, keys, progress.advance)
+    return Rotated(keys[0], is_new, written, count_secrets(database, keys))
+
+
+def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, progress: Progress) -> SecretKeys:
+    """Generates a key, which is used once all running processes know it: first it is a fallback."""
+    new, folder = secrets.token_urlsafe(48), services.settings.data_dir
+    write_generated_keys(folder, (generated[0], new, *generated[1:]))
+    try:
+        _wait_until_known(services.database, new, progress)
+        progress.begin(new)
+    except BaseException:
+        write_generated_keys(folder, generated)
+        raise
+    write_generated_keys(folder, (new, *generated))
+    return new, *keys
+
+
+def _wait_until_known(database: Database, key: str, progress: Progress) -> None:
+    name, deadline, told = short_fingerprint(key), time.monotonic() + WAIT, False
+    while True:
+        without = [one for one, known in processes_by_key(database) if name not in known]
+        if not without:
+            return
+        if time.monotonic() > deadline:
+            raise NotPossible(_reason(name, without))
+        if not told:
+            progress.waiting(f"waiting until all running processes know the key {name}")
+            told = True
+        time.sleep(PAUSE)
+
+
+def _reason(name: str, without: list[RunningProcess]) -> str:
+    first = without[0]
+    others = f" and {len(without) - 1} more" if without[1:] else ""
+    return (
+        f"the process {first.name} ({first.roles} on {first.host}){others} does not know the key {name}: add it to "
+        "SECRET_KEY_FALLBACKS there, and restart it"
+    )
+
+
+def check_retirable(services: Services, key: str) -> None:
+    """Raises `NotPossible` while the key is still needed for more than verifying."""
+    keys, name = services.settings.secret_keys, short_fingerprint(key)
+    generated = generated_keys(services.settings.data_dir)
+    if key in (keys[0], *generated[:1]):
+        raise NotPossible(f"{name} is the key that signs and encrypts; rotate first")
+    if remaining := count_secrets(services.database, keys).under(key):
+        raise NotPossible(
+            f"encrypted under {name}: {remaining} of the stored secrets; run `{COMMAND_LINE} secrets rotate` first"
+        )
+    for process, known in processes_by_key(services.database):
+        if known[:1] == (name,):
+            raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")
+
+
+def retire(services: Services, key: str, begin: Callable[[], object]) -> bool:
+    """Forgets a generated key; returns whether it was one. `begin` is called before that. Raises `NotPossible`,
+    `OSError`."""
+    check_retirable(services, key)
+    folder = services.settings.data_dir
+    generated = generated_keys(folder)
+    if key not in generated:
+        return False
+    begin()
+    write_generated_keys(folder, tuple(one for one in generated if one != key))
+    return True

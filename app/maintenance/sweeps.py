@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Select,
     and_,
     delete,
+    func,
     literal_column,
     select,
     tuple_,
@@ -28,13 +29,17 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.accounts.signing_keys import RETIRED_KEYS_KEPT
+from app.audit.seals import keep_checkpoints
 from app.automations.run_states import HAS_ENDED
 from app.clock import now
 from app.db.expressions import in_json
 from app.db.models import (
+    Account,
+    AuditEntry,
     AutomationRun,
     Base,
     BulkAction,
+    CapturedMessage,
     ConsoleLink,
     ConsoleSession,
     ContactImport,
@@ -49,6 +54,8 @@ from app.db.models import (
     Recipient,
     RelayRefusal,
     TriggerFiring,
+    Webhook,
+    WebhookAttempt,
     table_of,
 )
 from app.db.queue import FULL_SHARE
@@ -58,8 +65,6 @@ from app.inbound import reassembly, simulated
 from app.infrastructure import signs_of_life
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
-from app.maintenance.aged_rows import ATTEMPTS, AUDIT, CAPTURED, CHUNK, Aged, delete_aged
-from app.maintenance.inbox_limit import delete_beyond_limit
 from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
@@ -71,9 +76,150 @@ from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
-from app.settings import Settings
+from app.settings import Settings, parse_retention
 
 logger = logging.getLogger(__name__)
+
+
+# Rows of which an account may have a retention of its own (docs/operations.md#retention): captured messages, the log of
+# webhook deliveries, and audit entries.
+#
+# While no account has one, rows are deleted by their age alone. Otherwise each account, or webhook, is looked at by
+# itself, by an index in which its oldest rows come first: so rows that one account keeps for longer are not read again
+# with each look for those of others.
+
+CHUNK = 1000
+"""Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
+
+
+Owner = tuple[ColumnElement[bool] | None, int | None]
+"""The condition on the rows of an account or a webhook, and the account."""
+NO_OWNER: Owner = None, None
+"""All rows, whosever they are."""
+
+
+class Aged(NamedTuple):
+    """Rows that age: `order` is an index that begins with the account or the webhook whose rows they are, and in which
+    the oldest come first."""
+
+    model: type[Base]
+    time: Any
+    order: tuple[Any, ...]
+    setting: str
+    """The name of the setting, and of the account's column."""
+
+    def default(self, settings: Settings) -> timedelta | None:
+        """The retention of an account that has none of its own; None: for ever."""
+        found: timedelta | None = getattr(settings, self.setting)
+        return found
+
+    def own(self, session: Session) -> dict[int, timedelta | None]:
+        """The retentions of the accounts that have one of their own."""
+        column = getattr(Account, self.setting)
+        rows = session.execute(select(Account.id, column).where(column.is_not(None)))
+        return {account_id: parse_retention(text) for account_id, text in rows}
+
+
+CAPTURED = Aged(
+    CapturedMessage,
+    CapturedMessage.captured_time,
+    (CapturedMessage.account_id, CapturedMessage.captured_time, CapturedMessage.id),
+    "retain_captured",
+)
+ATTEMPTS = Aged(WebhookAttempt, WebhookAttempt.time, (WebhookAttempt.webhook_id, WebhookAttempt.id), "retain_logs")
+AUDIT = Aged(AuditEntry, AuditEntry.time, (AuditEntry.account_id, AuditEntry.time, AuditEntry.id), "retain_audit")
+
+
+def delete_aged(services: Services, aged: Aged) -> int:
+    """Deletes the rows past the retention of their account, in chunks; returns their number."""
+    default, moment, total = aged.default(services.settings), now(), 0
+    with services.database.read() as session:
+        own = aged.own(session)
+        owners = list(_owners(session, aged)) if own else [NO_OWNER]
+    for is_owner, account_id in owners:
+        retention = default if account_id is None else own.get(account_id, default)
+        if retention is not None:
+            total += _delete(services, aged, is_owner, moment - retention)
+    return total
+
+
+def _owners(session: Session, aged: Aged) -> Iterator[Owner]:
+    """Each account or webhook: also of accounts that were deleted, and of none."""
+    owner = aged.order[0]
+    if aged is ATTEMPTS:
+        for webhook_id, account_id in session.execute(select(Webhook.id, Webhook.account_id).order_by(Webhook.id)):
+            yield owner == webhook_id, account_id
+        return
+    if table_of(aged.model).c.account_id.nullable:
+        yield owner.is_(None), None
+    found = session.scalar(select(func.min(owner)))
+    while found is not None:
+        yield owner == found, found
+        found = session.scalar(select(func.min(owner)).where(owner > found))
+
+
+def _delete(services: Services, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
+    total = 0
+    while not services.stopping.is_set():
+        signs_of_life.report()
+        with services.database.read() as session:
+            ids = _oldest(session, aged, is_owner, limit)
+        if not ids:
+            break
+        table = table_of(aged.model)
+        with services.database.write() as transaction:
+            if aged is AUDIT:
+                keep_checkpoints(transaction, services.settings.secret_keys, ids)
+            transaction.connection().execute(delete(table).where(in_json(table.c.id, ids)))
+        total += len(ids)
+    return total
+
+
+def _oldest(session: Session, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> Sequence[int]:
+    """Of the next rows those that are old: where none is, the ones behind them are not read."""
+    row_id = table_of(aged.model).c.id
+    if is_owner is None:
+        return session.scalars(select(row_id).where(aged.time < limit).order_by(aged.time).limit(CHUNK)).all()
+    first = select(row_id, aged.time.label("time")).where(is_owner).order_by(*aged.order).limit(CHUNK).subquery()
+    return session.scalars(select(first.c.id).where(first.c.time < limit)).all()
+
+
+# The maximum of captured messages of an account (docs/testing.md#inbox): the oldest go.
+
+
+def delete_beyond_limit(services: Services) -> None:
+    """Deletes what each test account has beyond TEST_INBOX_MESSAGES."""
+    with services.database.read() as session:
+        accounts = session.scalars(select(Account.id).where(Account.test_of.is_not(None))).all()
+    total = 0
+    for account_id in accounts:
+        last = _last_beyond_limit(services, account_id)
+        while last is not None and not services.stopping.is_set():
+            signs_of_life.report()
+            deleted = _delete_captured(services, account_id, last)
+            total += deleted
+            if deleted < CHUNK:
+                break
+    if total:
+        logger.info("deleted the oldest captured messages", extra={"rows": total})
+
+
+def _last_beyond_limit(services: Services, account_id: int) -> int | None:
+    """The newest message that goes; None if the account has no more than it may have."""
+    of_account = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id)
+    newest = of_account.order_by(CapturedMessage.id.desc())
+    with services.database.read() as session:
+        return session.scalars(newest.offset(services.settings.test_inbox_messages).limit(1)).first()
+
+
+def _delete_captured(services: Services, account_id: int, last: int) -> int:
+    of_account = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id, CapturedMessage.id <= last)
+    oldest = of_account.order_by(CapturedMessage.id).limit(CHUNK)
+    with services.database.write() as transaction:
+        statement = delete(CapturedMessage).where(CapturedMessage.id.in_(oldest))
+        result: CursorResult[Any] = transaction.connection().execute(statement)
+        return result.rowcount
+
 
 BACKOFFS_KEPT = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer; and as long what a relay has refused,

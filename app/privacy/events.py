@@ -7,6 +7,7 @@ ids: receivers learn of an outcome that they have not heard of yet. Addresses an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,6 +19,8 @@ from app.db.expressions import contains_any
 from app.db.models import Event, Webhook, WebhookAttempt, table_of
 from app.db.pages import matching_pages
 from app.privacy.person import Person
+from app.privacy.place import Eraser, Pages, shown_value
+from app.services import Services
 
 KEPT = frozenset(
     {
@@ -124,3 +127,38 @@ def _is_about(person: Person, payload: Mapping[str, Any]) -> bool:
     if payload.get("contact_id") in person.contact_ids:
         return True
     return any(person.is_named_in(value) for value in payload.values() if isinstance(value, str))
+
+
+# Events, and the log of requests to webhooks, as places.
+
+
+def read_events(_services: Services, session: Session, person: Person) -> Pages:
+    """The events that name the person."""
+    for page in events_of(session, person):
+        yield [{"id": one.id, "webhook_id": one.webhook_id, "payload": dict(one.payload)} for one in page]
+
+
+def erase_events(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Leaves of them what happened, with ids."""
+    erased = 0
+    with eraser.services.database.read() as session:
+        for page in events_of(session, person):
+            eraser.take(len(page), partial(blank_events, events=page))
+            erased += len(page)
+    return {"events": erased}
+
+
+def read_requests(_services: Services, session: Session, person: Person) -> Pages:
+    """The requests whose texts name the person."""
+    for page in requests_of(session, person):
+        yield [{name: shown_value(value) for name, value in one._asdict().items()} for one in page]
+
+
+def erase_requests(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Removes the texts."""
+    erased = 0
+    with eraser.services.database.read() as session:
+        for page in requests_of(session, person):
+            eraser.take(len(page), partial(blank_requests, requests=page))
+            erased += len(page)
+    return {"answers of receivers": erased}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
+import orjson
 from sqlalchemy import select
 
 from app.addresses import AddressKind
+from app.clock import now, timestamp
 from app.db.models import Account
 from app.privacy.person import find_person
 from app.privacy.place import Shown
@@ -28,3 +32,37 @@ def export_person(services: Services, account_ids: Sequence[int], kind: AddressK
                 for page in place.read(services, session, person):
                     session.close()  # its next statement takes another connection
                     yield name, place.name, page
+
+
+# What is held about a person as one JSON document, made page by page (docs/privacy.md#handing-out).
+
+
+def document(kind: str, address: str, found: Iterable[Found]) -> Iterator[str]:
+    """One JSON object in parts: account -> place -> rows."""
+    head = {"address": address, "kind": kind, "time": timestamp(now())}
+    yield f'{_json(head)[:-1]},\n"accounts": {{'
+    for number, (account, places) in enumerate(groupby(found, itemgetter(0))):
+        yield f"{',' if number else ''}\n{_json(account)}: {{"
+        yield from _places(places)
+        yield "}"
+    yield "}}\n"
+
+
+def _places(found: Iterable[Found]) -> Iterator[str]:
+    for number, (place, pages) in enumerate(groupby(found, itemgetter(1))):
+        yield f"{',' if number else ''}\n{_json(place)}: ["
+        for row, shown in enumerate(_removed(pages)):
+            yield f"{',' if row else ''}\n{shown}"
+        yield "]"
+
+
+def _removed(pages: Iterable[Found]) -> Iterator[str]:
+    """The rows, none of which is kept once it was handed out: a reader may take its time."""
+    for *_, rows in pages:
+        rows.reverse()
+        while rows:
+            yield _json(rows.pop())
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

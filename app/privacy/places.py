@@ -7,22 +7,22 @@ either in one of these places or in `impersonal.IMPERSONAL`.
 
 from __future__ import annotations
 
-from app.privacy.event_places import erase_events, erase_requests, read_events, read_requests
-from app.privacy.people_places import (
-    erase_contacts,
-    erase_suppressions,
-    read_contacts,
-    read_suppressions,
-)
+from collections.abc import Mapping
+
+from app.privacy.events import erase_events, erase_requests, read_events, read_requests
 from app.privacy.place import Place
-from app.privacy.recipient_places import erase_received, erase_replied, read_received, read_replied
+from app.privacy.recipients import erase_received, erase_replied, read_received, read_replied
 from app.privacy.small_places import (
     erase_answers,
     erase_bounces,
+    erase_contacts,
     erase_replies,
+    erase_suppressions,
     read_answers,
     read_bounces,
+    read_contacts,
     read_replies,
+    read_suppressions,
 )
 
 
@@ -102,3 +102,23 @@ PLACES = (
         erase_suppressions,
     ),
 )
+
+
+# What is removed of a person, in words. Pure.
+
+ONE = {
+    **{"answers of receivers": "answer of a receiver", "counts of bounces": "count of bounces"},
+    **{"parts of replies": "part of a reply", "contents of sends": "content of a send"},
+    **{"messages not sent": "message not sent", "sends that named the address": "send that named the address"},
+    "named in sends": "named in sends",
+}
+"""What is counted -> what one of it is called, where that is more than the letter at the end."""
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """The numbers with their nouns."""
+    return ", ".join(_with_noun(count, name.replace("_", " ")) for name, count in counts.items())
+
+
+def _with_noun(count: int, noun: str) -> str:
+    return f"{count} {ONE.get(noun, noun.removesuffix('s')) if count == 1 else noun}"

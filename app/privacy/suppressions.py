@@ -18,7 +18,7 @@ from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber
 from app.db.upsert import insert_or_ignore
-from app.infrastructure.digest_key import new_digest_key
+from app.infrastructure.digests import new_digest_key
 from app.privacy.person import Person
 
 OWN_REASONS = (PERMANENT, TEMPORARY, COMPLAINT)

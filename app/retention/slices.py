@@ -8,22 +8,66 @@ the retention has passed since then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy import Select, delete, func, select, tuple_, update
 
+from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
-from app.db.models import DelayedPurge, PurgePosition, QueueEntry, Recipient, RecipientStep, Send, table_of
+from app.db.models import Attachment, DelayedPurge, PurgePosition, QueueEntry, Recipient, RecipientStep, Send, table_of
+from app.db.write_turns import WriteTurns
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
-from app.retention.erase import delete_content, delete_sends
-from app.retention.periods import Stage, is_due
+from app.retention.periods import Period, Stage, is_due, overdue
 from app.sends.limits import MAX_RECIPIENTS
+from app.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+# Erasing content and recipients, the same whoever asks for it: the caller knows that it may be done.
+#
+# What is erased is gone: nothing here can be undone. Counts of groups stay.
+
+NO_CONTENT = {"subject": None, "body_html": None, "body_text": None}
+"""Columns of a send without its content. The blind copy's address stays, by which reports about the copy are known."""
+
+
+def empty_values(transaction: Transaction, recipient_ids: Collection[int]) -> None:
+    """Removes the wildcard values of the recipients; those without any are not written."""
+    columns = table_of(Recipient).c
+    chosen = in_json(columns.id, recipient_ids), between_ids(columns.id, recipient_ids)
+    statement = update(table_of(Recipient)).where(*chosen, columns["values"] != {})
+    transaction.connection().execute(statement.values({"values": {}}))
+
+
+def delete_content(
+    transaction: Transaction, send_ids: Collection[int], recipient_ids: Collection[int], moment: datetime
+) -> None:
+    """Removes the content of sends: bodies, attachments, and the values of all of their recipients. Targets of tracked
+    links stay."""
+    empty_values(transaction, recipient_ids)
+    connection, sends, attachments = transaction.connection(), table_of(Send).c, table_of(Attachment).c
+    connection.execute(delete(table_of(Attachment)).where(in_json(attachments.send_id, send_ids)))
+    values = {**NO_CONTENT, "content_purged_time": moment}
+    connection.execute(update(table_of(Send)).where(in_json(sends.id, send_ids)).values(values))
+
+
+def delete_sends(transaction: Transaction, send_ids: Collection[int], recipient_ids: Collection[int]) -> None:
+    """Deletes sends with all of their recipients, timelines, attachments and links."""
+    connection, sends = transaction.connection(), table_of(Send).c
+    for column in (table_of(RecipientStep).c.recipient_id, table_of(Recipient).c.id):
+        chosen = in_json(column, recipient_ids), between_ids(column, recipient_ids)
+        connection.execute(delete(column.table).where(*chosen))
+    connection.execute(delete(table_of(Send)).where(in_json(sends.id, send_ids)))
+
 
 LEAST = MAX_RECIPIENTS + 1
 """Recipients of a slice: one complete send at least."""
@@ -171,3 +215,40 @@ def _note(transaction: Transaction, task: Task, looked: _Looked, waiting: dict[i
     transaction.connection().execute(delete(table_of(DelayedPurge)).where(*earlier))
     rows = [{"send_id": send_id, "since": since} for send_id, since in waiting.items()]
     insert_rows(transaction, DelayedPurge, rows, {"account_id": task.account_id, "stage": task.stage})
+
+
+# Purging what is past its retention, in slices that no request waits for (docs/operations.md#retention).
+
+TARGET = 0.02
+"""Seconds that a slice shall take."""
+SHARE = 0.15
+"""The part of the time in which a slice is being purged."""
+SENDS_AT_FIRST = 10
+
+
+def purge(services: Services, stage: Stage, of_accounts: Sequence[Period], moment: datetime | None = None) -> int:
+    """Purges what the accounts keep no longer, until nothing of it is left or the process is to end. Returns the number
+    of sends."""
+    moment = moment or now()
+    with services.database.read() as session:
+        found = overdue(session, of_accounts, stage, moment)
+    turns = WriteTurns(services.database, target=TARGET, share=SHARE, sleep=services.stopping.wait)
+    return sum(_purge_account(services, turns, Task(stage, one.account_id, one.limit, moment)) for one in found)
+
+
+def _purge_account(services: Services, turns: WriteTurns, task: Task) -> int:
+    services.database.transact(partial(begin, stage=task.stage, account_id=task.account_id))
+    sends, recipients, most_sends = 0, 0, SENDS_AT_FIRST
+    while not services.stopping.is_set():
+        size = max(turns.size, LEAST)
+        work = partial(purge_slice, task=task, most_sends=most_sends, most_recipients=size)
+        done = turns.take(size, work)
+        if done is None:
+            break
+        sends, recipients = sends + done.purged, recipients + done.recipients
+        # As many as had that number of recipients last time, so that nearly all that is read is purged.
+        most_sends = max(1, size * done.sends // max(done.recipients, 1)) if done.recipients else size
+        most_sends = min(most_sends, size)
+    if sends:
+        logger.info("purged %s", task.stage, extra={"account_id": task.account_id, "sends": sends})
+    return sends

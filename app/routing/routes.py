@@ -19,9 +19,8 @@ from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.models import Route
 from app.errors import ServiceError
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT, renew_version
 from app.routing.transports import check_name, find_transport
-from app.routing.version import renew_version
 
 PREFIX = re.compile(r"[1-9][0-9]{0,14}")
 PRIORITIES = ("high", "normal")

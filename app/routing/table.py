@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Select, delete, exists, or_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
-from app.db.models import Route, Transport
-from app.routing.version import current_version
+from app.db.database import Transaction
+from app.db.models import Account, Route, RoutingVersion, Transport, TransportAccount
+from app.db.upsert import upsert
+
+# The version of the transports and routes: another one after each change, so that workers know when to read them again,
+# and none at all while an installation has neither.
+
+ROW = 1
+
+VERSION: Any = select(RoutingVersion.version).where(RoutingVersion.id == ROW).scalar_subquery()
+"""The version as part of another statement, where it costs no round trip."""
+
+
+def current_version(session: Session) -> str | None:
+    """The version; None while there is nothing."""
+    return session.scalar(select(RoutingVersion.version).where(RoutingVersion.id == ROW))
+
+
+def renew_version(transaction: Transaction) -> None:
+    """Called in the transaction of every change."""
+    transaction.flush()
+    is_any = select(or_(select(Transport.id).exists(), select(Route.id).exists()))
+    if transaction.scalar(is_any):
+        row = {"id": ROW, "version": str(uuid.uuid4())}
+        transaction.execute(upsert(transaction, RoutingVersion, row, index=["id"], update=_with_version(row)))
+    else:
+        transaction.execute(delete(RoutingVersion))
+
+
+def _with_version(row: dict[str, Any]) -> Any:
+    return lambda _: {"version": row["version"]}
+
 
 DEFAULT = "default"
 """The name, in a route, of the transport in the settings."""
@@ -115,4 +146,20 @@ def load_table(session: Session) -> RoutingTable:
             RouteRule(type_, account_id, domain, priority, tuple(prefixes), tuple(names))
             for type_, account_id, domain, priority, prefixes, names in routes
         ],
+    )
+
+
+# Which transports the sends of an account may name (docs/sending.md#choosing-a-transport).
+
+
+def allowed_transport(account_id: int, name: str, type_: str) -> Select[Any]:
+    """Selects the transport of that name if the operator lets the account name it, for messages of that type. A
+    disabled one is found, too: messages wait for it. A test account may name those of its account."""
+    test_of = select(Account.test_of).where(Account.id == account_id).scalar_subquery()
+    is_allowed = exists().where(
+        TransportAccount.transport_id == Transport.id,
+        or_(TransportAccount.account_id == account_id, TransportAccount.account_id == test_of),
+    )
+    return select(Transport.id).where(
+        Transport.name == name, Transport.type == type_, or_(Transport.any_account, is_allowed)
     )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.accounts.accounts import account_named, create_account, update_account
 from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
+from app.accounts.testing import refreshed_test_account
 from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import ApiKey, List
 from app.errors import ServiceError
-from app.seed.context import SeedContext
-from app.seed.report import AccountReport
+from app.seed.report import AccountReport, SeedContext
 from app.seed.shape import located
+from app.seed.webhooks import Urls, apply_webhooks
 from app.services import Services
 
 OWN = (
@@ -127,3 +129,26 @@ def _list_id(context: SeedContext, name: str | None) -> int | None:
     if name is None:
         return None
     return find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id
+
+
+# Seeding test keys and test webhooks, which belong to the test account (docs/testing.md).
+
+Entries = Sequence[Mapping[str, Any]]
+
+
+def apply_tests(context: SeedContext, keys: Entries, webhooks: Entries, urls: Urls) -> None:
+    """The keys and webhooks with `test: true`, once the test account has copies of everything as it is now. Where there
+    is no such entry, nothing is done."""
+    of_tests = replace(context, is_test=True)
+    paths = [
+        path
+        for noun, entries in (("keys", keys), ("webhooks", webhooks))
+        for path, _ in of_tests.entries(noun, entries)
+    ]
+    if not paths:
+        return
+    with located(paths[0], {"name": "test", "account": "test"}):
+        account = refreshed_test_account(context.transaction, context.account)
+    of_tests = replace(of_tests, account=account)
+    apply_keys(of_tests, keys)
+    apply_webhooks(of_tests, webhooks, urls)

@@ -9,19 +9,12 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from app.audit.record import Act, record
-from app.seed.accounts import apply_account, apply_keys, apply_senders
-from app.seed.automations import apply_automations
-from app.seed.contacts import apply_contacts
-from app.seed.context import SeedContext
-from app.seed.domains import apply_domains
-from app.seed.lists import apply_lists
-from app.seed.messages import apply_messages
-from app.seed.nouns import FILE
+from app.seed.accounts import apply_account, apply_keys, apply_senders, apply_tests
+from app.seed.nouns import FILE, apply_automations, apply_contacts, apply_domains, apply_lists, apply_messages
 from app.seed.read import read_file
-from app.seed.report import SeedReport
+from app.seed.report import SeedContext, SeedReport
 from app.seed.shape import SeedError
 from app.seed.suppressions import apply_blocked, apply_unsubscribers
-from app.seed.tests import apply_tests
 from app.seed.transports import apply_routing
 from app.seed.webhooks import Urls, apply_webhooks, check_urls
 from app.services import Services

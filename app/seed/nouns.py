@@ -1,11 +1,45 @@
-"""The shape of every noun of a seed file: which keys it has, and what their values are."""
+"""The nouns of a seed file: the shape of each, and seeding those that are short."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
-from app.seed.automations import automation
-from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, number, text
+from app.accounts.domain_hosts import HOSTS, set_hosts
+from app.accounts.domains import add_domain_without_keys
+from app.accounts.signing_keys import import_key, make_missing_keys
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
+from app.automations.parse import Draft, read_definition
+from app.contacts import upsert
+from app.contacts.cells import check_attributes
+from app.db.lookup import find_by_name
+from app.db.models import List, Message
+from app.errors import MAX_LISTED_ERRORS, ServiceError
+from app.ids import shown_id
+from app.lists.define import add_field, create_list, fields_of, update_field, update_list
+from app.lists.find import get_list
+from app.messages.define import create_message, update_message
+from app.runs.define import apply_automation
+from app.seed.report import SeedContext
+from app.seed.shape import Check, Record, SeedError, each, flag, located, moment, nullable, number, text
+
+
+def automation(value: Any, path: str) -> Draft:
+    """The definition of an automation; what is wrong with it is reported with what its account does not have."""
+    with located(path):
+        return read_definition(value)
+
+
+def apply_automations(context: SeedContext, entries: Sequence[Draft]) -> None:
+    """Automations, found by their name; one that differs from its newest version gets another."""
+    limit = context.services.settings.max_automations
+    for index, draft in enumerate(entries):
+        with located(f"{context.path}.automations[{index}]", most=MAX_LISTED_ERRORS):
+            row, created, updated = apply_automation(context.transaction, context.account.id, draft, limit)
+        context.report.automations.append({"id": row.id, "name": row.name})
+        context.report.count("automation", created=created, updated=updated)
+
 
 DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
 KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
@@ -126,3 +160,140 @@ ROUTE = Record(
     },
 )
 FILE = Record({}, {"accounts": each(ACCOUNT), "transports": each(TRANSPORT), "routes": each(ROUTE)})
+
+
+OWN = ("name", "system", "allow_duplicates", "stop_words")
+
+Entry = Mapping[str, Any]
+
+
+def apply_lists(context: SeedContext, entries: Sequence[Entry]) -> list[tuple[str, List, Sequence[Entry]]]:
+    """Lists, found by their name, with their fields. Returns path, list and contact entries of each."""
+    applied = []
+    for index, entry in enumerate(entries):
+        path = f"{context.path}.lists[{index}]"
+        row = _apply_list(context, entry, path)
+        context.report.lists.append({"id": shown_id(row.id), "name": row.name})
+        applied.append((path, row, entry.get("contacts", [])))
+    return applied
+
+
+def _apply_list(context: SeedContext, entry: Entry, path: str) -> List:
+    attributes = {name: entry[name] for name in OWN if name in entry}
+    row = find_by_name(context.transaction, List, context.account.id, entry["name"])
+    created, updated = row is None, False
+    with located(path):
+        if row is None:
+            row = create_list(context.transaction, context.account.id, attributes)
+        else:
+            updated = update_list(context.transaction, row, attributes)
+    updated |= _apply_fields(context, row, entry.get("fields", []), path)
+    context.report.count("list", created=created, updated=updated)
+    return row
+
+
+def _apply_fields(context: SeedContext, row: List, entries: Sequence[Entry], path: str) -> bool:
+    """Fields, found by their name; returns whether any changed. Without `options` a known field keeps those it has."""
+    changed = False
+    present = {field.name: field for field in fields_of(context.transaction, row)}
+    for index, entry in enumerate(entries):
+        with located(f"{path}.fields[{index}]"):
+            field = present.get(entry["name"])
+            if field is None:
+                present[entry["name"]] = add_field(
+                    context.transaction, row, entry["name"], entry["type"], entry.get("options", [])
+                )
+                changed = True
+            else:
+                options = entry.get("options", field.options)
+                changed |= update_field(context.transaction, row, field, entry["type"], options)
+    return changed
+
+
+def apply_messages(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Messages, found by their name."""
+    for index, entry in enumerate(entries):
+        message = find_by_name(context.transaction, Message, context.account.id, entry["name"].strip())
+        created, updated = message is None, False
+        with located(f"{context.path}.messages[{index}]"):
+            if message is None:
+                message = create_message(context.transaction, context.account.id, entry)
+            else:
+                updated = update_message(context.transaction, message, entry)
+        context.report.messages.append({"id": shown_id(message.id), "name": message.name})
+        context.report.count("message", created=created, updated=updated)
+
+
+def apply_domains(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Sending domains, found by their name. They count as verified, and have DKIM keys: those of the file, and
+    generated ones where there are none."""
+    for index, entry in enumerate(entries):
+        _apply_domain(context, entry, f"{context.path}.domains[{index}]")
+
+
+def _apply_domain(context: SeedContext, entry: Mapping[str, Any], path: str) -> None:
+    transaction, secret_key = context.transaction, context.services.settings.secret_key
+    with located(path, {"domain": ""}):
+        domain, created = add_domain_without_keys(transaction, context.account.id, entry["name"], trusted=True)
+    updated = False
+    for index, key in enumerate(entry.get("keys", [])):
+        with located(f"{path}.keys[{index}]"):
+            updated = import_key(transaction, domain, secret_key, key["selector"], key["private_key"]) or updated
+    with located(path):
+        hosts = {name: entry[name] for name in HOSTS if name in entry}
+        updated = set_hosts(transaction, domain, hosts, by_operator=True) or updated
+        updated = make_missing_keys(transaction, domain, secret_key, entry.get("selector")) or updated
+    context.report.count("domain", created=created, updated=updated)
+
+
+def apply_contacts(
+    context: SeedContext, row: List, entries: Sequence[Entry], path: str, unsubscribers: Sequence[Entry]
+) -> None:
+    """Contacts of a list, found by its unique identifier, including those of a system list.
+
+    A contact with `subscribed: true` must not be among the file's `unsubscribers`: the two would undo each other at
+    every load.
+    """
+    if not entries:
+        return
+    contact_list = get_list(context.transaction, context.account.id, row.id)
+    unsubscribed = _unsubscribed(unsubscribers, row.name)
+    checked = []
+    for index, entry in enumerate(entries):
+        place = f"{path}.contacts[{index}]"
+        attributes, errors = check_attributes(contact_list, {name: _plain(value) for name, value in entry.items()})
+        with located(place):
+            if errors:
+                raise ServiceError.of(errors)
+        _check_not_unsubscribed(attributes, unsubscribed, place)
+        checked.append(attributes)
+    with located(path):
+        upserted = upsert.upsert_contacts(context.transaction, contact_list, checked, allow_system=True)
+    context.report.created["contact"] += upserted.created
+    context.report.updated["contact"] += upserted.updated
+    if upserted.left_out:
+        context.report.notes.append(
+            f"  list {row.name}: contacts left out, because they were forgotten: {upserted.left_out}"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Converts YAML dates to the strings that contacts have."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _unsubscribed(unsubscribers: Sequence[Entry], list_name: str | None) -> set[NormalizedAddress]:
+    """The addresses that the file unsubscribes from the list."""
+    return {
+        normalize_address(kind, entry[kind])
+        for entry in unsubscribers
+        if entry.get("list") in (None, list_name)
+        for kind in ADDRESS_KINDS
+        if entry.get(kind) is not None
+    }
+
+
+def _check_not_unsubscribed(attributes: Entry, unsubscribed: set[NormalizedAddress], path: str) -> None:
+    for kind, wanted in attributes.get("subscribed", {}).items():
+        if wanted and attributes.get(kind) is not None and normalize_address(kind, attributes[kind]) in unsubscribed:
+            raise SeedError(f"{path}.subscribed.{kind}", "is true, but the file names the address under unsubscribers")

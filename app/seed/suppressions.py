@@ -26,7 +26,7 @@ from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.errors import ServiceError
-from app.seed.context import SeedContext
+from app.seed.report import SeedContext
 from app.seed.shape import located
 
 BATCH_SIZE = 1000

@@ -18,7 +18,7 @@ from app.events.webhooks import (
     set_secret,
     webhook_at,
 )
-from app.seed.context import SeedContext
+from app.seed.report import SeedContext
 from app.seed.shape import located
 from app.settings import Settings
 

@@ -15,7 +15,7 @@ from app.http.console.searches import link
 from app.http.console.tables import csv_file
 from app.http.context import extension, services
 from app.ids import existing
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import FiguresReader
 from app.maintenance.findings import are_complete
 from app.maintenance.overview import Overview, overview_of
 from blueprints.console.blueprint import blp

@@ -20,7 +20,7 @@ from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import extension, services
 from app.ids import existing
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import FiguresReader
 from app.maintenance.findings import are_complete
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction

@@ -13,7 +13,7 @@ from app.clock import now
 from app.console.content import compose_content, find_content
 from app.db.models import Account, Contact, Recipient, RecipientStep, Send
 from app.recipients.timeline import TimelineStep
-from app.retention.erase import delete_content
+from app.retention.slices import delete_content
 from app.sends.delivery.load import load
 from app.sends.delivery.message import MessageBuilder
 from app.sends.recompose import as_claimed

@@ -19,7 +19,7 @@ from app.console.inbox.html_facts import MOST_LINKS, html_facts
 from app.console.inbox.links import MailLink
 from app.db.models import AuditEntry, Recipient
 from app.privacy.files import folders_of_transports
-from app.retention.erase import delete_content
+from app.retention.slices import delete_content
 from app.sends.delivery.load import load
 from app.sends.delivery.message import MessageBuilder
 from app.sends.recompose import as_claimed

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.addresses import normalize_address
 from app.contacts.suppress import block
 from app.db.models import AuditEntry, Contact, QueueEntry, Recipient
-from app.infrastructure.address_digest import address_digest
+from app.infrastructure.digests import address_digest
 from app.privacy.forget import Forgotten
 from tests.api.test_console_bulk_actions import is_free
 from tests.api.test_console_lists import linked

@@ -11,8 +11,8 @@ from flask import Flask
 
 from app.db import outage
 from app.http.context import EXTENSION
-from app.maintenance import figures_reader, health
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance import figures, health
+from app.maintenance.figures import FiguresReader
 from app.maintenance.health import Readiness
 from app.settings import Settings
 from tests.api.test_database_away import hasty
@@ -60,7 +60,7 @@ def test_metrics_are_shown_without_a_database_that_hangs(
         assert answer.status_code == 200
         return parsed(answer.text).get(("tms_database_up", frozenset()))
 
-    monkeypatch.setattr(figures_reader, "DATABASE_SECONDS", 0.3)
+    monkeypatch.setattr(figures, "DATABASE_SECONDS", 0.3)
     with own_postgres.frozen(), hasty():
         assert up() == 0
         found = parsed(Client(own_app).get("/metrics").text)
@@ -136,7 +136,7 @@ def test_redis_that_did_not_answer_a_request_is_not_waited_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with app_with(settings) as app:
-        monkeypatch.setattr("app.infrastructure.circuit_breaker.SECONDS", PATIENCE)
+        monkeypatch.setattr("app.infrastructure.redis_client.SECONDS", PATIENCE)
         services = app.extensions[EXTENSION]
         services.redis_breaker.open()
         monkeypatch.setattr(type(services.redis), "ping", pytest.fail)

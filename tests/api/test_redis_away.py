@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from redis.connection import UnixDomainSocketConnection
 
-from app.infrastructure import circuit_breaker
+from app.infrastructure import redis_client
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
 from tests.support.client import check_error
@@ -37,7 +37,7 @@ def test_one_request_waits_for_a_hanging_redis_and_the_others_do_not(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Measured by the counts that Redis was asked for meanwhile, which it executes after it resumes."""
-    monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(redis_client, "SECONDS", 10 * PATIENCE)
     sends = SendsApi(new_tenant(limited_app))
     assert "RateLimit-Limit" in sends.post(sends.email()).headers
     before = redis.counted()
@@ -58,7 +58,7 @@ def test_a_refused_connection_is_reported_at_once(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After one retry, without a pause before it."""
-    monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(redis_client, "SECONDS", 10 * PATIENCE)
     tenant = new_tenant(limited_app)
     redis.stop()
     with monkeypatch.context() as patched:

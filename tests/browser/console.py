@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import requests
 import yaml
 
-from app.launcher.demo import SEED
+from app.launcher.screen import SEED
 from tests.support.launched import PATIENT, ROOT, Launched
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.unit.transports.mailserver import MailServer

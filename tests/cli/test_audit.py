@@ -22,7 +22,7 @@ from app.audit.record import Act, record
 from app.clock import now, this_second
 from app.db.models import AuditEntry, Webhook
 from app.events.batches import delete_gone
-from app.infrastructure.address_digest import address_digest
+from app.infrastructure.digests import address_digest
 from tests.cli.conftest import Cli
 from tests.support.client import SENDS
 from tests.support.definitions import ADVANCED

@@ -18,7 +18,7 @@ from sqlalchemy import make_url
 
 from app.db.migrate import newest
 from app.http.context import EXTENSION
-from app.launcher.prepare import migrate_database
+from app.launcher.service import migrate_database
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.cli.conftest import Cli

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from transactional_messaging import Client
 
-from app.launcher.demo import SEED
+from app.launcher.screen import SEED
 from tests.support.launched import PATIENT, ROOT, Launched
 from tests.support.servers import free_port, short_folder
 

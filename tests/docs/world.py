@@ -23,8 +23,8 @@ from app import create_app
 from app.clock import this_second
 from app.db.models import Account, CapturedMessage, Recipient
 from app.http.context import EXTENSION
-from app.launcher import demo as demos
-from app.launcher.prepare import migrate_database
+from app.launcher import screen as demos
+from app.launcher.service import migrate_database
 from app.runs.work import advance_due
 from app.seed import load_seed
 from app.seed.read import read_file

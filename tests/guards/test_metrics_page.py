@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from app.infrastructure.metric_kinds import DEFINITIONS
-from app.maintenance import scrape
+from app.maintenance import figures
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring" / "metrics.md").read_text("utf-8")
 ROW = re.compile(r"^\| `(tms_\w+)` \| (\w+) \|([^|]*)\| ([^|]+) \| (host|installation) \| ([^|]+) \|$", re.MULTILINE)
@@ -14,7 +14,7 @@ FORBIDDEN = {"account", "address", "domain", "email", "mobile", "url", "uuid"}
 
 
 def test_the_page_has_the_metrics_of_the_code() -> None:
-    assert scrape.__name__  # it defines the last of them
+    assert figures.__name__  # it defines the last of them
     shown = {
         name: (kind, {*re.findall(r"`(\w+)`", labels)}) for name, kind, labels, _unit, _scope, _ in ROW.findall(PAGE)
     }

@@ -37,7 +37,6 @@ ALLOWED = {
     "app.infrastructure.signs_of_life": "datagrams to the service manager of this machine",
     "app.network.connections": f"connections {REDIS_AND_POSTGRESQL}; otherwise {SENDING}",
     "app.network.lookup": f"hosts {REDIS_AND_POSTGRESQL}; otherwise {AMAZON}",
-    "app.network.numbers": "reads addresses, and asks nobody",
     "app.transports.email.smtp": SENDING,
     "app.transports.email.smtp_session": SENDING,
     "app.transports.sms.kannel": SENDING,

@@ -37,9 +37,9 @@ from app.inbound.simulated import simulate_due
 from app.infrastructure.heartbeat import Heartbeat
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
-from app.maintenance.put_off import read_put_off
+from app.maintenance.overview import read_put_off
 from app.retention.periods import Period, Stage
-from app.retention.purge import purge
+from app.retention.slices import purge
 from app.runs.delete import delete_automation
 from app.runs.due import DueRuns
 from app.runs.pause import cancel

@@ -11,7 +11,7 @@ from app.audit.seals import seal_next
 from app.audit.verify import verify
 from app.db import migrate
 from app.db.database import Database
-from app.infrastructure.digest_key import new_digest_key
+from app.infrastructure.digests import new_digest_key
 from tests.conftest import test_settings
 from tests.guards.test_queue_migration import rows
 from tests.support.servers import short_folder

@@ -10,7 +10,7 @@ from tests.support.sources import sources
 ENCRYPTING = {
     "app.accounts.signing_keys": "dkim_keys.private_key",
     "app.events.webhooks": "webhook_secrets.secret",
-    "app.infrastructure.digest_key": "digest_key.key",
+    "app.infrastructure.digests": "digest_key.key",
     "app.routing.transports": "transports.url",
     "app.sends.secret_values": "send_queue.secret_values",
 }

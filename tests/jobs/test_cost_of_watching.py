@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app.clock import now
 from app.db.models import Base, Recipient, RecipientStep
 from app.maintenance.figures import read_figures
-from app.maintenance.put_off import read_put_off
+from app.maintenance.overview import read_put_off
 from app.maintenance.status import status
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone

@@ -18,9 +18,8 @@ from app.clock import now, timestamp
 from app.db.models import Account, AutomationRun, AutomationVersion, Event, QueueEntry, RunningProcess, Webhook
 from app.infrastructure import heartbeat
 from app.infrastructure.heartbeat import Heartbeat
-from app.maintenance import figures_reader
-from app.maintenance.figures import WORST, Figures
-from app.maintenance.figures_reader import FiguresReader, Reading
+from app.maintenance import figures
+from app.maintenance.figures import WORST, Figures, FiguresReader, Reading
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.conftest import BACKENDS
@@ -237,8 +236,8 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     one: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not again within the least interval."""
-    monkeypatch.setattr(figures_reader, "WAIT", 0.0)
-    monkeypatch.setattr(figures_reader, "LEAST_INTERVAL", 20 * PATIENCE)
+    monkeypatch.setattr(figures, "WAIT", 0.0)
+    monkeypatch.setattr(figures, "LEAST_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(one.services), threading.Event(), list[str]()
 
     def hanging(session: Any, uncertain_wait: float) -> dict[str, Any]:
@@ -246,7 +245,7 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
         gate.wait(PATIENCE)
         return {}
 
-    monkeypatch.setattr(figures_reader, "read_figures", hanging)
+    monkeypatch.setattr(figures, "read_figures", hanging)
     assert [reader.latest() for _ in range(5)] == [None] * 5
     gate.set()
     wait_until(lambda: reader._running is None, "it ends")
@@ -259,7 +258,7 @@ def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
     one: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it takes the same time however much work is left; the next one after the reading shows its figures."""
-    monkeypatch.setattr(figures_reader, "WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(figures, "WAIT", 2 * PATIENCE)
     reader, gate = FiguresReader(one.services), threading.Event()
     before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)
 
@@ -267,7 +266,7 @@ def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
         gate.wait(PATIENCE)
         return {"tms_events_waiting": {(): 5.0}}
 
-    monkeypatch.setattr(figures_reader, "read_figures", hanging)
+    monkeypatch.setattr(figures, "read_figures", hanging)
     assert reader.latest() is before
     assert reader._running is not None, "the reading goes on"
     gate.set()

@@ -46,9 +46,8 @@ from app.infrastructure.secrets import encrypt
 from app.privacy.events import EventOfPerson, events_of
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
-from app.privacy.nouns import ONE
 from app.privacy.person import Person, with_test_account
-from app.privacy.places import PLACES
+from app.privacy.places import ONE, PLACES
 from app.privacy.remains import APART, RemainsCleaner, clean_remains
 from app.privacy.small_places import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
@@ -412,7 +411,7 @@ def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
     def dies(*_: Any, **__: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr("app.privacy.people_places._delete", dies)
+    monkeypatch.setattr("app.privacy.small_places._delete_contacts", dies)
     with pytest.raises(SystemExit):
         forget(worker, [tenant.id], "email", email, wait=0)
     assert marked(worker)
@@ -572,7 +571,7 @@ def test_later_rounds_look_through_new_events_alone(
         elif len(looked_after) == 2:
             assert tenant.api.patch(f"{contacts_path(list_id)}/{other}", {"email": email}).status_code == 200
 
-    monkeypatch.setattr("app.privacy.event_places.events_of", noted)
+    monkeypatch.setattr("app.privacy.events.events_of", noted)
     add_event(tenant, webhook, 2**40, email)
     add_event(tenant, webhook, other, former)
     last = max(row.id for row in rows_of(tenant, Event))

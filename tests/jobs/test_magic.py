@@ -16,7 +16,7 @@ from app.db.models import Account, BlockedAddress, CapturedMessage, Contact, Rec
 from app.errors import ServiceError
 from app.inbound.replies import record_reply
 from app.inbound.simulated import simulate, simulate_due
-from app.maintenance import inbox_limit, sweeps
+from app.maintenance import sweeps
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from tests.jobs.conftest import changed
@@ -276,7 +276,7 @@ def test_slow_follows_its_own_delays_and_not_the_retry_rules(sends: SendsApi, mo
 def test_an_account_keeps_so_many_captured_messages_and_the_oldest_go(
     sends: SendsApi, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_limit, "CHUNK", 2)
+    monkeypatch.setattr(sweeps, "CHUNK", 2)
     ids = [capture(sends.tenant, "ann@example.com") for _ in range(8)]
     others = [capture(other_tenant, "ann@example.com") for _ in range(3)]
     sweeps.clean(changed(sends.tenant.services, test_inbox_messages=3))

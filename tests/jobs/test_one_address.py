@@ -30,8 +30,7 @@ from app.db.models import (
     table_of,
 )
 from app.inbound.email.receive import receive_email
-from app.infrastructure.address_digest import address_digest, address_digests
-from app.infrastructure.digest_key import new_digest_key
+from app.infrastructure.digests import address_digest, address_digests, new_digest_key
 from app.maintenance import stored_addresses
 from app.maintenance.stored_addresses import compare_stored_addresses
 from app.privacy.forget import forget

@@ -33,9 +33,9 @@ from app.maintenance.purging import Purger, purge_all
 from app.recipients.row import step_row
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
-from app.retention import erase
+from app.retention import slices
 from app.retention.periods import Period, Stage, periods
-from app.retention.purge import purge
+from app.retention.slices import purge
 from app.services import Services
 from app.tracking.links import StoredLink, link_token
 from app.tracking.recorder import VISITS
@@ -358,7 +358,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(transaction: Transaction, send_ids: list[int], recipient_ids: list[int]) -> None:
         found.append(len(send_ids))
-        erase.delete_sends(transaction, send_ids, recipient_ids)
+        slices.delete_sends(transaction, send_ids, recipient_ids)
 
     monkeypatch.setattr("app.retention.slices.delete_sends", counted)
     return found
@@ -419,7 +419,7 @@ def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.retention.slices.LEAST", 5)
-    monkeypatch.setattr("app.retention.purge.LEAST", 5)
+    monkeypatch.setattr("app.retention.slices.LEAST", 5)
     monkeypatch.setattr("app.db.write_turns.FIRST", 5)
     monkeypatch.setattr("app.db.write_turns.LEAST", 1)
     monkeypatch.setattr("app.db.write_turns.MOST", 5)

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from app.infrastructure.metric_kinds import DEFINITIONS
-from app.maintenance import scrape
+from app.maintenance import figures
 from tests.monitoring.world import World
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import DROP
@@ -50,5 +50,5 @@ def test_promtool_finds_no_fault_with_a_scrape(world: World) -> None:
     text = requests.get(f"{world.service.base}/metrics", timeout=PATIENCE).text
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-    assert scrape.__name__  # it defines the last of them
+    assert figures.__name__  # it defines the last of them
     assert set(re.findall(r"^# TYPE (tms_\w+) ", text, re.MULTILINE)) == set(DEFINITIONS)

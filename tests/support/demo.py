@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.launcher import demo as demos
-from app.launcher.demo import Demo
-from app.launcher.prepare import migrate_database, seed
+from app.launcher import screen as demos
+from app.launcher.screen import Demo
+from app.launcher.service import migrate_database, seed
 from app.services import Services, make_services
 from app.settings import Settings, from_environment
 

@@ -8,7 +8,7 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.http.context import EXTENSION
-from app.maintenance.figures_reader import FiguresReader
+from app.maintenance.figures import FiguresReader
 from tests.support.client import Client
 
 Scraped = dict[tuple[str, frozenset[tuple[str, str]]], float]

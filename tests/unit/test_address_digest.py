@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.addresses import normalize_address
-from app.infrastructure.address_digest import address_digest, address_digests
+from app.infrastructure.digests import address_digest, address_digests
 
 KEY = "a secret key of at least 32 characters"
 ANN = normalize_address("email", "ann@example.com")

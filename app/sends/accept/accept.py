@@ -22,7 +22,7 @@ from app.ids import describe, shown_id
 from app.infrastructure.queueing import SENDS
 from app.infrastructure.tracing import span
 from app.lists.fields import ListSpec
-from app.routing.permission import allowed_transport
+from app.routing.table import allowed_transport
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import Limits, MessageType, SendDraft
 from app.sends.accept.groups import SendGroup, find_group

@@ -48,7 +48,7 @@ from app.inbox.magic import magic_of
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
 from app.recipients.states import FailReason, Lacking
-from app.routing.version import VERSION
+from app.routing.table import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import CompiledMessage, PreparedRecipient, SendingDomain, StoredKey, with_secret_values
 from app.sends.delivery.recipient import SendContent

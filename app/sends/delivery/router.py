@@ -1,6 +1,6 @@
 """The router of a sender worker: the transports of its routing table, each with a pool of connections.
 
-It is read again when a batch was loaded under another version (app/routing/version.py), so that a change needs no
+It is read again when a batch was loaded under another version (app/routing/table.py), so that a change needs no
 restart. A transport that was changed, disabled or deleted gets no further message; its pool is closed when the drain
 that may still use it has ended.
 """
@@ -16,8 +16,7 @@ from sqlalchemy.orm import Session
 
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.recipients.redaction import Redaction
-from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, load_table
-from app.routing.version import current_version
+from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
 from app.sends.delivery.message import BuiltMessage, PreparedRecipient
 from app.sends.delivery.recipient import RouteProgress

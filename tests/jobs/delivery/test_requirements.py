@@ -13,7 +13,7 @@ from sqlalchemy import delete, update
 from app.accounts.domains import add_domain, delete_domain
 from app.clock import now, this_second
 from app.db.models import Account, Domain, RelayRefusal, SmsSender
-from app.maintenance.put_off import read_put_off
+from app.maintenance.overview import read_put_off
 from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import events, texts

@@ -21,7 +21,7 @@ from app.events.dispatch import dispatch_due
 from app.inbound.kannel import reply_secret
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.secrets import decrypt
-from app.maintenance import secret_rotation, stored_secrets
+from app.maintenance import stored_secrets
 from app.secret_keys import generated_keys, short_fingerprint, write_generated_keys
 from app.sends.delivery.drain import drain
 from app.settings import Settings
@@ -226,8 +226,8 @@ def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_rotation, "WAIT", 0.0)
-    monkeypatch.setattr(secret_rotation, "PAUSE", 0.0)
+    monkeypatch.setattr(stored_secrets, "WAIT", 0.0)
+    monkeypatch.setattr(stored_secrets, "PAUSE", 0.0)
 
 
 def add_process(installation: Installation, known: str | None) -> None:

@@ -8,13 +8,13 @@ import sys
 SECONDS = 120.0
 
 if sys.orig_argv[-2:] == ["-m", "app.launcher"]:
-    from app.launcher import embedded_redis, prepare, supervisor
+    from app.launcher import embedded_redis, service, supervisor
 
     supervisor.GRACE = supervisor.LAST_GRACE = embedded_redis.START_SECONDS = SECONDS
-    await_port = prepare.await_port
+    await_port = service.await_port
 
     def await_port_of_orphans(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
         """Without orphans an occupied port is reported at once."""
         await_port(host, port, seconds and SECONDS, setting)
 
-    prepare.await_port = await_port_of_orphans
+    service.await_port = await_port_of_orphans

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from app.http.server import master
 from app.infrastructure import replacing
-from app.infrastructure.misspelt_settings import misspelt
+from app.infrastructure.startup_report import misspelt
 from app.settings import Settings
 from tests.support.cases import each
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.launcher import prepare
-from app.launcher.prepare import StartError
+from app.launcher import service
+from app.launcher.service import StartError
 from app.settings import Settings, SettingsError, from_environment
 
 
@@ -29,34 +29,34 @@ def refused(action: object, *arguments: object) -> StartError:
 
 
 def test_an_unknown_transport_is_refused(settings: Settings) -> None:
-    error = refused(prepare.check_settings, replace(settings, sms_transport_url="pigeon://loft"))
+    error = refused(service.check_settings, replace(settings, sms_transport_url="pigeon://loft"))
     assert "pigeon" in str(error)
     assert error.status == 2
 
 
 def test_a_missing_seed_file_is_refused(settings: Settings) -> None:
-    error = refused(prepare.check_settings, replace(settings, seed="no/such.yaml"))
+    error = refused(service.check_settings, replace(settings, seed="no/such.yaml"))
     assert (str(error), error.status) == ("SEED=no/such.yaml: no such file", 2)
 
 
 def test_valid_settings_pass(settings: Settings) -> None:
-    prepare.check_settings(settings)
+    service.check_settings(settings)
 
 
 def test_a_data_folder_has_one_launcher(tmp_path: Path) -> None:
-    first = prepare.lock_data_dir(tmp_path)
-    error = refused(prepare.lock_data_dir, tmp_path)
+    first = service.lock_data_dir(tmp_path)
+    error = refused(service.lock_data_dir, tmp_path)
     assert str(error) == f"the service already runs in DATA_DIR={tmp_path} (process {os.getpid()})"
     first.close()
-    prepare.lock_data_dir(tmp_path).close()
+    service.lock_data_dir(tmp_path).close()
 
 
 def test_the_lock_shows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -> None:
-    first = prepare.lock_data_dir(tmp_path)
+    first = service.lock_data_dir(tmp_path)
     os.close(first.file)  # as the system does for a killed process
-    second = prepare.lock_data_dir(tmp_path)
+    second = service.lock_data_dir(tmp_path)
     second.close()
-    third = prepare.lock_data_dir(tmp_path)
+    third = service.lock_data_dir(tmp_path)
     third.close()
     assert [lock.predecessor_died for lock in (first, second, third)] == [False, True, False]
 
@@ -68,9 +68,9 @@ def test_a_port_in_use_is_refused(host: str) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        error = refused(prepare.check_port, host, port)
+        error = refused(service.check_port, host, port)
     assert str(error) == f"port {port} on {host} is taken: stop what listens there, or set PORT"
-    prepare.check_port(host, port)
+    service.check_port(host, port)
 
 
 def test_a_port_that_becomes_free_is_waited_for() -> None:
@@ -79,27 +79,27 @@ def test_a_port_that_becomes_free_is_waited_for() -> None:
         listener.listen()
         port = listener.getsockname()[1]
         threading.Timer(0.3, listener.close).start()
-        assert "is taken" in str(refused(prepare.await_port, "127.0.0.1", port, 0.0))
-        prepare.await_port("127.0.0.1", port, 30.0)
+        assert "is taken" in str(refused(service.await_port, "127.0.0.1", port, 0.0))
+        service.await_port("127.0.0.1", port, 30.0)
 
 
 def test_a_host_that_is_not_this_machine_is_refused() -> None:
-    assert str(refused(prepare.check_port, "192.0.2.1", 8000)).startswith("cannot listen on 192.0.2.1 port 8000: ")
+    assert str(refused(service.check_port, "192.0.2.1", 8000)).startswith("cannot listen on 192.0.2.1 port 8000: ")
 
 
 def test_a_database_that_does_not_answer_is_refused(settings: Settings) -> None:
     nobody = replace(settings, database_url="postgresql+psycopg://127.0.0.1:1/none")
-    assert str(refused(prepare.migrate_database, nobody)).startswith("the database cannot be used: ")
+    assert str(refused(service.migrate_database, nobody)).startswith("the database cannot be used: ")
 
 
 def test_a_database_that_cannot_be_opened_is_refused(settings: Settings) -> None:
     nowhere = replace(settings, database_url=f"sqlite:///{settings.data_dir}/no/such/folder.sqlite3")
-    assert "unable to open database file" in str(refused(prepare.migrate_database, nowhere))
+    assert "unable to open database file" in str(refused(service.migrate_database, nowhere))
 
 
 def test_migrating_creates_the_database(settings: Settings) -> None:
-    prepare.migrate_database(settings)
-    prepare.migrate_database(settings)
+    service.migrate_database(settings)
+    service.migrate_database(settings)
     assert (settings.data_dir / "tms.sqlite3").exists()
 
 

@@ -80,7 +80,7 @@ def test_a_job_names_a_function_and_has_no_arguments(redis: Redis) -> None:
 def test_without_redis_it_warns_once_and_returns_at_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.infrastructure.circuit_breaker.SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr("app.infrastructure.redis_client.SECONDS", 10 * PATIENCE)
     monkeypatch.setattr("time.sleep", pytest.fail)
     wake_ups = WakeUps(connect_redis(f"unix://{tmp_path}/nobody.sock"))
     with caplog.at_level(logging.WARNING, logger="app.infrastructure.queueing"):

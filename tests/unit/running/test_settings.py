@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.launcher import demo
+from app.launcher import screen
 from app.settings import Settings, SettingsError, from_environment
 
 HOST_AND_PORT = "has no valid host and port (special characters of user and password are written as %xx)"
@@ -51,7 +51,7 @@ def test_an_invalid_port_of_the_receiver_is_refused(
     settings: Settings = from_environment({"DATA_DIR": str(tmp_path)})
     monkeypatch.setenv("RECEIVER_PORT", value)
     with pytest.raises(SettingsError, match=f"^RECEIVER_PORT={value}: must be a whole number from 1 to 65535$"):
-        demo.read(settings)
+        screen.read(settings)
 
 
 @pytest.mark.parametrize("value", ["7", "0d", "7 days", "-1d", "1y", "12345d", "1.5d"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.launcher import prepare
-from app.launcher.prepare import StartError
+from app.launcher import service
+from app.launcher.service import StartError
 from app.services import make_services
 from app.settings import SettingsError, from_environment
 
@@ -48,7 +48,7 @@ SCHEMES = {
 def startup_error(folder: Path, environ: dict[str, str]) -> str:
     """The error about the settings at a start; empty when they are valid."""
     try:
-        prepare.check_settings(from_environment({"DATA_DIR": str(folder), **environ}))
+        service.check_settings(from_environment({"DATA_DIR": str(folder), **environ}))
     except (SettingsError, StartError) as error:
         return str(error)
     return ""

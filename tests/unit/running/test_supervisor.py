@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from app.launcher import children
+from app.launcher import supervisor as supervisor_module
 from app.launcher import supervisor as supervisors
-from app.launcher.children import Child
-from app.launcher.supervisor import Supervisor
+from app.launcher.supervisor import Child, Supervisor
 from tests.support.clocks import clock_of
 from tests.support.servers import PATIENCE, wait_until
 
@@ -95,7 +94,7 @@ def test_a_signal_before_the_supervisor_runs_counts(supervisor: Supervisor) -> N
 def test_an_essential_process_that_keeps_ending_ends_the_supervisor_with_an_error(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.01)
     supervisor.start(sleeper())
     supervisor.start(shell("api", f"echo start >> {tmp_path}/starts; exit 3", essential=True))
     assert supervisor.watch() == 1
@@ -104,7 +103,7 @@ def test_an_essential_process_that_keeps_ending_ends_the_supervisor_with_an_erro
 
 
 def test_any_other_process_may_keep_ending(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.001)
+    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.001)
     worker = shell("worker", "exit 3")
     supervisor.start(worker)
     stop_when(lambda: worker.deaths > supervisors.MOST_DEATHS, "it has ended often")
@@ -115,9 +114,9 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A child may hold the port. It is asked to end, so that it can finish its work, and killed if it does not."""
-    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
-    monkeypatch.setattr(children, "GROUP_GRACE", PATIENCE)
-    clock = clock_of(monkeypatch, children, supervisors)
+    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(supervisor_module, "GROUP_GRACE", PATIENCE)
+    clock = clock_of(monkeypatch, supervisor_module, supervisors)
     log, orphans = tmp_path / "log", tmp_path / "orphans"
     gentle = (
         f"(trap 'sleep 0.1; echo finished >> {log}; exit' TERM; while :; do sleep 0.02; done) & echo $! >> {orphans}"
@@ -143,7 +142,7 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
 
 
 def test_a_worker_that_dies_is_restarted(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.05)
+    monkeypatch.setattr("app.launcher.supervisor.SHORTEST_PAUSE", 0.05)
     worker = sleeper()
     supervisor.start(worker)
     first = pid(worker)
@@ -208,7 +207,7 @@ def test_grace_periods_fit_into_ten_seconds() -> None:
 
 LAUNCHER = """
 import os, sys, time
-from app.launcher.children import Child
+from app.launcher.supervisor import Child
 child = Child("sleeper", ["/bin/sleep", "3600"], os.environ)
 child.start()
 print(child._process.pid, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.launcher.demo import Demo
+from app.launcher.screen import Demo
 from app.services import Services
 from app.settings import Settings
 from tests.support.demo import demo_settings, load_demo, open_services

@@ -13,10 +13,9 @@ from app.accounts.find import all_accounts
 from app.accounts.keys import list_keys, revoke_key
 from app.db.models import ApiKey
 from app.http.context import EXTENSION
-from app.launcher import demo as demos
-from app.launcher.demo import Demo
-from app.launcher.prepare import migrate_database
-from app.launcher.screen import screen
+from app.launcher import screen as demos
+from app.launcher.screen import Demo, screen
+from app.launcher.service import migrate_database
 from app.seed.read import read_file
 from app.services import Services
 from app.settings import Settings, SettingsError, from_environment

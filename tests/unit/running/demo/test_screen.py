@@ -12,9 +12,8 @@ from sqlalchemy import select
 
 from app import create_app
 from app.db.models import Webhook
-from app.launcher import demo as demos
-from app.launcher.demo import Demo
-from app.launcher.screen import screen
+from app.launcher import screen as demos
+from app.launcher.screen import Demo, screen
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
