@@ -31,8 +31,8 @@ from app.db.schema import SchemaError, check_schema
 from app.http import plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.server import balanced_worker
-from app.http.server.limits import MAX_REQUEST_LINE
 from app.http.server.master import Master
+from app.http.server.request import MAX_REQUEST_LINE
 from app.infrastructure import logs, metrics, replacing, running, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.startup_report import log_startup

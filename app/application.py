@@ -7,7 +7,7 @@ from flask import Flask
 from app import cli
 from app.accounts.key_uses import KeyUses
 from app.contacts.of_path import find_of_path
-from app.http import api, errors, guards, languages, openapi, plugins
+from app.http import api, errors, guards, html_pages, openapi, plugins
 from app.http.context import EXTENSION, extension_name
 from app.http.paths import InstanceConverter
 from app.http.proxies import behind_proxies
@@ -42,7 +42,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)
     errors.register(app)
-    languages.register(app)
+    html_pages.register(app)
     guards.register(app, find_of_path)
     cli.register(app)
     api.check_declarations(app)

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from app.console.sessions import make_link, start_with_link
-from app.http.console.cookies import PLAIN
+from app.http.console.guard import PLAIN
 from bench.contacts import open_shop
 from bench.large import OWN, accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request

@@ -39,8 +39,8 @@ from app.http.context import EXTENSION
 from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
-from app.http.server.limits import Limits
 from app.http.server.poller import make_poller
+from app.http.server.request import Limits
 from app.http.server.respond import respond
 from app.sends.delivery import connections, dispatcher, sender_worker
 from app.sends.delivery import drain as draining

@@ -13,8 +13,7 @@ from flask.views import MethodView
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, request_host, services
 from app.http.html_pages import dead_link_page
-from app.http.redirect import VerbatimRedirect
-from app.http.responses import not_cached
+from app.http.responses import VerbatimRedirect, not_cached
 from app.tracking.devices import client_of
 from app.tracking.links import LinkTarget, find_link_target, is_foreign, location_header, redirects_under
 from app.tracking.recorder import VISITS, Recorder

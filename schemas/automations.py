@@ -6,8 +6,7 @@ from marshmallow import fields, validate
 
 from schemas.base import CodeSchema
 from schemas.fields import String
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import Id, ResponseSchema, Timestamp, Uuid
+from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
 
 
 class AutomationLinksSchema(SelfLinksSchema):

@@ -11,11 +11,9 @@ from marshmallow import INCLUDE, RAISE, fields
 
 from app.contacts.values import CLEANERS, InvalidValue
 from app.lists.fields import FieldSpec, ListSpec
-from schemas.base import CodeSchema, problem
-from schemas.fast_load import NOT_VALID, FastLoad
+from schemas.base import NOT_VALID, CodeSchema, FastLoad, problem
 from schemas.fields import Array, Boolean, Integer, Object
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import Id, ResponseSchema, Timestamp
+from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
 
 MAX_CONTACTS = 1000
 """Contacts in one bulk request (docs/contacts.md#bulk-requests)."""

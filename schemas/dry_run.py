@@ -6,8 +6,7 @@ from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
 from app.recipients.states import FailReason
-from schemas.links import SelfLinksSchema
-from schemas.responses import Id, ResponseSchema
+from schemas.responses import Id, ResponseSchema, SelfLinksSchema
 from schemas.sends import PRIORITIES
 
 PARTS = ("subject", "body_html", "body_text")

@@ -17,8 +17,7 @@ from app.addresses import is_valid_email, is_valid_mobile
 from app.errors import MAX_LISTED_ERRORS
 from app.ids import OUT_OF_RANGE, is_storable
 from app.names import CONTROL
-from schemas.base import Problem, problem
-from schemas.fast_load import NOT_VALID, FastLoad, compile_field, compile_schema
+from schemas.base import NOT_VALID, FastLoad, Problem, compile_field, compile_schema, problem
 
 
 def _messages(invalid: str) -> dict[str, Any]:
@@ -181,7 +180,7 @@ class Object(fields.Nested):
     default_error_messages = _messages("invalid_object")
 
     def compiled(self) -> FastLoad | None:
-        """Its schema as a function; see `schemas.fast_load`."""
+        """Its schema as a function; see `schemas.base`."""
         if type(self)._deserialize is not Object._deserialize or self.many or self.unknown:
             return None
         return compile_schema(self.schema)
@@ -198,7 +197,7 @@ class Array(fields.List[Any]):
         self.least_one = least_one
 
     def compiled(self) -> FastLoad | None:
-        """The array's own checks, then a function per element; see `schemas.fast_load`."""
+        """The array's own checks, then a function per element; see `schemas.base`."""
         load_element = compile_field(self.inner)
         if type(self)._deserialize is not Array._deserialize or load_element is None or self.inner.allow_none:
             return None

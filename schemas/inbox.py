@@ -5,8 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import Id, ResponseSchema, Timestamp, Uuid
+from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
 
 
 class CapturedMessageLinksSchema(SelfLinksSchema):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from schemas.contacts import ContactCollectionSchema
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
+from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
 
 
 class ContactListLinksSchema(SelfLinksSchema):

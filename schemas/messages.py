@@ -9,8 +9,7 @@ from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.names import LONGEST_NAME
 from schemas.base import CodeSchema
 from schemas.fields import Email, Name, String
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
+from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
 from schemas.sends import Body
 
 

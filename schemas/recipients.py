@@ -7,19 +7,35 @@ A request may have a hundred of them, so each is read in a single pass. The decl
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
+from marshmallow.exceptions import SCHEMA
 
 from app.errors import MAX_LISTED_ERRORS
-from app.sends.accept.draft import RecipientDraft, RecipientRules
+from app.sends.accept.draft import RecipientDraft, RecipientRules, Violation
 from app.sends.limits import MAX_RECIPIENTS
 from schemas.attachments import attachments
-from schemas.base import CodeSchema, problem
+from schemas.base import CodeSchema, Problem, problem
 from schemas.fields import Array, Email, Integer, Mobile, Object
-from schemas.violations import Messages, add_violations
+
+# Violations as marshmallow messages, so that they are located and ordered like all other errors.
+
+Messages = dict[str | int, Any]
+
+
+def add_violations(messages: Messages, violations: Iterable[Violation]) -> None:
+    """Adds the violations to nested messages; an attribute may have errors of its parts and of its own."""
+    for path, code, detail, follows in violations:
+        inner: Any = messages
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        problems = inner.setdefault(path[-1], [])
+        if isinstance(problems, dict):
+            problems = problems.setdefault(SCHEMA, [])
+        problems.append(Problem(code, detail, follows=follows))
 
 
 class RecipientSchema(CodeSchema):

@@ -47,3 +47,34 @@ class Id(fields.Integer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "metadata": {"format": "int64", **options.get("metadata", {})}})
+
+
+# Links and envelopes, as the OpenAPI description shows them (docs/requests.md#links).
+
+
+class LinkSchema(ResponseSchema):
+    """A link to a resource."""
+
+    href = fields.String()
+
+
+class SelfLinksSchema(ResponseSchema):
+    """The link of a resource to itself."""
+
+    self = fields.Nested(LinkSchema)
+
+
+class PageLinksSchema(SelfLinksSchema):
+    """The links of a page; `next` and `prev` if such a page exists."""
+
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
+
+
+class EnvelopeSchema(ResponseSchema):
+    """The attributes of every collection; each adds its own `_embedded`."""
+
+    offset = fields.Integer()
+    limit = fields.Integer()
+    size = fields.Integer()
+    _links = fields.Nested(PageLinksSchema)

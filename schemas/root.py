@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from schemas.links import LinkSchema, SelfLinksSchema
-from schemas.responses import ResponseSchema, Timestamp
+from schemas.responses import LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
 
 
 class RootLinksSchema(SelfLinksSchema):

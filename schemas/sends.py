@@ -27,10 +27,8 @@ from app.sends.limits import MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Array, Boolean, Email, Integer, Name, String
-from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.recipients import Recipients
-from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
-from schemas.violations import Messages, add_violations
+from schemas.recipients import Messages, Recipients, add_violations
+from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 PRIORITIES = ("high", "normal")

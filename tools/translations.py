@@ -19,7 +19,7 @@ from babel.messages.pofile import read_po, write_po
 
 from app.distribution import NAME
 from app.errors import TYPE_LEVEL
-from app.http.languages import CATALOGUE, FOLDER, LANGUAGES
+from app.http.html_pages import CATALOGUE, FOLDER, LANGUAGES
 
 TEMPLATES = FOLDER.parent / "templates"
 OF_RECIPIENTS = ("recipient.html", "unsubscribe.html", "dead_link.html", "error.html")

@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 import base64
+import gettext
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flask import Response, make_response, render_template, request
+from flask import Flask, Response, make_response, render_template, request
 from markupsafe import Markup
 
 from app.accounts.accounts import Brand
 from app.errors import Code, ServiceError
 from app.http.context import FAULT
-from app.http.languages import language, translated
 from app.http.paths import first_segment
 from app.http.responses import not_cached
+
+# The language of the pages that recipients see: that of their browser (docs/inbound.md#pages-for-recipients).
+#
+# The catalogues are gettext's, in `app/locale`. `make translations` reads the texts out of the templates and compiles
+# what translators have written.
+
+FOLDER = Path(__file__).parent.parent / "locale"
+CATALOGUE = "pages"
+LANGUAGES = ("en", "de", "fr", "es")
+"""The first one is that of the templates."""
+
+
+def language() -> str:
+    """The one that the browser prefers, of those that there are, whichever country's form of it."""
+    wanted = (str(name).partition("-")[0].lower() for name, quality in request.accept_languages if quality > 0)
+    return next((name for name in wanted if name in LANGUAGES), LANGUAGES[0])
+
+
+def translated(text: str) -> str:
+    """The text in that language; as it is, where it has not been translated."""
+    return _catalogue(language()).gettext(text)
+
+
+@cache
+def _catalogue(name: str) -> gettext.NullTranslations:
+    return gettext.translation(CATALOGUE, FOLDER, [name], fallback=name == LANGUAGES[0])
+
+
+def register(app: Flask) -> None:
+    """Templates may mark texts by `{% trans %}`."""
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    # Values are escaped, and put into the translated text.
+    app.jinja_env.install_gettext_callables(  # type: ignore[attr-defined]
+        translated, lambda one, many, count: translated(one if count == 1 else many), newstyle=True
+    )
+
 
 PAGE_SEGMENTS = frozenset({"u", "c"})
 """First path segments of links in messages: a recipient who follows one gets a page, also for an error."""

@@ -11,12 +11,21 @@ another request with the key waits for that lock.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
+import itertools
 import logging
 import math
+import os
 import re
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 from flask import Response, request
 from sqlalchemy import delete, select, update
@@ -30,9 +39,154 @@ from app.db.outage import log_failure
 from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
-from app.http.idempotency_locks import IdempotencyLocks, idempotency_locks
-from app.http.request_fingerprint import RequestFingerprint
 from app.http.responses import JSON
+from app.infrastructure.digests import keyed_digest, keyed_digests
+from app.infrastructure.liveness import new_process_name
+from app.secret_keys import SecretKeys
+
+logger = logging.getLogger(__name__)
+
+
+# Locks of requests that have claimed an idempotency key: every process of the machine can tell whether one has ended.
+#
+# Each process has a file, with a lock on the first byte for as long as it lives and a lock on one more byte per
+# request. The operating system releases locks when a process dies, so none outlives its request, whatever ended it.
+# They are `fcntl` locks, which belong to a process: it must not open its own file twice.
+
+SUFFIX = ".requests"
+KEPT_SECONDS = 3600
+"""Seconds for which the file of a dead process is kept: it shows that its claims have ended. Longer than any lease."""
+
+
+class IdempotencyLocks:
+    """The locks of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = new_process_name()
+        self._folder = folder
+        self._numbers = itertools.count(1)
+        self._active: set[int] = set()
+        self._descriptor = self._open()
+
+    def _open(self) -> int | None:
+        """None if the folder cannot be written: then other processes wait for the lease of a request to end."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _delete_stale_files(self._folder)
+            descriptor = os.open(self._folder / f"{self.name}{SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            logger.warning("cannot keep %s: %s", self._folder, error)
+            return None
+        return descriptor
+
+    @contextlib.contextmanager
+    def acquire(self) -> Iterator[str]:
+        """Locks a byte for the block; yields the name of the request, which is the holder of its claim."""
+        number = next(self._numbers)
+        self._active.add(number)
+        self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
+        try:
+            yield f"{self.name}:{number}"
+        finally:
+            self._lock(fcntl.LOCK_UN, number)
+            self._active.discard(number)
+
+    def _lock(self, how: int, number: int) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                fcntl.lockf(self._descriptor, how, 1, number)
+
+    def has_ended(self, holder: str) -> bool | None:
+        """Whether the request of that name has ended; None for a request of another machine."""
+        name, _, number = holder.rpartition(":")
+        if not number.isdigit() or not name or "/" in name:
+            return None
+        if name == self.name:
+            return int(number) not in self._active
+        try:
+            descriptor = os.open(self._folder / f"{name}{SUFFIX}", os.O_RDWR)
+        except OSError:
+            return None
+        try:
+            return _is_unlocked(descriptor, int(number))
+        finally:
+            os.close(descriptor)
+
+
+_creation = threading.Lock()
+
+
+def idempotency_locks(folder: Path) -> IdempotencyLocks:
+    """The locks of this process in that folder, created once."""
+    with _creation:
+        return _create(folder, os.getpid())
+
+
+@cache
+def _create(folder: Path, _process: int) -> IdempotencyLocks:
+    return IdempotencyLocks(folder)
+
+
+def _is_unlocked(descriptor: int, number: int) -> bool:
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+    except OSError:
+        return False
+    return True
+
+
+def _delete_stale_files(folder: Path) -> None:
+    """Deletes files of processes that died long ago. The first process that finds the owner dead writes one byte, which
+    sets the time of modification."""
+    for path in folder.glob(f"*{SUFFIX}"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                if not _is_unlocked(descriptor, 0):
+                    continue
+                status = os.fstat(descriptor)
+                age = time.time() - status.st_mtime
+                if status.st_size and age > KEPT_SECONDS:
+                    path.unlink()
+                elif not status.st_size and age > 1:
+                    os.write(descriptor, b"\n")
+            finally:
+                os.close(descriptor)
+
+
+# The fingerprint by which a repeated request is recognised (docs/requests.md#idempotency).
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFingerprint:
+    """The fingerprint of the current request, and the keys under which it may have been stored."""
+
+    digest: str
+    """SHA-256 of all that must be the same in a repeated request: method, path with query, and body."""
+    secret_keys: SecretKeys
+    is_keyed: bool = False
+    """Whether a new record has it keyed: if the body has secret values, which may be short enough to be guessed from a
+    hash. For other requests it is not, because processes of the release before, which answer beside those of this one
+    during an upgrade, would take a keyed one for that of another request."""
+
+    @classmethod
+    def of_current(cls, secret_keys: SecretKeys) -> RequestFingerprint:
+        """That of the request being handled. A trailing slash makes no difference (docs/requests.md#idempotency)."""
+        path = request.path.rstrip("/")
+        target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
+        parts = (request.method.encode(), target, request.get_data(cache=True))
+        return cls(hashlib.sha256(b"\n".join(parts)).hexdigest(), secret_keys)
+
+    @property
+    def stored(self) -> str:
+        """The fingerprint as a new record has it."""
+        return keyed_digest(self.secret_keys[0], self.digest) if self.is_keyed else self.digest
+
+    def is_of(self, stored: str) -> bool:
+        """Whether the stored fingerprint is that of this request, under whichever key."""
+        return stored == self.digest or stored in keyed_digests(self.secret_keys, self.digest)
+
 
 Work = Callable[[Transaction], Response]
 """The work of a request whose body has been validated."""
@@ -55,8 +209,6 @@ LEASE = timedelta(minutes=1)
 """Longer than a request takes after its body was read; one that takes longer is rolled back (`_store_response`)."""
 SOONEST_RETRY = 1
 """Seconds after which a request of this machine may have ended."""
-
-logger = logging.getLogger(__name__)
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from flask import Response, request
+from werkzeug.datastructures import Headers
 
 from app.http.context import SHARED
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
 
 JSON = "application/json; charset=UTF-8"
 TIMESTAMP_FORMAT = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
@@ -38,3 +43,20 @@ def no_content() -> Response:
     response = Response(status=204)
     response.headers["Content-Type"] = JSON
     return response
+
+
+# Redirects to URLs of tenants.
+
+
+class VerbatimRedirect(Response):
+    """Redirects to `url`, an ASCII text, exactly as it is: Werkzeug rewrites a Location, and fails for a URL that it
+    cannot parse."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("See the Location header.\n", 302, content_type="text/plain; charset=utf-8")
+        self._url = url
+
+    def get_wsgi_headers(self, environ: WSGIEnvironment) -> Headers:
+        headers = super().get_wsgi_headers(environ)
+        headers["Location"] = self._url
+        return headers

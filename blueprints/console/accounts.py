@@ -30,10 +30,8 @@ from app.console.queries import IN_A_FILE, ON_A_PAGE
 from app.console.scopes import OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of
-from app.http.console.searches import link
-from app.http.console.tables import csv_file
+from app.http.console.pages import goes_to, page, status_of
+from app.http.console.searches import csv_file, link
 from app.http.context import services
 from app.http.paths import path_id
 from app.ids import existing

@@ -14,8 +14,7 @@ from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.console.scopes import OPERATOR
 from app.db.database import ReadSession
 from app.http.console.pages import page
-from app.http.console.searches import Search, installation_search_page
-from app.http.console.tables import csv_file
+from app.http.console.searches import Search, csv_file, installation_search_page
 from app.http.context import services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp

@@ -16,10 +16,8 @@ from app.db.models import Account
 from app.db.models import Automation as Row
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to
-from app.http.console.refusals import status_of, texts_of
-from app.http.console.searches import Search, account_of_request, link, search_page, search_within
-from app.http.console.tables import csv_file
+from app.http.console.pages import goes_to, status_of, texts_of
+from app.http.console.searches import Search, account_of_request, csv_file, link, search_page, search_within
 from app.http.context import services
 from app.http.paths import path_id
 from app.infrastructure.queueing import AUTOMATIONS as QUEUE

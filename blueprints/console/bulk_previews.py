@@ -16,8 +16,7 @@ from app.console.queries import Pairs
 from app.errors import ServiceError
 from app.http.collections import query_pairs
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of, texts_of
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id
 from app.http.context import services
 from app.recipients.read import Viewer

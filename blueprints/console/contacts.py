@@ -18,8 +18,7 @@ from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of, texts_of
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import services
 from app.http.paths import path_id

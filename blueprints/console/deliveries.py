@@ -14,8 +14,7 @@ from app.db.models import WebhookAttempt
 from app.errors import ServiceError
 from app.events.redeliver import redeliver
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of
+from app.http.console.pages import goes_to, page, status_of
 from app.http.context import services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp

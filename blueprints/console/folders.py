@@ -16,8 +16,7 @@ from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.http.console.guard import signed_in
-from app.http.console.searches import Search, account_of_request, link, search_page
-from app.http.console.tables import csv_file
+from app.http.console.searches import Search, account_of_request, csv_file, link, search_page
 from app.http.context import services
 from app.privacy.files import folders_of_transports
 from app.recipients.read import Viewer

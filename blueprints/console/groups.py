@@ -27,10 +27,8 @@ from app.db.models import Account
 from app.errors import ServiceError
 from app.groups.read import COUNTERS, FILTERS
 from app.http.console.guard import signed_in
-from app.http.console.pages import page
-from app.http.console.refusals import status_of, texts_of
-from app.http.console.searches import Search, account_of_request, link, search_page
-from app.http.console.tables import csv_file
+from app.http.console.pages import page, status_of, texts_of
+from app.http.console.searches import Search, account_of_request, csv_file, link, search_page
 from app.http.context import services
 from app.http.paths import path_id
 from app.ids import id_in

@@ -17,10 +17,10 @@ from app.db.models import Account
 from app.http.console.searches import (
     Search,
     account_of_request,
+    csv_file,
     link,
     search_page,
 )
-from app.http.console.tables import csv_file
 from app.http.context import services
 from app.query.cursors import CURSOR
 from app.sends.holds.held import WAS

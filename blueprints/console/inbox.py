@@ -18,8 +18,7 @@ from app.db.database import ReadSession
 from app.db.models import Account
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
-from app.http.console.searches import Search, account_of_request, link, search_page
-from app.http.console.tables import csv_file
+from app.http.console.searches import Search, account_of_request, csv_file, link, search_page
 from app.http.context import services
 from app.http.paths import path_id
 from app.query.cursors import CURSOR

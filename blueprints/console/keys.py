@@ -14,10 +14,8 @@ from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, o
 from app.console.scopes import MANAGE
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of, texts_of
-from app.http.console.searches import account_of_request, choose_account, link, named_account_id
-from app.http.console.tables import csv_file
+from app.http.console.pages import goes_to, page, status_of, texts_of
+from app.http.console.searches import account_of_request, choose_account, csv_file, link, named_account_id
 from app.http.context import services
 from app.http.networks import check_network
 from app.http.paths import path_id

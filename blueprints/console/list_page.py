@@ -19,7 +19,7 @@ from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.refusals import status_of, texts_of
+from app.http.console.pages import status_of, texts_of
 from app.http.console.searches import Search, link, search_within
 from app.http.context import services
 from app.http.paths import path_id

@@ -11,8 +11,7 @@ from app.console.stored_messages import PATH, VERSIONS, find_message
 from app.db.models import Message
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of, texts_of
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import services
 from app.http.paths import path_id

@@ -31,11 +31,9 @@ from app.console.step_deliveries import step_deliveries
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.errors import CATALOGUE, ServiceError
-from app.http.console.filters import time
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.searches import Search, account_of_request, link, search_page
-from app.http.console.tables import csv_file, csv_stream
+from app.http.console.pages import goes_to, page, time
+from app.http.console.searches import Search, account_of_request, csv_file, csv_stream, link, search_page
 from app.http.context import services
 from app.ids import shown_id
 from app.query.cursors import CURSOR

@@ -11,8 +11,7 @@ from app.console.overview import day, of_account
 from app.db.models import Account
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import page
-from app.http.console.searches import link
-from app.http.console.tables import csv_file
+from app.http.console.searches import csv_file, link
 from app.http.context import extension, services
 from app.ids import existing
 from app.maintenance.figures import FiguresReader

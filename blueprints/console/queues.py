@@ -15,8 +15,7 @@ from app.console.scopes import MANAGE, OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to, page
-from app.http.console.refusals import status_of, texts_of
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import extension, services
 from app.ids import existing

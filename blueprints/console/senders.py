@@ -10,8 +10,7 @@ from app.console.scopes import MANAGE, OPERATOR
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
-from app.http.console.searches import account_of_request, link
-from app.http.console.tables import csv_file
+from app.http.console.searches import account_of_request, csv_file, link
 from app.http.context import services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp

@@ -11,9 +11,7 @@ from app.db.database import Transaction
 from app.errors import CATALOGUE, ServiceError
 from app.http.api import PUBLIC
 from app.http.console.assets import asset
-from app.http.console.attempts import count_attempt
-from app.http.console.cookies import set_session_token
-from app.http.console.guard import signed_in
+from app.http.console.guard import count_attempt, set_session_token, signed_in
 from app.http.console.pages import HOME, SIGN_IN, forgetting, goes_to, page, wanted_path
 from app.http.context import request_host, services
 from app.http.networks import check_network

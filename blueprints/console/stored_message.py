@@ -25,9 +25,8 @@ from app.db.database import ReadSession, Transaction
 from app.db.models import Message
 from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to, page
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
-from app.http.console.refusals import status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import request_id, services
 from app.http.paths import path_id

@@ -15,10 +15,8 @@ from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import CATALOGUE, ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to
-from app.http.console.refusals import texts_of
-from app.http.console.searches import Search, account_of_request, link, search_page
-from app.http.console.tables import csv_file
+from app.http.console.pages import goes_to, texts_of
+from app.http.console.searches import Search, account_of_request, csv_file, link, search_page
 from app.http.context import services
 from app.ids import shown_id
 from app.messages.define import create_message

@@ -15,7 +15,7 @@ from app.accounts.keys import key_with_token, replace_token, revoke_key
 from app.clock import now, this_second
 from app.console.sessions import find_session
 from app.db.models import Account, ApiKey, AuditEntry, ConsoleLink, ConsoleSession
-from app.http.console.attempts import MOST
+from app.http.console.guard import MOST
 from app.maintenance.sweeps import clean
 from app.settings import Settings
 from tests.support.apps import app_with

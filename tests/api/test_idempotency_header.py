@@ -22,8 +22,7 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from app.http.context import EXTENSION
-from app.http.idempotency import LEASE
-from app.http.idempotency_locks import idempotency_locks
+from app.http.idempotency import LEASE, idempotency_locks
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.sends import SendsApi
@@ -159,7 +158,7 @@ def test_the_key_of_an_answered_request_is_a_conflict_without_retry_after(api: C
 @contextmanager
 def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The name of a request in progress in a process of its own."""
-    program = "import sys, pathlib; from app.http.idempotency_locks import idempotency_locks\n"
+    program = "import sys, pathlib; from app.http.idempotency import idempotency_locks\n"
     program += "with idempotency_locks(pathlib.Path(sys.argv[1])).acquire() as name: print(name, flush=True); input()"
     command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

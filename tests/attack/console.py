@@ -18,7 +18,7 @@ from sqlalchemy import select
 from app.console.sessions import make_link
 from app.db.models import Account
 from app.http.api import PUBLIC, scopes_of
-from app.http.console.cookies import PLAIN, SECURE
+from app.http.console.guard import PLAIN, SECURE
 from app.http.console.pages import HOME, SIGN_IN
 from app.http.paths import InstanceConverter
 from app.http.plugins import discover

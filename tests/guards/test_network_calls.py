@@ -24,7 +24,6 @@ AMAZON = "documents of Amazon are fetched in a thread of their own: requests are
 ALLOWED = {
     "app.audit.actor": NAMES_ONLY,
     "app.events.guarded_connection": AMAZON,
-    "app.http.server.addresses": "reads addresses, and asks nobody",
     "app.http.server.buffering_worker": SERVER,
     "app.http.server.connection": SERVER,
     "app.http.server.outgoing": SERVER,

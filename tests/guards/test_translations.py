@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from app.http.languages import CATALOGUE, LANGUAGES
+from app.http.html_pages import CATALOGUE, LANGUAGES
 from tools.translations import folder_of, renewed, texts
 
 PLACEHOLDER = re.compile(r"%\(\w+\)s|</?\w+>")

@@ -37,7 +37,7 @@ def test_more_clients_than_allowed_files_lock_nobody_out(narrow: Web) -> None:
             assert line.ask(HEALTH).status == 200
         assert idle[0].is_ended()
     expected = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
-    assert [line["message"] for line in narrow.lines("app.http.server.limits")] == [expected]
+    assert [line["message"] for line in narrow.lines("app.http.server.request")] == [expected]
 
 
 def test_a_body_without_room_on_the_disk_is_deferred_and_the_next_one_accepted(narrow: Web) -> None:

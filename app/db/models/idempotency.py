@@ -24,10 +24,10 @@ class IdempotencyRecord(Base):
     account_id: Mapped[AccountId]
     key: Mapped[str]
     fingerprint: Mapped[str]
-    """Of method, path with query, and body (app/http/request_fingerprint.py)."""
+    """Of method, path with query, and body (app/http/idempotency.py)."""
     creation_time: Mapped[datetime]
     holder: Mapped[str | None]
-    """The first request while it is in progress (app/http/idempotency_locks.py)."""
+    """The first request while it is in progress (app/http/idempotency.py)."""
     lease_time: Mapped[datetime | None]
     """When it counts as ended for other machines."""
     status: Mapped[int | None]

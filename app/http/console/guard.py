@@ -1,21 +1,94 @@
 """Checks before a page of the console, in this order: https, path, origin, session, network, rate limit, scope
-(docs/console.md#security)."""
+(docs/console.md#security).
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import logging
+import time
+from datetime import timedelta
 from typing import cast
+from urllib.parse import urlsplit
 
-from flask import current_app, g, request
+from flask import Response, current_app, g, request
+from redis.exceptions import RedisError
 
 from app.console.sessions import SignedIn, find_session
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.console.cookies import session_token
-from app.http.console.origin import check_origin
-from app.http.context import services
+from app.http.context import client_address, services
 from app.http.networks import check_network
 from app.http.paths import path_id
-from app.http.rate_limit import count_request
+from app.http.rate_limit import count_request, increment
+
+logger = logging.getLogger(__name__)
+
+
+# The cookie of a session (docs/console.md#sessions).
+#
+# Over https its name begins with `__Host-`, so that a browser takes it from this host over https alone, and no other
+# host of the domain can set it. Over plain http, which `REQUIRE_HTTPS` then allows, it has another name: browsers would
+# not keep a secure one.
+
+SECURE = "__Host-tms_console"
+PLAIN = "tms_console"
+
+
+def _name() -> str:
+    return SECURE if request.is_secure else PLAIN
+
+
+def session_token() -> str | None:
+    """The token that the browser has sent, if any."""
+    return request.cookies.get(_name()) or None
+
+
+def set_session_token(response: Response, token: str, lifetime: timedelta) -> None:
+    """Has the browser keep the token, and send it with requests that come from this site."""
+    response.set_cookie(
+        _name(),
+        token,
+        max_age=int(lifetime.total_seconds()),
+        path="/",
+        secure=request.is_secure,
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+def forget_session_token(response: Response) -> None:
+    """Has the browser forget it."""
+    response.delete_cookie(_name(), path="/", secure=request.is_secure, httponly=True, samesite="Strict")
+
+
+# Which requests come from the console's own pages (docs/console.md#security).
+#
+# The cookie is no proof: to `SameSite`, another port of the same host is the same site.
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def check_origin() -> None:
+    """Raises `permission_denied` for a request that may change something and does not come from a page of this very
+    origin, as far as its browser says."""
+    if request.method in READING:
+        return
+    site = request.headers.get("Sec-Fetch-Site")
+    is_own = site == "same-origin" if site is not None else request.headers.get("Origin") in own_origins()
+    if not is_own:
+        raise ServiceError("permission_denied", detail="This request does not come from a page of the console.")
+
+
+def comes_from_elsewhere() -> bool:
+    """Whether somebody followed a link of another site, with which browsers send no strict cookie."""
+    return request.method == "GET" and request.headers.get("Sec-Fetch-Site") == "cross-site"
+
+
+def own_origins() -> tuple[str, str]:
+    """The origin of the request, and that which browsers see where a proxy does not tell."""
+    public = urlsplit(services().settings.public_url)
+    return request.host_url.rstrip("/"), f"{public.scheme}://{public.netloc}"
 
 
 def guard_console() -> None:
@@ -72,3 +145,37 @@ def chosen_account_id() -> int | None:
         return signed_in().account_id
     wanted = request.args.get("account")
     return None if wanted is None else path_id(wanted)
+
+
+# How often one client may try to sign in (docs/console.md#signing-in).
+#
+# Keys and links have 256 random bits, so that nobody guesses one: the limit keeps attempts from loading the database.
+
+MOST = 10
+SECONDS = 60
+NETWORK_BITS = 64
+"""Of an IPv6 address: whoever has one has all of that network."""
+
+
+def count_attempt() -> None:
+    """Counts an attempt. Raises `too_many_requests`. Without Redis there is no limit: the console is needed then."""
+    parts = services()
+    if parts.redis_breaker.is_open:
+        return
+    moment = time.time()
+    window = int(moment // SECONDS)
+    try:
+        used = increment(parts.redis, f"tms:console:{_client()}:{window}", SECONDS)
+    except RedisError as error:
+        parts.redis_breaker.open()
+        logger.warning("attempts to sign in are not limited: Redis does not answer", extra={"error": str(error)})
+        return
+    if used > MOST:
+        raise ServiceError("too_many_requests", retry_after=max(1, int((window + 1) * SECONDS - moment + 0.999)))
+
+
+def _client() -> str:
+    address = client_address()
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False))
+    return str(address or "local")

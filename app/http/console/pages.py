@@ -3,22 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from flask import Response, g, make_response, render_template, request
+from markupsafe import Markup, escape
 
+from app.audit.values import host_of
+from app.clock import timestamp
 from app.console.scopes import MANAGE, OPERATOR
 from app.console.sessions import SignedIn
 from app.distribution import COMMAND_LINE
-from app.errors import Code, ServiceError
+from app.errors import CATALOGUE, Code, ServiceError
 from app.http.collections import query_bytes
-from app.http.console import filters
 from app.http.console.assets import asset_url
-from app.http.console.cookies import forget_session_token
-from app.http.console.origin import comes_from_elsewhere
+from app.http.console.guard import comes_from_elsewhere, forget_session_token
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
+from app.maintenance.findings import lasting
+
+# How the pages write times, durations and numbers. Pure.
+
+MOMENT = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)\b")
+STATE_CLASSES = {
+    "queued": "waits",
+    "sending": "waits",
+    "uncertain": "warns",
+    "held": "warns",
+    "paused": "warns",
+    "sent": "good",
+    "delivered": "good",
+    "bounced": "bad",
+    "failed": "bad",
+}
+"""State of a recipient -> the class of its word."""
+
+
+def time(moment: datetime | str | None) -> Markup:
+    """The time in UTC, which a script writes in the zone of the reader; the exact time shows on hover."""
+    if moment is None:
+        return Markup('<span class="none">–</span>')
+    exact = moment if isinstance(moment, str) else timestamp(moment)
+    shown = exact.replace("T", " ").removesuffix("Z")
+    return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(exact, shown, shown[:16])
+
+
+def sentence(text: str) -> Markup:
+    """A text, with the times in it as `time` writes them."""
+    parts = MOMENT.split(text)
+    return Markup().join(time(part) if index % 2 else escape(part) for index, part in enumerate(parts))
+
+
+def number(value: float) -> str:
+    """With thousands apart."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def state_class(state: str) -> str:
+    """The class of the word for a recipient's state."""
+    return STATE_CLASSES.get(state, "waits")
+
+
+FUNCTIONS: dict[str, Any] = {
+    "time": time,
+    "sentence": sentence,
+    "number": number,
+    "duration": lasting,
+    "state_class": state_class,
+    "host_of": host_of,
+}
+"""What templates call."""
+
 
 CONSOLE = "console"
 """The first path segment."""
@@ -88,7 +144,7 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
         "here": here(),
         "command_line": COMMAND_LINE,
         "asset_url": asset_url,
-        **filters.FUNCTIONS,
+        **FUNCTIONS,
     }
     return make_response(render_template(f"console/{template}", **known, **values), status)
 
@@ -136,3 +192,16 @@ def forgetting(response: Response) -> Response:
     """The response, with which the browser forgets a session that has ended."""
     forget_session_token(response)
     return response
+
+
+# How a page tells of a change that was refused.
+
+
+def texts_of(error: ServiceError | None) -> Sequence[str]:
+    """What a refusal says, if there is one."""
+    return [] if error is None else [one.developer_message for one in error.errors]
+
+
+def status_of(error: ServiceError | None) -> int:
+    """The status of the page that tells of it."""
+    return 200 if error is None else CATALOGUE[error.code].status

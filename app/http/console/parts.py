@@ -9,7 +9,7 @@ from typing import TypeVar
 from flask import Response, request
 
 from app.errors import ServiceError
-from app.http.console.origin import own_origins
+from app.http.console.guard import own_origins
 from app.http.console.pages import POLICY
 from app.http.paths import path_id
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,6 +15,7 @@ from flask import Response
 from app.console.installation import live_accounts, only_account
 from app.console.overview import MOST
 from app.console.queries import Pairs, Sought, canonical, days_of
+from app.csv_files.reader import cell
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import CATALOGUE, ServiceError
@@ -145,3 +149,36 @@ def link(path: str, pairs: Pairs | None = None, account_id: int | None = None) -
     chosen = (account_id or chosen_account_id()) if signed_in().is_operator else None
     named = [*(pairs or []), *([("account", str(chosen))] if chosen is not None else [])]
     return f"{path}?{urlencode(named, quote_via=quote, safe=':,', errors='replace')}" if named else path
+
+
+# Tables of the console as CSV files (docs/console.md#tables).
+
+Rows = Iterable[Sequence[Any]]
+
+
+def csv_file(name: str, head: Sequence[str], rows: Rows) -> Response:
+    """The rows as a file that the browser stores under the name; spreadsheets evaluate nothing in it. There are no more
+    of them than a page of the API has."""
+    return _attached(name, _text([head]) + _cells(rows))
+
+
+def csv_stream(name: str, head: Sequence[str], parts: Iterable[Rows]) -> Response:
+    """The same of rows that come part by part: each part is sent before the next one is read. `parts` keeps none that
+    it has handed out, as a generator does: a browser may take its time."""
+    return _attached(name, chain([_text([head])], map(_cells, parts)))
+
+
+def _cells(rows: Rows) -> bytes:
+    return _text([cell(value) for value in row] for row in rows)
+
+
+def _text(rows: Rows) -> bytes:
+    text = io.StringIO()
+    # Quoted, so that a semicolon in a text does not start a new cell in locales where it is the separator.
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _attached(name: str, text: bytes | Iterator[bytes]) -> Response:
+    disposition = f'attachment; filename="{name}"'
+    return Response(text, content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition})

@@ -9,20 +9,146 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from app.errors import ServiceError
-from app.http.server.admission import Admission, PendingRequest
 from app.http.server.connection import Connection, ConnectionState
 from app.http.server.connections import Connections
-from app.http.server.limits import Limits
 from app.http.server.outgoing import BrokenStream
 from app.http.server.poller import Poller
-from app.http.server.receiving import READ_BYTES, Receiver
-from app.http.server.request import Request
+from app.http.server.request import Limits, Request, invalid
 
 logger = logging.getLogger(__name__)
+
+
+# Limits how many requests are answered at once; the others wait for a thread in the order in which they became
+# complete.
+
+
+@dataclass(slots=True)
+class PendingRequest:
+    """A complete request and the connection to which its response goes; without a request, a streamed response that is
+    to be continued."""
+
+    connection: Connection
+    request: Request | None
+    since: float = field(default_factory=time.monotonic)
+
+
+class Admission:
+    """At most `most` requests have a thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._running = 0
+        self._waiting: deque[PendingRequest] = deque()
+
+    def enter(self, pending: PendingRequest) -> bool:
+        """Whether the caller is to answer the request; otherwise it waits, and a thread that has answered another one
+        takes it."""
+        with self._lock:
+            if self._running < self._most:
+                self._running += 1
+                return True
+            self._waiting.append(pending)
+            return False
+
+    def append(self, pending: PendingRequest) -> None:
+        """Makes the request wait behind the others. For a caller that has entered and will call `leave`."""
+        with self._lock:
+            self._waiting.append(pending)
+
+    def leave(self) -> PendingRequest | None:
+        """The caller has answered its request; returns the next one that it is to answer, or None if none waits."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._running -= 1
+            return None
+
+    def take_overdue(self, before: float) -> list[PendingRequest]:
+        """Removes the requests that have waited since before that time."""
+        with self._lock:
+            overdue = []
+            while self._waiting and self._waiting[0].since < before:
+                overdue.append(self._waiting.popleft())
+            return overdue
+
+
+# Reading requests from connections, in the thread that owns them.
+
+
+READ_BYTES = 64 * 1024
+MAX_READS = 16
+"""Reads per report, so that a fast client does not keep the thread from the others."""
+MISSING = {ConnectionState.HEAD: "header", ConnectionState.BODY: "body"}
+"""The part that an incomplete request lacks."""
+
+
+class Receiver:
+    """Reads what has arrived, and refuses what must not arrive."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def read(self, connection: Connection, buffer: memoryview) -> PendingRequest | None:
+        """Reads what has arrived. Returns the connection's request if it is to be answered now. Otherwise the
+        connection waits for its client, or is closed."""
+        for _ in range(MAX_READS):
+            try:
+                count = connection.sock.recv_into(buffer)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._connections.close(connection)
+                return None
+            if connection.state is ConnectionState.LINGERING:
+                if connection.count_lingering(count):
+                    self._connections.close(connection)
+                    return None
+            elif not count:
+                return self._on_eof(connection)
+            else:
+                request = connection.feed(buffer[:count])
+                if request is not None:
+                    return PendingRequest(connection, request)
+            if count < len(buffer):
+                break
+        if self._connections.is_tight(connection) and not connection.spill():
+            return self.refuse(connection, ServiceError("service_unavailable"))
+        self._connections.wait(connection)
+        return None
+
+    def _on_eof(self, connection: Connection) -> PendingRequest | None:
+        """The client has closed its side. It may still wait for the response to an incomplete body."""
+        if connection.state is ConnectionState.BODY:
+            return self.refuse(connection, invalid("The body ended before it was complete."))
+        self._connections.close(connection)
+        return None
+
+    def refuse(self, connection: Connection, fault: ServiceError) -> PendingRequest | None:
+        """The connection's request, complete or not, as one to be answered with this error. An answer that is not taken
+        ends instead."""
+        if connection.state in MISSING or connection.state is ConnectionState.PROCESSING:
+            try:
+                return PendingRequest(connection, connection.refuse(fault))
+            except Exception:
+                logger.exception("a connection is closed after an error")
+        self._connections.close(connection)
+        return None
+
+    def expire(self, connection: Connection) -> PendingRequest | None:
+        """The client has been too slow: an incomplete request is refused, any other connection is closed."""
+        missing = MISSING.get(connection.state)
+        if missing is not None:
+            return self.refuse(connection, invalid(f"The {missing} of the request did not come in time."))
+        self._connections.close(connection)
+        return None
+
 
 HEALTH_PATH = "/healthz"
 STOPPING_KEEPALIVE_SECONDS = 2.0

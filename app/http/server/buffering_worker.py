@@ -25,9 +25,8 @@ from gunicorn.workers.base import Worker
 from app.http.server.answering_threads import STOPPING_KEEPALIVE_SECONDS, AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
-from app.http.server.limits import Limits, max_connections
 from app.http.server.poller import make_poller
-from app.http.server.request import Request
+from app.http.server.request import Limits, Request, max_connections
 from app.http.server.respond import respond
 from app.infrastructure import signs_of_life
 from app.settings import from_environment

@@ -17,8 +17,7 @@ from app.accounts.keys import issue_key, key_with_token, revoke_key
 from app.clock import now
 from app.console.sessions import end_session, find_session
 from app.db.models import ConsoleLink, ConsoleSession
-from app.http.console.attempts import MOST
-from app.http.console.cookies import PLAIN, SECURE
+from app.http.console.guard import MOST, PLAIN, SECURE
 from app.http.console.pages import HOME, SIGN_IN
 from tests.attack.console import OWN, Browser, Console, Shown
 from tests.attack.families import console_pages, console_requests, console_texts

@@ -131,7 +131,7 @@ def no_rate_limit(guards: Any) -> None:
     guards.count_request = lambda *_: None
 
 
-@breaks("patient-server", "app.http.server.limits", family="slow", shows="connections that are ended")
+@breaks("patient-server", "app.http.server.request", family="slow", shows="connections that are ended")
 def patient_server(limits: Any) -> None:
     """A client may take as long as it wants for a header."""
     of = limits.Limits.of

@@ -1,4 +1,4 @@
-"""Idempotency locks as other processes of the machine see them (app/http/idempotency_locks.py)."""
+"""Idempotency locks as other processes of the machine see them (app/http/idempotency.py)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.http.idempotency_locks import KEPT_SECONDS, IdempotencyLocks, idempotency_locks
+from app.http.idempotency import KEPT_SECONDS, IdempotencyLocks, idempotency_locks
 
 
 def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
     """What another process sees."""
-    program = "import sys, pathlib; from app.http.idempotency_locks import idempotency_locks as r\n"
+    program = "import sys, pathlib; from app.http.idempotency import idempotency_locks as r\n"
     program += "print(*(r(pathlib.Path(sys.argv[1])).has_ended(one) for one in sys.argv[2:]))"
     command = [sys.executable, "-c", program, str(folder), *holders]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -47,7 +47,7 @@ def test_requests_work_although_the_folder_cannot_be_written(tmp_path: Path) -> 
 
 def test_files_of_dead_processes_are_deleted_after_an_hour(tmp_path: Path) -> None:
     """Counted from the first time they are found dead: until then a claim of a long-lived process may be new."""
-    program = f"from app.http.idempotency_locks import *; idempotency_locks(Path({str(tmp_path)!r}))"
+    program = f"from app.http.idempotency import *; idempotency_locks(Path({str(tmp_path)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     (dead,) = tmp_path.iterdir()
     make_old(dead)

@@ -1,4 +1,4 @@
-"""Fast load returns the same as marshmallow for valid elements, and leaves the others to it (schemas/fast_load.py)."""
+"""Fast load returns the same as marshmallow for valid elements, and leaves the others to it (schemas/base.py)."""
 
 from __future__ import annotations
 

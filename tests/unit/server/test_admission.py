@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.http.server.admission import Admission, PendingRequest
+from app.http.server.answering_threads import Admission, PendingRequest
 
 
 def pending(name: Any) -> PendingRequest:

@@ -17,8 +17,7 @@ from app.http.server import poller
 from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
-from app.http.server.limits import MEMORY_WEIGHT, Limits
-from app.http.server.request import Request
+from app.http.server.request import MEMORY_WEIGHT, Limits, Request
 from app.settings import Settings
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.server.test_poller import KINDS
