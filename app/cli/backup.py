@@ -15,7 +15,7 @@ from app.backup.archive import Exists
 from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, take_backup
 from app.cli.acts import record_act
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_done
-from app.cli.parts import parts_of
+from app.cli.progress import parts_of
 from app.clock import now
 from app.db.copies.snapshot import CopyError
 from app.db.outage import is_unavailable, reason

@@ -6,6 +6,7 @@ with exit code 2 (docs/cli.md#conventions).
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,13 +20,73 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.audit.actor import acting, command_actor
-from app.cli.printable import printable
-from app.cli.setup_warnings import setup_warnings
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
+from app.db.database import Transaction
 from app.db.outage import reason
+from app.db.schema import schema_of
+from app.db.url import without_credentials
 from app.errors import ServiceError
-from app.http.context import EXTENSION
+from app.http.context import EXTENSION, services
+from app.infrastructure.queueing import SENDS
+from app.infrastructure.running import databases
+from app.infrastructure.startup_report import ignored_variables
+from app.services import Services
+
+# Untrusted text in a form that is safe for a terminal: control sequences are escaped.
+#
+# A name, an address or a reply may contain sequences that move the cursor, change the screen or its title, or reverse
+# the direction of a line. Pure.
+
+ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that are invisible or change how others are shown: controls, direction and format marks,
+surrogates, and line separators."""
+JOINERS = "\u200c\u200d"
+"""Zero-width joiners are needed to spell names in some scripts and emoji, and are harmless."""
+NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """The text with each such character escaped as in Python, `\\x1b`. With `lines` its line ends stay."""
+    if lines:
+        return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in ESCAPED or character in JOINERS:
+        return character
+    return NAMED.get(character) or character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+# Warnings on standard error before a command runs: ignored variables, and a database that may be the wrong one.
+
+
+def setup_warnings(services: Services) -> list[str]:
+    """Warnings about variables without effect, and about a database that may not be the intended one."""
+    own = without_credentials(services.settings.database_url)
+    others = databases(services.settings) - {own}
+    surprises = []
+    if _never_migrated(services):
+        surprises.append("was never migrated")
+    if others:
+        surprises.append(f"is not the running service's, {' and '.join(sorted(others))}")
+    return [
+        *ignored_variables(),
+        *([f"using the database {own}, which {' and '.join(surprises)}"] if surprises else []),
+    ]
+
+
+def _never_migrated(services: Services) -> bool:
+    """Also False if the database does not answer, which the command itself reports."""
+    try:
+        with services.database.read() as session:
+            return schema_of(session.connection()).state == "missing"
+    except SQLAlchemyError:
+        return False
+
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -188,3 +249,12 @@ def _plain(value: Any, *, lines: bool = False) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(printable(str(one)) for one in value)
     return printable(str(value), lines=lines)
+
+
+# Waking the sender workers after a change that they have to notice.
+
+
+def wake_after(transaction: Transaction) -> None:
+    """Wakes a worker after the commit: over a new transport replies may arrive while there is nothing to send."""
+    wake_ups = services().wake_ups
+    transaction.after_commit(lambda: wake_ups.wake(SENDS))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.audit.record import record
-from app.cli import contact_export, contact_import, export_person, forget_person
-from app.cli.acts import digest_of
+from app.cli import forget_person
+from app.cli.acts import digest_of, record_act
 from app.cli.base import (
+    Command,
     Group,
     Row,
     WrongValue,
@@ -25,27 +28,108 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.csv_files import STANDARD, csv_source, export_options, export_rows, format_options, format_to_write
 from app.cli.find_contacts import find_contact, find_list, shown, without_links
-from app.contacts.acts import act_on_contact
-from app.contacts.cells import column_key, contact_from_cells, flat
+from app.cli.import_file import FileImport, ImportOptions, parse_mapping
+from app.contacts.acts import act_on_contact, act_on_list
+from app.contacts.cells import column_key, columns_of, contact_from_cells, flat
+from app.contacts.counts import number_of_contacts
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
 from app.contacts.same_address import find_pairs
 from app.contacts.update import update_contacts
 from app.db.models import Contact
+from app.db.pages import pages_of
 from app.errors import ServiceError
 from app.http.context import services
 from app.ids import shown_id
 from app.lists.fields import ListSpec
 from app.query.grammar import parse_collection
-from app.query.reader import read_page
+from app.query.reader import columns, read_page, renderer
+
+# `flask contacts export`: all contacts of a list as a CSV file.
+
+
+@click.command("export", cls=Command)
+@export_options
+@list_option
+@account_option
+@json_option
+@with_appcontext
+def export(
+    file: str, *, delimiter: str | None, encoding: str | None, list_: str, account: str | None, as_json: bool
+) -> None:
+    """Write all contacts of a list to a CSV file, which can be imported again; - is standard output."""
+    with services().database.read() as session:
+        contact_list = find_list(session, account, list_)
+        total = number_of_contacts(session, contact_list.id)
+        pages = _pages(session, contact_list)
+        form = format_to_write(delimiter, encoding)
+        record_act(act_on_list("list.exported", contact_list, contacts=total))
+        export_rows(file, form, columns_of(contact_list), pages, total, as_json=as_json)
+
+
+def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, Any]]]:
+    """The contacts, the oldest first."""
+    shape = contact_shape(contact_list.value_fields)
+    everything = parse_collection([], shape.resource)
+    statement = columns(shape, everything).where(Contact.list_id == contact_list.id)
+    show = renderer(shape, everything)
+    for page in pages_of(session, statement, (Contact.creation_time, Contact.id)):
+        yield [flat(show(row)) for row in page]
+
+
+# `flask contacts import`: contacts from a CSV file (docs/cli.md#csv-files).
+
+
+@click.command("import", cls=Command)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@list_option
+@account_option
+@format_options
+@click.option("--map", "mapping", multiple=True, metavar="COLUMN=KEY", help="What a column is; no KEY leaves it out.")
+@click.option(
+    "--empty-clears", is_flag=True, help="An empty cell makes the field null; otherwise it leaves it as it is."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and store nothing.")
+@click.option("--skip-faulty", is_flag=True, help="Import the valid rows although others are faulty.")
+@click.option("--rejects", metavar="FILE", help="Write the faulty rows to this file, with the reasons.")
+@click.option("--resume", is_flag=True, help="Go on where the import of this file was interrupted.")
+@json_option
+@with_appcontext
+def import_(file: str, *, list_: str, account: str | None, mapping: tuple[str, ...], **given: Any) -> None:
+    """Create or update contacts from a CSV file; - is standard input.
+
+    Contacts are found by their email, or by their mobile in a list without emails; missing ones are created. Columns
+    are named by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
+    cell leaves a field as it is, and clears it only with --empty-clears. Nothing is imported unless every row is valid.
+    Encoding and delimiter are found.
+    """
+    options, database = ImportOptions(**given), services().database
+    _check(file, options)
+    with database.read() as session:
+        contact_list = find_list(session, account, list_)
+    work = FileImport(database, contact_list, parse_mapping(contact_list, mapping), options)
+    with csv_source(file) as source:
+        work.run(source)
+
+
+def _check(file: str, options: ImportOptions) -> None:
+    if options.rejects is None:
+        return
+    if not options.skip_faulty:
+        raise WrongValue("--rejects FILE needs --skip-faulty: otherwise nothing is imported while a row is faulty")
+    target = Path(options.rejects)
+    if STANDARD not in (file, options.rejects) and target.exists() and target.samefile(file):
+        raise WrongValue("--rejects must name another file than the one that is imported")
+
 
 group = Group("contacts", help="Contacts of a list.")
-group.add_command(contact_import.import_)
-group.add_command(contact_export.export)
+group.add_command(import_)
+group.add_command(export)
 group.add_command(forget_person.forget_)
-group.add_command(export_person.export_)
+group.add_command(forget_person.export_)
 
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 

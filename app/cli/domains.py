@@ -2,30 +2,172 @@
 
 from __future__ import annotations
 
-import click
+from collections.abc import Sequence
+from typing import TextIO
 
+import click
+from flask.cli import with_appcontext
+from sqlalchemy.orm import Session
+
+from app.accounts.dns_records import Record
 from app.accounts.domain_hosts import set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains
 from app.accounts.find import find_account
-from app.cli import domain_keys, domain_reports
+from app.accounts.signing_keys import import_key, remove_key, rotate_keys
 from app.cli.base import (
+    Command,
     Group,
+    Row,
     WrongValue,
     account_option,
     accounts_option,
     echo,
     json_option,
+    limit_option,
     print_done,
+    print_row,
     print_rows,
     rows_of_accounts,
 )
-from app.cli.domain_rows import SHOWN, domain_rows, print_domain
+from app.db.models import Domain
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.inbound.domain_reports.read import COLUMNS, domain_reports, failing_sources
+from app.maintenance import sending_domains
 from app.maintenance.domain_check import verify_domain
 
+# Sending domains as the commands of `flask domains` show them: with their records and keys.
+
+SHOWN = (
+    *("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time", "links", "return_path"),
+)
+
+
+def domain_rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
+    """The domains with their records and the findings of the last lookup."""
+    return sending_domains.domain_rows(session, services().settings, domains)
+
+
+def print_domain(row: Row, as_json: bool) -> None:
+    """Prints a domain; for people, with its records as lines of a zone file below."""
+    if as_json:
+        print_row(row, as_json)
+        return
+    print_row({name: row[name] for name in SHOWN}, as_json)
+    echo("records to publish:")
+    print_records(row["records"])
+    echo("keys:")
+    for key in row["keys"]:
+        since = f" since {key['retired_time']:%Y-%m-%d}" if key["retired_time"] else ""
+        echo(f"  {key['selector']}  {key['algorithm']}  {key['state']}{since}")
+
+
+def print_records(records: Sequence[Row]) -> None:
+    """Prints records as lines of a zone file, each with its state, and what was found in place of a wrong one."""
+    for one in records:
+        state = f"  ; {one['state']}" if one["state"] else ""
+        echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
+        for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
+            echo(f"    found: {text}")
+
+
+# `flask domains rotate`, `import-key` and `remove-key`: the keys that sign mail of a domain.
+
+MAX_CHARACTERS = 100_000
+"""Of a file that may be a key."""
+selector_option = click.option(
+    "--selector",
+    help="The selector of the new RSA key; that of the Ed25519 key ends in -ed25519. Default: a random one.",
+)
+
+
+def _text(file: TextIO) -> str:
+    """The text of the file, as far as it can be a key."""
+    try:
+        return file.read(MAX_CHARACTERS)
+    except UnicodeDecodeError:
+        return ""
+
+
+@click.command("rotate", cls=Command, epilog=f"They sign once `{COMMAND_LINE} domains verify` finds their records.")
+@click.argument("name")
+@selector_option
+@account_option
+@json_option
+@with_appcontext
+def rotate(name: str, selector: str | None, account: str | None, as_json: bool) -> None:
+    """Make new keys beside those that sign."""
+    parts = services()
+    with parts.database.write() as transaction:
+        domain = find_domain(transaction, find_account(transaction, account).id, name)
+        rotate_keys(transaction, domain, parts.settings.secret_key, selector)
+        (row,) = domain_rows(transaction, [domain])
+    print_domain(row, as_json)
+
+
+@click.command("import-key", cls=Command, epilog=f"It signs once `{COMMAND_LINE} domains verify` finds its record.")
+@click.argument("name")
+@click.option("--selector", required=True, help="The selector under which its public key is published.")
+@click.option(
+    "--key", "file", type=click.File("r"), required=True, help="The private key as PEM; - for standard input."
+)
+@account_option
+@json_option
+@with_appcontext
+def import_key_(name: str, selector: str, file: TextIO, account: str | None, as_json: bool) -> None:
+    """Import a private key of your own."""
+    parts = services()
+    pem = _text(file)
+    with parts.database.write() as transaction:
+        domain = find_domain(transaction, find_account(transaction, account).id, name)
+        import_key(transaction, domain, parts.settings.secret_key, selector, pem)
+        (row,) = domain_rows(transaction, [domain])
+    print_domain(row, as_json)
+
+
+@click.command("remove-key", cls=Command)
+@click.argument("name")
+@click.argument("selector")
+@account_option
+@json_option
+@with_appcontext
+def remove_key_(name: str, selector: str, account: str | None, as_json: bool) -> None:
+    """Remove a key that does not sign, or one of several that do."""
+    with services().database.write() as transaction:
+        domain = find_domain(transaction, find_account(transaction, account).id, name)
+        remove_key(transaction, domain, selector)
+    print_done(f"removed the key {selector} of {name}", {"name": name, "selector": selector, "removed": True}, as_json)
+
+
+COMMANDS = (rotate, import_key_, remove_key_)
+
+
+# `flask domains reports`: what other mail servers report about a domain.
+
+
+@click.command("reports", cls=Command)
+@click.argument("name")
+@click.option("--kind", type=click.Choice(["dmarc", "tls"]), help="Only reports of this kind.")
+@click.option("--failures", is_flag=True, help="Add up what failed, by its source.")
+@limit_option
+@account_option
+@json_option
+@with_appcontext
+def reports_command(
+    name: str, *, kind: str | None, failures: bool, limit: int, account: str | None, as_json: bool
+) -> None:
+    """Show the DMARC and TLS reports about a domain, the newest first."""
+    with services().database.read() as session:
+        domain = find_domain(session, find_account(session, account).id, name)
+        reports = domain_reports(session, domain, kind=kind, limit=limit)
+    if failures:
+        print_rows(failing_sources(reports), as_json)
+        return
+    print_rows(reports if as_json else [{name: report[name] for name in COLUMNS} for report in reports], as_json)
+
+
 group = Group("domains", help="Sending domains: mail may only come from a verified one.")
-for command in (*domain_keys.COMMANDS, domain_reports.command):
+for command in (*COMMANDS, reports_command):
     group.add_command(command)
 
 UNVERIFIED = (
@@ -60,7 +202,7 @@ def show(name: str, account: str | None, as_json: bool) -> None:
 @group.command("add")
 @click.argument("name")
 @click.option("--trust", is_flag=True, help="Mark it as verified without checking its DNS records.")
-@domain_keys.selector_option
+@selector_option
 @account_option
 @json_option
 def add(name: str, trust: bool, selector: str | None, account: str | None, as_json: bool) -> None:

@@ -2,35 +2,253 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
 import orjson
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
-from app.cli.base import WrongValue, echo, print_done
-from app.cli.csv_files import STANDARD
-from app.cli.import_columns import Mapped, is_column, keys_of
-from app.cli.import_rejects import rejects_of
-from app.cli.import_writing import ImportWriting, listeners_of
+from app.audit.record import record
+from app.cli.base import Failure, WrongValue, echo, print_done
+from app.cli.csv_files import STANDARD, csv_writer
 from app.cli.progress import progress
 from app.clock import timestamp
-from app.contacts.import_check import CheckedRows, FileCheck
-from app.contacts.imports import ImportPosition, find_import
+from app.contacts.acts import act_on_list
+from app.contacts.cells import column_key, columns_of
+from app.contacts.import_check import NAMELESS, CheckedRow, CheckedRows, Fault, FileCheck, shortened
+from app.contacts.imports import (
+    Chunk,
+    ImportPosition,
+    OvertakenImport,
+    begin_import,
+    end_import,
+    find_import,
+    import_chunk,
+    upsert_chunk,
+)
 from app.csv_files.reader import (
     DELIMITERS,
     UTF_8,
+    CsvReader,
     FileFormat,
+    FileRow,
     delimiter_name,
     digest_of,
     find_format,
     reading,
     version_of,
 )
-from app.db.database import Database
+from app.db.database import Database, Transaction
+from app.db.models import Automation
+from app.db.write_turns import WriteTurns
+from app.errors import ServiceError
 from app.http.context import services
 from app.infrastructure.digests import keyed_digests
 from app.lists.fields import ListSpec
+
+# The rows that an import leaves out, in a file of their own (docs/cli.md#faulty-rows).
+
+OWN_COLUMNS = ("_line", "_reason")
+
+
+class Rejects:
+    """Writes rows as they were, behind the line where they stood and what is wrong with them: a row that is too long
+    keeps its place that way."""
+
+    def __init__(self, writer: Any, reader: CsvReader) -> None:
+        self._writer, self._reader = writer, reader
+        self._own = frozenset(place for place, name in enumerate(reader.head) if name.strip() in OWN_COLUMNS)
+        writer.writerow([*OWN_COLUMNS, *self._others(reader.head)])
+
+    def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
+        """Writes a row; one that is not CSV by its lines, each with its cells if it can be read by itself."""
+        reason = "; ".join(fault.text for fault in faults)
+        if row.cells:
+            self._writer.writerow([row.line, reason, *self._others(row.cells)])
+            return
+        for place, text in enumerate(row.texts):
+            if cells := self._others(self._reader.parsed_alone(text)):
+                said = reason if place == 0 else f"read as part of line {row.line}"
+                self._writer.writerow([row.line + place, said, *cells])
+
+    def _others(self, cells: Sequence[str]) -> list[str]:
+        """Without the columns that an earlier import has added."""
+        return [cell for place, cell in enumerate(cells) if place not in self._own]
+
+
+class NoRejects:
+    """In place of `Rejects` where no file was asked for."""
+
+    def add(self, row: FileRow, faults: Sequence[Fault]) -> None:
+        """Does nothing."""
+
+
+@contextmanager
+def rejects_of(file: str | None, form: FileFormat, reader: CsvReader) -> Iterator[Rejects | NoRejects]:
+    """The file of rejected rows, which can be read like the one that they come from."""
+    if file is None:
+        yield NoRejects()
+        return
+    # A reason may quote what the encoding lacks; the cells come from a file that has it.
+    with csv_writer(file, form, quoting=csv.QUOTE_MINIMAL, errors="backslashreplace") as writer:
+        yield Rejects(writer, reader)
+
+
+# Writes the checked rows of an import, in chunks that commit by themselves (docs/cli.md#while-the-service-runs).
+
+RETRIES = 3
+
+
+class ImportWriting:
+    """One run over the valid rows from a position on, which moves with each chunk."""
+
+    def __init__(
+        self, database: Database, contact_list: ListSpec, rows: CheckedRows, position: ImportPosition | None
+    ) -> None:
+        self.position = position or ImportPosition()
+        self._database, self._list, self._rows = database, contact_list, rows
+        self._is_begun = position is not None
+        self._turns = WriteTurns(database)
+
+    def run(self, digests: Sequence[str], options: str) -> None:
+        """Imports the rows."""
+        self.position = self._database.transact(partial(self._begin, digests=digests, options=options))
+        with self._explained():
+            for chunk in self._chunks():
+                self.position = self._write(chunk)
+            self._database.transact(partial(end_import, position=self.position))
+
+    def _begin(self, transaction: Transaction, digests: Sequence[str], options: str) -> ImportPosition:
+        """Records one act, however many chunks follow, and however the import ends."""
+        done = {"rows_done_before": self.position.rows_done} if self._is_begun else {}
+        record(transaction, act_on_list("list.imported", self._list, rows=self._rows.count, **done))
+        return self.position if self._is_begun else begin_import(transaction, self._list, digests, options)
+
+    def try_out(self) -> None:
+        """Does the same, and rolls each chunk back."""
+        for chunk in self._chunks():
+            work = partial(upsert_chunk, contact_list=self._list, chunk=chunk)
+            upserted = self._turns.take(len(chunk.contacts), work, keep=False)
+            self.position = self.position.after(upserted, chunk.rows_done)
+
+    def _write(self, chunk: Chunk) -> ImportPosition:
+        """Imports the chunk. A contact that was created by somebody else at the same moment is updated instead."""
+        work = partial(import_chunk, contact_list=self._list, position=self.position, chunk=chunk)
+        for _ in range(RETRIES):
+            try:
+                return self._turns.take(len(chunk.contacts), work)
+            except ServiceError as error:
+                if error.code != "conflict":
+                    raise
+        return self._turns.take(len(chunk.contacts), work)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The rows behind the position, as many at a time as the next transaction should write."""
+        with progress("Importing", self._rows.count) as advance:
+            while rows := self._rows.take(self._turns.size):
+                left = [row for row in rows if row.place >= self.position.rows_done]
+                if left:
+                    self._current: Sequence[CheckedRow] = left
+                    contacts, earlier = [row.attributes for row in left], [row.earlier for row in left]
+                    yield Chunk(contacts, earlier, left[-1].place + 1)
+                advance(len(rows))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Says of what ends the import early how it goes on."""
+        try:
+            yield
+        except OvertakenImport:
+            raise WrongValue("another process imports this file, or the list was deleted") from None
+        except ServiceError as error:
+            faults = (f"line {self._current[one.index or 0].line}: {one.developer_message}" for one in error.errors)
+            raise WrongValue("\n  ".join([f"{self._done}, but then something changed:", *faults])) from None
+        except KeyboardInterrupt:
+            raise Failure(f"interrupted: {self._done}") from None
+        except SQLAlchemyError:
+            echo(self._done, err=True)
+            raise
+
+    @property
+    def _done(self) -> str:
+        return f"{self.position.rows_done} rows are done, the same command with --resume goes on behind them"
+
+
+def listeners_of(session: Session, contact_list: ListSpec) -> list[str]:
+    """The names of the automations that contacts of the list may enter."""
+    listening = Automation.account_id == contact_list.account_id, Automation.list_id == contact_list.id
+    return list(session.scalars(select(Automation.name).where(*listening).order_by(Automation.name)))
+
+
+# Which attribute each column of a file is: by its name, or by `--map` (docs/cli.md#columns).
+
+MOST_NAMED = 20
+"""Columns that an error message lists."""
+ABOUT_ROWS = "_"
+"""How the names of columns begin that say something about their rows, such as those of a file with rejected rows."""
+Mapped = Mapping[str, str | None]
+"""Name of a column -> the attribute, None for a column that is left out."""
+
+
+def parse_mapping(contact_list: ListSpec, given: Iterable[str]) -> dict[str, str | None]:
+    """The arguments `COLUMN=KEY`; one without a key leaves the column out. Raises `WrongValue`."""
+    mapping: dict[str, str | None] = {}
+    for one in given:
+        name, equals, target = one.rpartition("=")
+        key = column_key(contact_list, target) if target.strip() else None
+        name = name.strip()
+        if not equals or not name:
+            raise WrongValue(f"--map {one!r}: must be COLUMN=KEY, as in 'E-Mail=email'")
+        if key is None and target.strip():
+            raise WrongValue(f"--map {one!r}: {target!r} is none of {', '.join(columns_of(contact_list))}")
+        if name in mapping:
+            raise WrongValue(f"--map {one!r}: the column is mapped twice")
+        mapping[name] = key
+    return mapping
+
+
+def is_column(contact_list: ListSpec, mapping: Mapped) -> Callable[[str], bool]:
+    """Whether a name in the head of a file is one that can be read."""
+    return lambda name: name.strip() in mapping or column_key(contact_list, name) is not None
+
+
+def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: Mapped) -> list[str | None]:
+    """The attribute of each column, None for one that is left out. Raises `WrongValue`."""
+    names = [name.strip() for name in head]
+    missing = [name for name in mapping if name not in names]
+    if missing:
+        raise WrongValue(f"--map: the file has no column {_listed(missing)}; its columns are {_listed(names)}")
+    unknown: list[str] = []
+    keys: list[str | None] = []
+    for name in names:
+        key = mapping[name] if name in mapping else column_key(contact_list, name)
+        if not name:
+            key = NAMELESS
+        elif key is None and name not in mapping and not name.startswith(ABOUT_ROWS):
+            unknown.append(name)
+        elif key is not None and key in keys:
+            raise WrongValue(f"line {line}: two columns are {key}")
+        keys.append(key)
+    if unknown:
+        noun = "column" if len(unknown) == 1 else "columns"
+        raise WrongValue(
+            f"line {line}: {noun} {_listed(unknown)} {'is' if len(unknown) == 1 else 'are'} none of "
+            f"{', '.join(columns_of(contact_list))}. --map {shortened(f'{unknown[0]}=KEY')} names the attribute of a "
+            f"column, --map {shortened(f'{unknown[0]}=')} leaves it out"
+        )
+    return keys
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(shortened, names[:MOST_NAMED]))
+    return f"{shown} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else shown
+
 
 PLAIN = (UTF_8, "utf-8-sig")
 """Encodings that go without saying."""

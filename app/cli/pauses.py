@@ -9,8 +9,7 @@ from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Command, Row, WrongValue, accounts_option, json_option, print_row, print_rows
-from app.cli.wake import wake_after
+from app.cli.base import Command, Row, WrongValue, accounts_option, json_option, print_row, print_rows, wake_after
 from app.db.models import SendPause
 from app.http.context import services
 from app.sends.pauses.pause import Subject, find_pause, resume, subject_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 
 import click
@@ -35,3 +35,20 @@ def progress(label: str, total: int | None) -> Iterator[Advance]:
         item_show_func=lambda rate: rate,
     ) as bar:
         yield advance
+
+
+# Progress of a command that works in several parts: a bar for each, one after the other.
+
+Begin = Callable[[str, int], Advance]
+
+
+@contextmanager
+def parts_of() -> Iterator[Begin]:
+    """A function that begins a part, with its name and its total, and ends the one before."""
+    with ExitStack() as shown:
+
+        def begin(label: str, total: int) -> Advance:
+            shown.close()
+            return shown.enter_context(progress(label, total))
+
+        yield begin

@@ -13,7 +13,7 @@ from app.backup.manifest import NotABackup
 from app.backup.restore import NotKnown, NotRestorable, Restored, restore_backup, restored_before
 from app.backup.secret_key import OtherSecretKey
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_json
-from app.cli.parts import parts_of
+from app.cli.progress import parts_of
 from app.clock import timestamp
 from app.db.copies.load import NotEmpty
 from app.db.copies.snapshot import CopyError

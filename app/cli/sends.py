@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import click
+from flask.cli import with_appcontext
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
-from app.addresses import AccountAddress
+from app.accounts.find import all_accounts, find_account
+from app.addresses import AccountAddress, AddressKind
+from app.audit.record import Act
 from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import parse_query
-from app.cli import bulk_actions, send_export
-from app.cli.addresses import address_kind
+from app.cli import bulk_actions
+from app.cli.acts import address_kind, record_act
 from app.cli.base import (
+    Command,
     Group,
     Row,
     WrongValue,
@@ -23,30 +28,188 @@ from app.cli.base import (
     echo,
     json_option,
     limit_option,
+    print_json,
     print_row,
     print_rows,
     rows_of_accounts,
 )
 from app.cli.bulk_actions import ask_for_all, pairs_of
-from app.cli.explain import explain
-from app.cli.hold_options import dry_run_option, yes_option
+from app.cli.csv_files import export_options, export_rows, format_to_write
+from app.cli.holds import dry_run_option, yes_option
 from app.cli.pauses import pause, pauses, resume_
+from app.clock import timestamp
+from app.db.copied_ids import shown
 from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, QueueEntry, Recipient, Send
+from app.db.models import Group as GroupRow
 from app.db.models import Group as TransactionalGroup
+from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.ids import UUID
 from app.infrastructure.queueing import SENDS
-from app.recipients.collection import Matching
-from app.recipients.conditions import current_entry
+from app.recipients.collection import Matching, parts_of
+from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
-from app.sends.explain.recipient import messages_to
+from app.sends.explain.obstacles import obstacles
+from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient, messages_to, newest_messages
+from app.sends.explain.waits import Finding, Route
 from app.sends.outcomes.requeue import requeue
+
+# `flask sends explain`: why a message did not arrive, and the commands that mend it (docs/cli.md#where-is-my-message).
+
+
+@click.command("explain", cls=Command)
+@click.argument("wanted", metavar="UUID|ADDRESS")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1, show_default=True, help="How many messages to an address to explain."
+)
+@accounts_option
+@json_option
+@with_appcontext
+def explain(wanted: str, limit: int, account: str | None, as_json: bool) -> None:
+    """Say why a message did not arrive and what to do: of a uuid, or of the newest messages to an address."""
+    with services().database.read() as session:
+        if UUID.fullmatch(wanted):
+            found = _message(session, wanted)
+            lines, facts = _lines_of_message(found), _facts_of_message(found)
+        else:
+            kind = address_kind(wanted, besides="a uuid nor ")
+            chosen = all_accounts(session) if account is None else [find_account(session, account)]
+            told = [_Told(session, one, kind, wanted, limit) for one in chosen]
+            lines = [line for one in told for line in one.lines(named=len(chosen) > 1)]
+            facts = {"address": wanted, "accounts": [one.facts() for one in told]}
+    if as_json:
+        print_json(facts)
+    else:
+        echo("\n".join(lines))
+
+
+class _Told:
+    """What there is to say about an address in one account."""
+
+    def __init__(self, session: Session, account: Account, kind: AddressKind, text: str, limit: int) -> None:
+        self._account, self._address = account, AccountAddress.of(account.id, kind, text)
+        named = _account_words(session, account)
+        newest = session.scalars(newest_messages(session, self._address).limit(limit)).all()
+        settings = services().settings
+        self._messages = [explain_recipient(session, one, settings, named) for one in newest]
+        # A message that did not arrive is followed by what stands in its way.
+        tells = bool(self._messages) and self._messages[0].state not in ARRIVED
+        self._now = [] if tells else list(obstacles(session, Route(account, kind, self._address, named)))
+
+    def lines(self, *, named: bool) -> Iterator[str]:
+        """For people."""
+        if named:
+            yield f"account {self._account.name}:"
+        if not self._messages:
+            yield f"No message to {self._address.key} is in the history."
+        for message in self._messages:
+            yield from _lines_of_message(message)
+        if self._now:
+            yield "A further message would meet this:"
+            yield from _lines(self._now)
+
+    def facts(self) -> Row:
+        """For programs."""
+        messages = [_facts_of_message(one) for one in self._messages]
+        return {"account": self._account.name, "findings": _facts(self._now), "messages": messages}
+
+
+def _message(session: Session, uuid: str) -> Explained:
+    recipient = find_recipient(session, uuid)
+    account = session.get_one(Account, recipient.account_id)
+    return explain_recipient(session, recipient, services().settings, _account_words(session, account))
+
+
+def _account_words(session: Session, account: Account) -> tuple[str, ...]:
+    """The words by which commands name the account; none where it is the only one."""
+    return ("--account", account.name) if len(all_accounts(session)) > 1 else ()
+
+
+def _lines_of_message(message: Explained) -> list[str]:
+    recipient = message.recipient
+    to = message.address or ("somebody forgotten" if message.is_forgotten else "a contact without an address")
+    head = f"{recipient.uuid}: {recipient.type} to {to}, accepted {timestamp(recipient.creation_time)}: {message.state}"
+    return [head, *_lines(message.findings)]
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[str]:
+    for finding in findings:
+        yield from (f"  {line}" for line in finding.text.splitlines())
+        yield from (f"      {_written(command)}" for command in finding.commands)
+
+
+def _facts_of_message(message: Explained) -> Row:
+    shown = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
+    return {**shown, "address": message.address, "state": message.state.value, "findings": _facts(message.findings)}
+
+
+def _facts(findings: Sequence[Finding]) -> list[Row]:
+    return [{"text": one.text, "commands": [_written(command) for command in one.commands]} for one in findings]
+
+
+def _written(command: Sequence[str]) -> str:
+    return f"{COMMAND_LINE} {shlex.join(command)}"
+
+
+# `flask sends export`: the recipients of an account's sends as a CSV file.
+
+COLUMNS: dict[str, Any] = {
+    "uuid": Recipient.uuid,
+    "type": Recipient.type,
+    "email": Recipient.email,
+    "mobile": Recipient.mobile,
+    "list_id": shown(Recipient.list_id),
+    "contact_id": Recipient.contact_id,
+    "message_id": shown(Recipient.message_id),
+    "group_id": Recipient.group_id,
+    "state": CURRENT_STATE,
+    "reason": Recipient.reason,
+    "attempts": CURRENT_ATTEMPTS,
+    "creation_time": Recipient.creation_time,
+    "sent_time": Recipient.sent_time,
+}
+"""Name of a column -> its value; the state and the attempts are those of the queue entry, if there is one."""
+
+
+@click.command("export", cls=Command)
+@export_options
+@click.argument("filters", nargs=-1, metavar="[FILTER...]")
+@click.option("--state", type=click.Choice([str(one) for one in RecipientState]), help="Only recipients in this state.")
+@click.option("--group", metavar="NAME|ID", help="Only recipients of this group.")
+@account_option
+@json_option
+@with_appcontext
+def export(
+    file: str,
+    *,
+    filters: tuple[str, ...],
+    delimiter: str | None,
+    encoding: str | None,
+    state: str | None,
+    group: str | None,
+    account: str | None,
+    as_json: bool,
+) -> None:
+    """Write the recipients of an account's sends to a CSV file, all or those that match; - is standard output."""
+    pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
+    with services().database.read() as session:
+        chosen = find_account(session, account)
+        if group is not None:
+            found = find_by_name_or_id(session, GroupRow, chosen.id, group, "group")
+            pairs.append(("group_id", str(found.id)))
+        matching = Matching.of(chosen.id, parse_query(chosen, pairs), states)
+    record_act(Act("recipient.exported", chosen.id))
+    columns = [value.label(name) for name, value in COLUMNS.items()]
+    pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
+    export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)
+
 
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 group.add_command(explain)
-group.add_command(send_export.export)
+group.add_command(export)
 group.add_command(bulk_actions.group)
 for command in (pause, resume_, pauses):
     group.add_command(command)

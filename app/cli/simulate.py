@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,15 +14,41 @@ from flask.cli import with_appcontext
 from app.accounts.find import find_account
 from app.automations.definition import Definition
 from app.automations.drawing import describe
+from app.automations.parse import Draft, read_definition
 from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
 from app.automations.walk import local_moment
 from app.cli.base import Command, Row, WrongValue, account_option, echo, json_option, print_json, print_rows
-from app.cli.definition_files import definition_in, file_argument, paths_shown
 from app.cli.find_contacts import find_contact
 from app.clock import now, timestamp, zone_of_account
+from app.errors import ServiceError
 from app.http.context import services
 from app.runs.facts import load_contact_facts
 from app.runs.references import resolve
+from app.seed.read import read_file
+from app.seed.shape import SeedError
+
+# Files with the definition of an automation, and the errors of what they say.
+
+file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@contextmanager
+def paths_shown() -> Iterator[None]:
+    """Begins each error of a definition with its path."""
+    try:
+        yield
+    except ServiceError as error:
+        lines = (f"{one.field}: {one.detail}" if one.field else one.developer_message for one in error.errors)
+        raise WrongValue("\n       ".join(lines)) from None
+
+
+def definition_in(file: Path) -> Draft:
+    """The definition in a file of YAML or JSON; what is wrong with it is shown with what its account does not have."""
+    try:
+        with paths_shown():
+            return read_definition(read_file(file, {}))
+    except SeedError as error:
+        raise WrongValue(f"{file}: {error}") from None
 
 
 @click.command("simulate", cls=Command)

@@ -8,16 +8,33 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
-from app.cli.overview import print_overview
 from app.clock import now
 from app.db.schema import FITS, misfit, schema_of
+from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.infrastructure.metrics import BACKUP_TIME, noted_time
-from app.maintenance.findings import are_complete
-from app.maintenance.overview import read_overview
+from app.maintenance.findings import COMMANDS, Finding, are_complete
+from app.maintenance.overview import Overview, read_overview
 from app.maintenance.status import status
 from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.queue_begin import known_begin
+
+# What `flask status` and `flask top` print of the overview.
+
+
+def print_overview(overview: Overview) -> None:
+    """A line for each finding, with its section of the page Alerts and a command that shows more, and for each note."""
+    if not overview.found and not overview.notes:
+        echo("all is well")
+    for one in overview.found:
+        echo(f"! {one.words} ({_what_to_do(one)})")
+    for note in overview.notes:
+        echo(f"- {note}")
+
+
+def _what_to_do(finding: Finding) -> str:
+    command = COMMANDS.get(finding.alert)
+    return finding.alert if command is None else f"{finding.alert}: `{COMMAND_LINE} {command}`"
 
 
 @click.command("status", cls=Command)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 import click
-from sqlalchemy import ColumnElement, select
+from flask.cli import with_appcontext
+from sqlalchemy import ColumnElement, func, literal, null, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import address_forms, normalize_address
+from app.audit.record import Act
 from app.bulk_actions.kinds import UNBLOCK
-from app.cli import suppression_export
-from app.cli.addresses import address_kind
+from app.cli.acts import address_kind, record_act
 from app.cli.base import (
+    Command,
     Group,
     Row,
     WrongValue,
@@ -27,15 +31,71 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.bulk_actions import ask_for_all
-from app.cli.hold_options import dry_run_option, yes_option
+from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
+from app.cli.holds import dry_run_option, yes_option
 from app.contacts.blocked import SUPPRESSIONS
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_digests import PREFIX, find_digests
+from app.db.copied_ids import shown
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.pages import pages_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
+
+# `flask suppressions export`: unsubscribed and blocked addresses as a CSV file.
+
+COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
+Model = type[Unsubscriber | BlockedAddress]
+MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
+
+
+@click.command("export", cls=Command)
+@export_options
+@click.option("--state", type=click.Choice(tuple(MODELS)), help="Only these.")
+@account_option
+@json_option
+@with_appcontext
+def export(
+    file: str, *, delimiter: str | None, encoding: str | None, state: str | None, account: str | None, as_json: bool
+) -> None:
+    """Write the suppressed addresses of an account to a CSV file; - is standard output."""
+    states = tuple(MODELS) if state is None else (state,)
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        total = sum(_number(session, MODELS[one], account_id) for one in states)
+        pages = chain.from_iterable(_pages(session, one, account_id) for one in states)
+        record_act(Act("suppression.exported", account_id, counts={"suppressions": total}))
+        export_rows(file, format_to_write(delimiter, encoding), COLUMNS, pages, total, as_json=as_json)
+
+
+def _number(session: Session, model: Model, account_id: int) -> int:
+    return session.execute(select(func.count(model.id)).where(*_exported(model, account_id))).scalar_one()
+
+
+def _pages(session: Session, state: str, account_id: int) -> Iterator[Rows]:
+    """The entries by address."""
+    model = MODELS[state]
+    statement = _entries(state).where(*_exported(model, account_id))
+    for page in pages_of(session, statement, (model.kind, model.address, model.id)):
+        yield [dict(zip(COLUMNS, row, strict=False)) for row in page]
+
+
+def _exported(model: Model, account_id: int) -> tuple[Any, ...]:
+    """Without those of forgotten people: a digest is of no use elsewhere (docs/privacy.md#what-is-kept)."""
+    return model.account_id == account_id, ~model.address.startswith(PREFIX)
+
+
+def _entries(state: str) -> Any:
+    if state == "blocked":
+        blocked = BlockedAddress
+        entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
+        return select(literal(state), *entry)
+    one = Unsubscriber
+    listed = one.kind, one.address, shown(one.list_id), List.name, null(), one.creation_time, null()
+    return select(literal(state), *listed).outerjoin(List, List.id == one.list_id)
+
 
 MOST_SHOWN = 20
 """Remaining entries that are listed with their commands."""
@@ -44,7 +104,7 @@ FORGOTTEN = "forgotten"
 """In place of an address of which a digest is kept (docs/privacy.md#what-is-kept)."""
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
-group.add_command(suppression_export.export)
+group.add_command(export)
 
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
 

@@ -10,7 +10,7 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, echo, print_rows
-from app.cli.overview import print_overview
+from app.cli.status import print_overview
 from app.clock import now, timestamp
 from app.http.context import services
 from app.infrastructure.shared_counts import Counts, SharedCounts, add

@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows
-from app.cli.wake import wake_after
+from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows, wake_after
 from app.db.models import Account, Route
 from app.errors import ServiceError
 from app.http.context import services

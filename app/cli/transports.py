@@ -13,9 +13,8 @@ from app.accounts.find import all_accounts, find_account
 from app.addresses import ADDRESS_KIND_BY_TYPE, MESSAGE_TYPES
 from app.audit.record import Act
 from app.cli.acts import digest_of, record_act
-from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows
+from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows, wake_after
 from app.cli.transport_routes import routes_group
-from app.cli.wake import wake_after
 from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
 from app.errors import ServiceError

@@ -118,7 +118,7 @@ def test_a_question_that_has_stood_for_long_is_asked_again_if_its_numbers_change
     tenant: Tenant, rows: Rows, bare: Cli, monkeypatch: pytest.MonkeyPatch, is_more: bool
 ) -> None:
     held(rows, "a@example.com")
-    monkeypatch.setattr("app.cli.hold_options.VALID", timedelta(0))
+    monkeypatch.setattr("app.cli.holds.VALID", timedelta(0))
     confirm, asked = click.confirm, list[str]()
 
     def answered(text: str, **options: Any) -> bool:

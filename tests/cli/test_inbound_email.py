@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 from sqlalchemy.exc import OperationalError
 
-from app.cli import inbound_email
+from app.cli import inbound
 from app.tracking.return_path import return_path
 from tests.cli.conftest import Cli
 from tests.support.cases import each
@@ -79,7 +79,7 @@ def test_a_failing_database_asks_for_a_retry(bare: Cli, monkeypatch: pytest.Monk
     def fail(*_: object, **__: object) -> None:
         raise OperationalError("SELECT 1", {}, Exception("no connection"))
 
-    monkeypatch.setattr(inbound_email, "receive_email", fail)
+    monkeypatch.setattr(inbound, "receive_email", fail)
     result = pipe(bare, plain("hello@acme.example"))
     assert (result.exit_code, result.stderr) == (75, "Error: the database cannot be used: no connection\n")
 
@@ -87,7 +87,7 @@ def test_a_failing_database_asks_for_a_retry(bare: Cli, monkeypatch: pytest.Monk
 def test_a_report_about_a_message_in_flight_asks_for_a_retry(
     bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbound_email, "PATIENCE", 0.0)
+    monkeypatch.setattr(inbound, "PATIENCE", 0.0)
     rows.change([recipient_id], state="sending")
     to = return_path(tenant.services.settings, recipient_id, FROM)
     result = pipe(bare, delivery_failure(to, "ann@example.com"))

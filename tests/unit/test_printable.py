@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.printable import printable
+from app.cli.base import printable
 from tests.support.cases import each
 
 
