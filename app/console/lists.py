@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.queries import Pairs, older_query
-from app.contacts.counts import numbers_of_contacts
+from app.contacts.counts import number_of_contacts, numbers_of_contacts
+from app.contacts.delete import delete_list
+from app.db.database import Transaction
 from app.db.models import Account, List
+from app.distribution import COMMAND_LINE
+from app.errors import ServiceError
 from app.ids import copied_id, existing, id_in, shown_id
-from app.lists.fields import ListSpec
+from app.lists.define import add_field, create_list, update_list
+from app.lists.fields import ADDRESS_KEYS, ListSpec
 from app.lists.find import find_list
 from app.lists.read import LISTS, page_lists
 from app.query.copies import with_copies
@@ -57,3 +62,78 @@ def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
     own = find_list(session, account_id, list_id)
     # In a test account the list may be a copy.
     return own or existing(find_list(session, account_id, copied_id(list_id)), "list", list_id)
+
+
+# Creating, changing and deleting lists in the console, as the command line does (docs/console.md#lists-and-contacts).
+
+FIRST_FIELDS = ("Email", "Mobile Phone", "First Name", "Last Name")
+"""Types of fields that a new list may begin with, each under the name of its type."""
+MOST_AT_ONCE = 10_000
+"""Contacts of a list that one request deletes, or compares with each other: more of them take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListForm:
+    """What the form of a list says; a stop word is a line."""
+
+    name: str
+    stop_words: str = ""
+    allow_duplicates: bool = False
+    system: bool = False
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As the use cases take them."""
+        words = [line.strip() for line in self.stop_words.splitlines() if line.strip()]
+        flags = {"allow_duplicates": self.allow_duplicates, "system": self.system}
+        return {"name": self.name, "stop_words": words, **flags}
+
+
+def add_list(transaction: Transaction, account_id: int, form: ListForm, types: Sequence[str]) -> List:
+    """Creates a list with fields of these types. Raises what `create_list` and `add_field` raise."""
+    made = create_list(transaction, account_id, form.attributes)
+    for type_ in types:
+        add_field(transaction, made, type_, type_)
+    return made
+
+
+def change_list(transaction: Transaction, contact_list: ListSpec, form: ListForm) -> None:
+    """Changes the attributes. Raises what `update_list` raises, and `conflict` for a list that is too large."""
+    if form.allow_duplicates != contact_list.allow_duplicates:
+        _check_size(transaction, contact_list, "lists update")
+    update_list(transaction, _row(transaction, contact_list), form.attributes)
+
+
+def add_list_field(transaction: Transaction, contact_list: ListSpec, name: str, type_: str, options: str) -> None:
+    """Adds a field, of which each line has an option. Raises what `add_field` raises, and `conflict` for a list that is
+    too large for another identifier."""
+    if type_ in ADDRESS_KEYS:
+        _check_size(transaction, contact_list, "lists add-field")
+    lines = [line.strip() for line in options.splitlines() if line.strip()]
+    add_field(transaction, _row(transaction, contact_list), name, type_, lines)
+
+
+def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: str) -> None:
+    """Deletes the list with its contacts. Raises `invalid_string` unless its name was typed, and `conflict` for
+    one that is too large."""
+    if confirmation != name_of(contact_list):
+        detail = f"Nothing was deleted: type the name of the list, {name_of(contact_list)}."
+        raise ServiceError("invalid_string", field="confirmation", detail=detail)
+    _check_size(transaction, contact_list, "lists delete")
+    delete_list(transaction, contact_list)
+
+
+def name_of(contact_list: ListSpec) -> str:
+    """Its name; a list that somebody has stored without one has a general one."""
+    return contact_list.name or "A list without a name"
+
+
+def _check_size(transaction: Transaction, contact_list: ListSpec, command: str) -> None:
+    if number_of_contacts(transaction, contact_list.id) > MOST_AT_ONCE:
+        doing = f"the operator does it with `{COMMAND_LINE} {command}`"
+        detail = f"The list has more than {MOST_AT_ONCE:,} contacts: {doing}."
+        raise ServiceError("conflict", detail=detail)
+
+
+def _row(transaction: Transaction, contact_list: ListSpec) -> List:
+    return transaction.get_one(List, contact_list.id)

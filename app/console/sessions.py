@@ -19,11 +19,19 @@ from app.accounts.auth import SCOPES, STANDARD, Principal, hash_token
 from app.audit.actor import current_actor
 from app.audit.record import Act, record
 from app.clock import now, this_second
-from app.console.scopes import MANAGE, OPERATOR
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, ConsoleLink, ConsoleSession
 from app.errors import ServiceError
 from app.settings import Settings
+
+# What a session may see beyond the scopes of keys. Pure.
+
+OPERATOR = "operator"
+"""The scope of pages about the whole installation, which no key has."""
+MANAGE = "manage"
+"""The scope of keys and webhooks, which no key has: who reads one from an application's settings can neither make
+another one nor have events sent elsewhere. Sessions have it that a link of the command line began."""
+
 
 LINK_ENDS = timedelta(minutes=5)
 MOST_SHOWN = 100

@@ -9,25 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 
-from sqlalchemy import ColumnElement, String, and_, case, cast, false, literal, null, or_, select, tuple_
+from sqlalchemy import ColumnElement, String, and_, case, false, literal, null, or_, select, tuple_
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, NormalizedAddress, address_forms
+from app.addresses import (
+    ADDRESS_KINDS,
+    AccountAddress,
+    AddressKind,
+    NormalizedAddress,
+    address_forms,
+    normalize_address,
+)
+from app.audit.actor import Actor
+from app.audit.read import acts_on_address
 from app.console.queries import Pairs, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.db.address_digests import PREFIX, find_digests
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
-from app.db.models import Account, BlockedAddress, List, Unsubscriber
+from app.db.models import Account, BlockedAddress, List, Recipient, RecipientStep, Unsubscriber
 from app.errors import ServiceError
 from app.ids import shown_id
+from app.infrastructure.digests import address_digests
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, Query
 from app.query.cursors import CursorScope, Position
 from app.query.grammar import parse_collection
+from app.recipients.filters import sent_to
+from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
 
 PATH = "/console/suppressions"
@@ -111,7 +124,7 @@ def _matching(session: Session, model: Model, state: str, condition: FilterCondi
             "state": literal(state),
             "creation_time": model.creation_time.expression,
         }
-        columns["reason"] = BlockedAddress.reason.expression if state == BLOCKED else cast(null(), String)
+        columns["reason"] = BlockedAddress.reason.expression if state == BLOCKED else sql_cast(null(), String)
         return compiled.where(Query(conditions=(condition,)), columns)
     given = [NormalizedAddress(name, str(one.value)) for one in condition.alternatives if isinstance(one, Equals)]
     if condition.op == "ne" or len(given) < len(condition.alternatives):
@@ -161,3 +174,65 @@ def find_suppression(session: Session, account_id: int | None, state: str, entry
     if row is None:
         raise ServiceError("not_found", detail="There is no such suppression; it may have been removed.")
     return row.account_id, _suppression(state, row[:-1])
+
+
+# What made a suppression, as far as it is kept: the message whose bounce, report or link did, and who did it by hand
+# (docs/console.md#suppressions).
+
+MAKING = {
+    BLOCKED: (TimelineStep.BOUNCED, TimelineStep.COMPLAINED),
+    UNSUBSCRIBED: (TimelineStep.UNSUBSCRIBED, TimelineStep.COMPLAINED),
+}
+"""State -> the steps of a message after which an address has it."""
+MESSAGES, STEPS, ACTS = 20, 5, 5
+"""The newest messages that are looked at, and what is shown of their steps and of the audit log."""
+APART = timedelta(minutes=1)
+"""More than a suppression and the step that it follows from are ever apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that happened: the step of a message with its `uuid` and the reply, or an act of somebody."""
+
+    time: datetime
+    words: str
+    uuid: str | None = None
+    said: str | None = None
+    actor: Actor | None = None
+
+
+def causes(session: Session, secret_keys: SecretKeys, account_id: int, one: Suppression) -> Sequence[Cause]:
+    """What is known of the address, the latest first: three statements. Nothing of a forgotten one."""
+    if one.address is None:
+        return ()
+    address = normalize_address(cast("AddressKind", one.kind), one.address)
+    found = [
+        *_steps(session, AccountAddress(account_id, *address), one),
+        *_acts(session, secret_keys, account_id, address),
+    ]
+    return sorted(found, key=lambda cause: cause.time, reverse=True)
+
+
+def _steps(session: Session, address: AccountAddress, one: Suppression) -> Iterator[Cause]:
+    before = one.creation_time + APART
+    messages = select(Recipient.id, Recipient.uuid).where(
+        Recipient.account_id == address.account_id, sent_to(address), Recipient.creation_time <= before
+    )
+    newest = messages.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(MESSAGES)
+    uuids = {row.id: row.uuid for row in session.execute(newest)}
+    if not uuids:
+        return
+    steps = (
+        select(RecipientStep)
+        .where(in_json(RecipientStep.recipient_id, list(uuids)), RecipientStep.time <= before)
+        .where(RecipientStep.step.in_(MAKING[one.state]))
+    )
+    for step in session.scalars(steps.order_by(RecipientStep.id.desc()).limit(STEPS)):
+        yield Cause(step.time, f"the message {step.step}", uuids[step.recipient_id], step.detail)
+
+
+def _acts(session: Session, secret_keys: SecretKeys, account_id: int, address: NormalizedAddress) -> Iterator[Cause]:
+    for entry in acts_on_address(session, account_id, address_digests(secret_keys, address), ACTS):
+        states = [str(change.get("new")) for change in entry.changes if change["field"] == "state"]
+        verb = "added" if entry.action == "suppression.added" else "removed"
+        yield Cause(entry.time, " ".join([*states, verb]), actor=entry.actor)

@@ -15,17 +15,20 @@ from sqlalchemy.orm import Session
 from app.audit.values import host_of
 from app.clock import now
 from app.console.queries import Pairs, older_query
+from app.db.database import Transaction
 from app.db.expressions import in_json
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
 from app.events.payloads import Payload
-from app.events.redeliver import payloads_of
+from app.events.redeliver import payloads_of, replay_since
 from app.events.signing import request_body
 from app.events.webhooks import list_secrets
 from app.ids import copied_id, shown_id
 from app.query.cursors import CURSOR, CursorScope, Position
+from app.query.times import instant_span
 from app.secret_keys import SecretKeys
 
 PATH = "/console/webhooks"
@@ -182,3 +185,28 @@ def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: Webh
     digest = hashlib.sha256(request_body(payloads)).hexdigest() if len(payloads) == attempt.events else None
     events = [orjson.loads(text) for text in payloads[:SHOWN_EVENTS]]
     return OneDelivery(attempt, events, len(payloads), claims, secrets, digest)
+
+
+# Trying webhooks out and sending events again in the console, as the command line does (docs/console.md#webhooks).
+
+
+def lists_named(session: Session, account_id: int, text: str) -> Sequence[int] | None:
+    """The ids of the lists of which each line has a name or an id; None for no line. Raises `invalid_id`."""
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    return [find_by_name_or_id(session, List, account_id, name, "list").id for name in names] or None
+
+
+def time_of(text: str) -> datetime:
+    """The time of a form, in UTC. Raises `invalid_iso_date_time`."""
+    seconds = ":00" if text.count(":") == 1 else ""
+    try:
+        return instant_span(f"{text}{seconds}", None)[0]
+    except ValueError:
+        detail = f"{text!r} is no time such as 2026-01-31T10:00, and no date."
+        raise ServiceError("invalid_iso_date_time", field="since", detail=detail) from None
+
+
+def replay_webhook(transaction: Transaction, webhook: Webhook, since: datetime) -> None:
+    """Sends it again what it was sent since then, as far as events are kept. Raises `conflict` if nothing was."""
+    if not replay_since(transaction, webhook, since):
+        raise ServiceError("conflict", field="since", detail="Nothing that is still kept was sent to it since then.")

@@ -27,7 +27,7 @@ from app.console.accounts import (
     shown_account,
 )
 from app.console.queries import IN_A_FILE, ON_A_PAGE
-from app.console.scopes import OPERATOR
+from app.console.sessions import OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.pages import goes_to, page, status_of

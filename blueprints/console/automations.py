@@ -8,15 +8,18 @@ from typing import Any
 from flask import Response, request
 from flask.views import MethodView
 
+from app.clock import now
 from app.console import automation_runs
+from app.console.automation_runs import cancel_run, path_of_run, read_run
 from app.console.automations import PATH, find_automation, path_of_automation, read_automation, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
+from app.console.sessions import MANAGE
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.db.models import Automation as Row
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to, status_of, texts_of
+from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import Search, account_of_request, csv_file, link, search_page, search_within
 from app.http.context import services
 from app.http.paths import path_id
@@ -176,3 +179,43 @@ def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[Mapping
 
 
 SEARCH = Search(PATH, "Automations", "automations.html", sought, _read, nothing={"items": []})
+
+
+# One run of an automation: where its contact is, why, and when it goes on (docs/console.md#automations).
+
+
+@blp.route("/automations/<automation_id>/runs/<run_id>")
+class OneRun(MethodView):
+    """One run."""
+
+    @blp.scope("report.view")
+    def get(self, automation_id: str, run_id: str) -> Response:
+        """Where it is, and the steps that it has passed."""
+        who = signed_in()
+        with services().database.read() as session:
+            automation = find_automation(session, chosen_account_id(), path_id(automation_id))
+            sees_contacts = "contact.view" in who.scopes
+            found = read_run(session, automation, path_id(run_id), now(), sees_contacts=sees_contacts)
+        return page(
+            "automation_run.html",
+            one=found,
+            automation=automation,
+            of=path_of_automation(automation.id),
+            at=lambda path: link(path, [], automation.account_id),
+            may_manage=MANAGE in who.scopes,
+            sees_contacts=sees_contacts,
+        )
+
+
+@blp.route("/automations/<automation_id>/runs/<run_id>/cancel")
+class Cancel(MethodView):
+    """Ending a run."""
+
+    @blp.scope(MANAGE)
+    def post(self, automation_id: str, run_id: str) -> Response:
+        """Ends it: its contact is sent nothing more by it."""
+        with services().database.write() as transaction:
+            automation = find_automation(transaction, chosen_account_id(), path_id(automation_id))
+            cancel_run(transaction, automation, path_id(run_id))
+            path, account_id = path_of_run(automation.id, path_id(run_id)), automation.account_id
+        return goes_to(link(path, [], account_id))

@@ -17,8 +17,7 @@ from app.console.contact_import import (
     import_rows,
     try_out,
 )
-from app.console.list_changes import name_of
-from app.console.lists import path_of_list
+from app.console.lists import name_of, path_of_list
 from app.console.uploads import MOST_BYTES
 from app.errors import ServiceError
 from app.http.console.pages import goes_to, page

@@ -23,7 +23,7 @@ from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
-from blueprints.console.opened import add_opened_parts, opened_page
+from blueprints.console.content import add_opened_parts, opened_page
 
 FILE_COLUMNS = ("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder")
 

@@ -11,7 +11,7 @@ from flask.views import MethodView
 from app.audit.record import Act, record
 from app.console.held_messages import KINDS, PATH, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.scopes import OPERATOR
+from app.console.sessions import OPERATOR
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.http.console.searches import (
@@ -25,7 +25,7 @@ from app.http.context import services
 from app.query.cursors import CURSOR
 from app.sends.holds.held import WAS
 from blueprints.console.blueprint import blp
-from blueprints.console.bulk_previews import BulkPreview
+from blueprints.console.bulk_actions import BulkPreview
 
 FILE_COLUMNS = ("uuid", "creation_time", "due_time", "was", "type", "email", "mobile", "group_id")
 

@@ -24,7 +24,7 @@ from app.http.paths import path_id
 from app.query.cursors import CURSOR
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
-from blueprints.console.opened import add_opened_parts, opened_page
+from blueprints.console.content import add_opened_parts, opened_page
 
 FILE_COLUMNS = ("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid")
 

@@ -10,16 +10,19 @@ from flask.views import MethodView
 
 from app.audit.record import record
 from app.console.contacts import search as search_contacts
-from app.console.list_changes import (
+from app.console.lists import (
     FIRST_FIELDS,
+    PATH,
     add_list,
     add_list_field,
     change_list,
+    path_of_list,
     remove_list,
+    search,
+    sought,
 )
-from app.console.lists import PATH, path_of_list, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.scopes import MANAGE
+from app.console.sessions import MANAGE
 from app.contacts.acts import act_on_list
 from app.contacts.cells import columns_of, flat
 from app.db.database import ReadSession

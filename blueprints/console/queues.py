@@ -1,5 +1,6 @@
 """The send queue: whose turn it is, what waits for its next try, and which transports are paused
-(docs/console.md#queues)."""
+(docs/console.md#queues).
+"""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from flask.views import MethodView
 from app.clock import now
 from app.console.deferred import LOOKED_AT, backoffs, deferred_by_domain
 from app.console.installation import queue_figures, transport_states
-from app.console.pauses import KINDS, PauseForm
-from app.console.queues import PATH, switch_transport, turn_of, turns_of_all
-from app.console.scopes import MANAGE, OPERATOR
+from app.console.queues import KINDS, PATH, PauseForm, add_pause, end_pause, switch_transport, turn_of, turns_of_all
+from app.console.sessions import MANAGE, OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import link
 from app.http.context import extension, services
+from app.http.paths import path_id
 from app.ids import existing
 from app.maintenance.figures import FiguresReader
 from app.maintenance.findings import are_complete
@@ -117,3 +118,36 @@ def _of_installation(error: ServiceError | None, form: PauseForm) -> Response:
             of=PATH,
             said=lambda one: one.note,
         )
+
+
+# Pausing an account, a list or a domain, and going on (docs/console.md#queues).
+
+
+@blp.route("/queues/pauses")
+class Pauses(MethodView):
+    """What is paused."""
+
+    @blp.scope(MANAGE)
+    def post(self) -> Response:
+        """Pauses what the form says, of the account; for operators of the one that `account` or the form names."""
+        form = PauseForm(**{name: request.form.get(name, "").strip() for name in PauseForm.__slots__})
+        try:
+            with services().database.write() as transaction:
+                add_pause(transaction, chosen_account_id(), form)
+        except ServiceError as error:
+            if error.code == "not_found":
+                raise
+            return queues_page(error, form)
+        return goes_to(link(PATH))
+
+
+@blp.route("/queues/pauses/<pause_id>/end")
+class EndPause(MethodView):
+    """Going on."""
+
+    @blp.scope(MANAGE)
+    def post(self, pause_id: str) -> Response:
+        """Ends the pause."""
+        with services().database.write() as transaction:
+            end_pause(transaction, services(), chosen_account_id(), path_id(pause_id))
+        return goes_to(link(PATH))

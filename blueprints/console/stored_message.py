@@ -8,7 +8,7 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.console.messages import PATH as OF_MESSAGES
-from app.console.scopes import MANAGE
+from app.console.sessions import MANAGE
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,

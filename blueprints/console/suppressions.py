@@ -13,10 +13,16 @@ from app.bulk_actions.kinds import UNBLOCK
 from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
-from app.console.suppression_causes import causes
-from app.console.suppression_changes import NewSuppression, add_suppression, remove_suppression
-from app.console.suppression_import import Checked, as_file, check_file, import_rows
-from app.console.suppressions import PATH, Suppression, find_suppression, search
+from app.console.suppression_changes import (
+    Checked,
+    NewSuppression,
+    add_suppression,
+    as_file,
+    check_file,
+    import_rows,
+    remove_suppression,
+)
+from app.console.suppressions import PATH, Suppression, causes, find_suppression, search
 from app.console.uploads import MOST_BYTES, MOST_ROWS
 from app.contacts.blocked import STATES
 from app.db.database import ReadSession
@@ -31,7 +37,7 @@ from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from blueprints.console.blueprint import blp
-from blueprints.console.bulk_previews import BulkPreview
+from blueprints.console.bulk_actions import BulkPreview
 
 FILE_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
 MOST_SENT_BACK = 4 * MOST_BYTES

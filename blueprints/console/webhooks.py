@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from flask import Response, request
 from flask.views import MethodView
 
 from app.console.queries import IN_A_FILE, ON_A_PAGE
-from app.console.scopes import MANAGE
-from app.console.webhook_changes import lists_named, replay_webhook, time_of
-from app.console.webhooks import PATH, deliveries_of, read_webhook, webhook_state, webhook_states
+from app.console.sessions import MANAGE
+from app.console.webhooks import (
+    PATH,
+    WebhookState,
+    deliveries_of,
+    find_delivery,
+    lists_named,
+    read_delivery,
+    read_webhook,
+    replay_webhook,
+    time_of,
+    webhook_state,
+    webhook_states,
+)
 from app.db.database import Transaction
-from app.db.models import Webhook
+from app.db.models import Webhook, WebhookAttempt
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.guarded_connection import has_name
 from app.events.outbox import NAMES
-from app.events.redeliver import send_test
+from app.events.redeliver import redeliver, send_test
 from app.events.webhooks import (
     check_again,
     choose_events,
@@ -253,3 +265,56 @@ def _changed(webhook_id: str, change: Callable[[Transaction, Webhook], Any]) -> 
 
 def _with_secret(webhook_id: int, key_id: str, secret: str) -> Response:
     return page("webhook_secret.html", of=f"{PATH}/{webhook_id}", key_id=key_id, secret=secret)
+
+
+# One delivery to a webhook: its request, what proves it, and the answer (docs/console.md#webhooks).
+
+
+@blp.route("/webhooks/<webhook_id>/deliveries/<delivery_id>")
+class OneDelivery(MethodView):
+    """One delivery."""
+
+    @blp.scope("contact.view")
+    def get(self, webhook_id: str, delivery_id: str) -> Response:
+        """Its request and the answer, and how its signature is verified."""
+        return _delivery(webhook_id, delivery_id)
+
+
+@blp.route("/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver")
+class Redeliver(MethodView):
+    """Sending the events of a delivery again."""
+
+    @blp.scope(MANAGE)
+    def post(self, webhook_id: str, delivery_id: str) -> Response:
+        """Sends them to the same webhook, behind those that wait."""
+        try:
+            with services().database.write() as transaction:
+                state, attempt = _found(transaction, webhook_id, delivery_id)
+                path = state.path
+                redeliver(transaction, attempt)
+        except ServiceError as error:
+            if error.code == "not_found":
+                raise
+            return _delivery(webhook_id, delivery_id, error)
+        return goes_to(path)
+
+
+def _found(session: Any, webhook_id: str, delivery_id: str) -> tuple[WebhookState, WebhookAttempt]:
+    state = webhook_state(session, signed_in().account_id, path_id(webhook_id))
+    return state, find_delivery(session, state.webhook, path_id(delivery_id))
+
+
+def _delivery(webhook_id: str, delivery_id: str, error: ServiceError | None = None) -> Response:
+    with services().database.read() as session:
+        state, attempt = _found(session, webhook_id, delivery_id)
+        found = read_delivery(session, services().settings.public_url, state.webhook, attempt)
+    return page(
+        "delivery.html",
+        status_of(error),
+        one=state,
+        found=found,
+        events=[orjson.dumps(event, option=orjson.OPT_INDENT_2).decode() for event in found.events],
+        of=f"{PATH}/{state.webhook.id}",
+        refused=[] if error is None else [each.developer_message for each in error.errors],
+        may_manage=MANAGE in signed_in().scopes,
+    )

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from app.accounts.testing import refreshed_test_account
-from app.console.message_versions import MOST_LINES
+from app.console.stored_messages import MOST_LINES
 from app.db.models import Account, AuditEntry, Message, MessageVersion
 from app.messages.define import update_message
 from tests.support.browser import Browser, new_link, operator, signed_in, words

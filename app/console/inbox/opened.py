@@ -2,19 +2,230 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.content import TextMessage
-from app.console.inbox.checks import Check, checks_of
-from app.console.inbox.html_facts import HtmlFacts, html_facts
-from app.console.inbox.links import MailLink, links_of
-from app.db.models import CapturedMessage
+from app.content.encoding import decode
+from app.content.plain_text import Tag, parse_html
+from app.db.expressions import in_json
+from app.db.models import CapturedMessage, SendLink
 from app.secret_keys import SecretKeys
 from app.tracking.feedback_channels import Instrumenter
+from app.tracking.links import InlineLink, StoredLink, links_in_source, parse_link_token
 from app.transports.email.read_mail import Mail, read_mail
+
+# What the HTML of a mail has in it: links with their texts, images, and how much text. Pure, and linear in its length.
+
+MOST_LINKS = 200
+MOST_TEXT = 200
+"""Characters of the text of a link."""
+
+
+@dataclass(slots=True)
+class HtmlLink:
+    """A link as a reader sees it; an image in it counts by its `alt`."""
+
+    target: str
+    text: str = ""
+
+
+@dataclass(slots=True)
+class HtmlFacts:
+    """`words` counts those of the text; `remote_images` are loaded from elsewhere."""
+
+    links: list[HtmlLink] = field(default_factory=list)
+    images: int = 0
+    remote_images: int = 0
+    without_alt: int = 0
+    words: int = 0
+
+
+def html_facts(html: str) -> HtmlFacts:
+    """The facts of the HTML, with its first links."""
+    facts, inside = HtmlFacts(), None
+    for piece in parse_html(html):
+        if isinstance(piece, str):
+            facts.words += len(piece.split())
+            _add_text(inside, decode(piece))
+        elif piece.name == "a":
+            inside = None if piece.closing else _link(facts, piece)
+        elif piece.name == "img" and not piece.closing:
+            _add_text(inside, _image(facts, piece))
+    for one in facts.links:
+        one.text = " ".join(one.text.split())
+    return facts
+
+
+def _link(facts: HtmlFacts, tag: Tag) -> HtmlLink | None:
+    target = tag.attributes().get("href", "").strip()
+    if not target or len(facts.links) >= MOST_LINKS:
+        return None
+    facts.links.append(HtmlLink(target))
+    return facts.links[-1]
+
+
+def _image(facts: HtmlFacts, tag: Tag) -> str:
+    attributes = tag.attributes()
+    facts.images += 1
+    facts.remote_images += attributes.get("src", "").strip().lower().startswith(("http:", "https:", "//"))
+    facts.without_alt += "alt" not in attributes
+    return attributes.get("alt", "")
+
+
+def _add_text(link: HtmlLink | None, text: str) -> None:
+    if link is not None and len(link.text) < MOST_TEXT:
+        link.text = (link.text + text)[:MOST_TEXT]
+
+
+# The links of a mail, with what they say and where they lead (docs/console.md#inbox).
+
+_TRACKED = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})\Z")
+_SHOWN_HOST = re.compile(r"(?:https?://)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})(?:[/?#:]\S*)?", re.IGNORECASE)
+"""A text that a reader takes for the address of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailLink:
+    """A link: its text, its URL in the mail, and where it leads, which is elsewhere if it is tracked."""
+
+    text: str
+    url: str
+    target: str
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it leads by way of this service."""
+        return self.url != self.target
+
+    @property
+    def misleads(self) -> bool:
+        """Whether its text is the address of another site than the one that it leads to."""
+        shown = _SHOWN_HOST.fullmatch(self.text)
+        if shown is None:
+            return False
+        said, real = (host.lower().removeprefix("www.") for host in (shown[1], _host(self.target)))
+        return said != real and not real.endswith(f".{said}") and not said.endswith(f".{real}")
+
+    @property
+    def is_plain_http(self) -> bool:
+        """Whether what it leads to is not encrypted on its way."""
+        return self.target.lower().startswith("http:")
+
+
+def links_of(
+    session: Session, secret_keys: SecretKeys, account_id: int, mail: Mail, facts: HtmlFacts
+) -> Sequence[MailLink]:
+    """The first links of the mail: those of the HTML, or of the text without one; one statement."""
+    found = facts.links if mail.html is not None else _of_text(mail.text or "")
+    parsed = {one.target: _parsed(secret_keys, one.target) for one in found}
+    ids = {link.link_id for link in parsed.values() if isinstance(link, StoredLink)}
+    stored = _stored(session, account_id, ids) if ids else {}
+
+    def target(url: str) -> str:
+        link = parsed[url]
+        if isinstance(link, InlineLink):
+            return link.url
+        return stored.get(link.link_id, url) if link is not None else url
+
+    return [MailLink(one.text, one.target, target(one.target)) for one in found]
+
+
+def _of_text(text: str) -> list[HtmlLink]:
+    return [HtmlLink(url) for url in links_in_source("text_email", text)[:MOST_LINKS]]
+
+
+def _parsed(secret_keys: SecretKeys, url: str) -> StoredLink | InlineLink | None:
+    token = _TRACKED.search(url)
+    return None if token is None else parse_link_token(secret_keys, token[1])
+
+
+def _stored(session: Session, account_id: int, ids: Iterable[int]) -> dict[int, str]:
+    of_account = select(SendLink.id, SendLink.url).where(SendLink.account_id == account_id, in_json(SendLink.id, ids))
+    return {row.id: row.url for row in session.execute(of_account)}
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+# What filters of spam look at in a mail, as far as the mail itself tells (docs/console.md#inbox). Pure.
+
+FEW_WORDS = 20
+"""A mail with images and fewer words than this counts as one of images alone."""
+LARGE_HTML = 102 * 1024
+"""Bytes of HTML from which on some mail programs cut a mail."""
+LARGE_MAIL = 10 * 1024 * 1024
+"""Bytes of a mail from which on some servers refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at, and what was found."""
+
+    name: str
+    is_good: bool
+    found: str
+
+
+def checks_of(mail: Mail, facts: HtmlFacts, links: Sequence[MailLink]) -> list[Check]:
+    """All checks that apply to the mail."""
+    of_html = [*_html(mail.html, facts)] if mail.html is not None else []
+    return [*_headers(mail), *_text(mail), *of_html, *_links(links), _size(mail)]
+
+
+def _headers(mail: Mail) -> Iterator[Check]:
+    yield _check("Subject", mail.header("Subject"), "there is one", "there is none")
+    signed = "it is signed (DKIM)"
+    yield _check("Signature", mail.header("DKIM-Signature"), signed, "there is none: the domain has no DKIM key")
+    without = "there is no List-Unsubscribe: mails that nobody has asked for one by one need it"
+    yield _check("Unsubscribing", mail.header("List-Unsubscribe"), "there is a List-Unsubscribe", without)
+    if mail.header("List-Unsubscribe"):
+        one_click = "there is a List-Unsubscribe-Post"
+        yield _check("Unsubscribing by one click", mail.header("List-Unsubscribe-Post"), one_click, "it is missing")
+
+
+def _text(mail: Mail) -> Iterator[Check]:
+    yield _check("Plain text", (mail.text or "").strip(), "there is a text part", "there is none beside the HTML")
+
+
+def _html(html: str, facts: HtmlFacts) -> Iterator[Check]:
+    only_images = facts.images > 0 and facts.words < FEW_WORDS
+    counts = f"{facts.words} words and {facts.images} {'image' if facts.images == 1 else 'images'}"
+    yield _check("Text beside images", not only_images, counts, f"{counts}: it looks like an image without a text")
+    if facts.images:
+        missing = f"{facts.without_alt} of {facts.images} have no alt"
+        yield _check("Descriptions of images", not facts.without_alt, "each image has an alt", missing)
+    size = len(html.encode("utf-8", "replace"))
+    words = f"{-(-size // 1024)} KiB"
+    yield _check("Length of the HTML", size < LARGE_HTML, words, f"{words}: some mail programs cut it after 102 KiB")
+
+
+def _links(links: Sequence[MailLink]) -> Iterator[Check]:
+    if not links:
+        return
+    misleading = next((one for one in links if one.misleads), None)
+    found = f"one says {misleading.text} and leads to {misleading.target}" if misleading else ""
+    yield _check("Texts of links", misleading is None, "none names another site than it leads to", found)
+    plain = sum(one.is_plain_http for one in links)
+    yield _check("Links with https", not plain, "all", f"{plain} of {len(links)} lead to http")
+
+
+def _size(mail: Mail) -> Check:
+    words = f"{-(-len(mail.source) // 1024)} KiB"
+    return _check("Size", len(mail.source) < LARGE_MAIL, words, f"{words}: some servers refuse more than 10 MiB")
+
+
+def _check(name: str, is_good: object, good: str, bad: str) -> Check:
+    return Check(name, bool(is_good), good if is_good else bad)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from markupsafe import Markup, escape
 
 from app.audit.values import host_of
 from app.clock import timestamp
-from app.console.scopes import MANAGE, OPERATOR
-from app.console.sessions import SignedIn
+from app.console.sessions import MANAGE, OPERATOR, SignedIn
 from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
 from app.http.collections import query_bytes

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from app.accounts.auth import SCOPES, STANDARD, hash_token
 from app.clock import now
 from app.console.messages import PATH
-from app.console.scopes import MANAGE, OPERATOR
+from app.console.sessions import MANAGE, OPERATOR
 from app.db.models import Account, ConsoleSession, Recipient
 from app.http.console.pages import HOME, SIGN_IN
 from app.query.cursors import CURSOR, CursorScope, Position
