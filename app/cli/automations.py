@@ -41,10 +41,11 @@ from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
 from app.runs.read import RUN_STATES, StepCounts, count_states, count_steps, passed_steps, steps_of
 from app.runs.references import resolve
 
+group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
+group.add_command(simulate_command)
+
 # `flask automations`: pausing and resuming, and the runs of contacts.
 
-commands = Group("automations")
-"""They belong to `flask automations` (app/cli/automations.py)."""
 
 SHOWN = ("id", "contact_id", "state", "reason", "step", "trigger_time", "due_time", "end_time")
 
@@ -54,7 +55,7 @@ def find_automation(session: Session, account: str | None, automation: str) -> A
     return find_by_name_or_id(session, Automation, find_account(session, account).id, automation, "automation")
 
 
-@commands.command("pause")
+@group.command("pause")
 @click.argument("automation")
 @account_option
 @json_option
@@ -67,7 +68,7 @@ def pause_(automation: str, account: str | None, as_json: bool) -> None:
     print_row(row, as_json)
 
 
-@commands.command("resume")
+@group.command("resume")
 @click.argument("automation")
 @click.option(
     "--held",
@@ -94,7 +95,7 @@ def _state(automation: Automation, changed: bool) -> Row:
     return {"id": automation.id, "name": automation.name, "state": automation.state, "changed": changed}
 
 
-@commands.command("runs")
+@group.command("runs")
 @click.argument("automation")
 @click.option("--state", type=click.Choice(RUN_STATES), help="Only runs in this state.")
 @click.option("--contact", "contact_id", type=int, metavar="ID", help="Only runs of this contact.")
@@ -124,7 +125,7 @@ def _run(run: AutomationRun) -> Row:
 
 
 run_group = Group("run", help="One contact on its way through an automation.")
-commands.add_command(run_group)
+group.add_command(run_group)
 
 
 @run_group.command("show")
@@ -169,12 +170,6 @@ def _find_run(session: Session, account_id: int, run_id: int) -> AutomationRun:
 
 def _passed(step: Row) -> Row:
     return {name: step[name] for name in ("time", "name", "kind", "result", "detail", "uuid")}
-
-
-group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
-group.add_command(simulate_command)
-for command in commands.commands.values():
-    group.add_command(command)
 
 
 def _row(session: Session, automation: Automation) -> Row:

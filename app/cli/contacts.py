@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.audit.record import record
 from app.cli import forget_person
 from app.cli.acts import digest_of, record_act
 from app.cli.base import (
-    Command,
     Group,
     Row,
     WrongValue,
@@ -48,15 +46,18 @@ from app.lists.fields import ListSpec
 from app.query.grammar import parse_collection
 from app.query.reader import columns, read_page, renderer
 
+group = Group("contacts", help="Contacts of a list.")
+group.add_command(forget_person.forget_)
+group.add_command(forget_person.export_)
+
 # `flask contacts export`: all contacts of a list as a CSV file.
 
 
-@click.command("export", cls=Command)
+@group.command("export")
 @export_options
 @list_option
 @account_option
 @json_option
-@with_appcontext
 def export(
     file: str, *, delimiter: str | None, encoding: str | None, list_: str, account: str | None, as_json: bool
 ) -> None:
@@ -83,7 +84,7 @@ def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, 
 # `flask contacts import`: contacts from a CSV file (docs/cli.md#csv-files).
 
 
-@click.command("import", cls=Command)
+@group.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @list_option
 @account_option
@@ -97,7 +98,6 @@ def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, 
 @click.option("--rejects", metavar="FILE", help="Write the faulty rows to this file, with the reasons.")
 @click.option("--resume", is_flag=True, help="Go on where the import of this file was interrupted.")
 @json_option
-@with_appcontext
 def import_(file: str, *, list_: str, account: str | None, mapping: tuple[str, ...], **given: Any) -> None:
     """Create or update contacts from a CSV file; - is standard input.
 
@@ -124,12 +124,6 @@ def _check(file: str, options: ImportOptions) -> None:
     if STANDARD not in (file, options.rejects) and target.exists() and target.samefile(file):
         raise WrongValue("--rejects must name another file than the one that is imported")
 
-
-group = Group("contacts", help="Contacts of a list.")
-group.add_command(import_)
-group.add_command(export)
-group.add_command(forget_person.forget_)
-group.add_command(forget_person.export_)
 
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 

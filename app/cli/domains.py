@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.accounts.dns_records import Record
@@ -15,7 +14,6 @@ from app.accounts.domains import add_domain, delete_domain, find_domain, list_do
 from app.accounts.find import find_account
 from app.accounts.signing_keys import import_key, remove_key, rotate_keys
 from app.cli.base import (
-    Command,
     Group,
     Row,
     WrongValue,
@@ -35,6 +33,8 @@ from app.http.context import services
 from app.inbound.domain_reports.read import COLUMNS, domain_reports, failing_sources
 from app.maintenance import sending_domains
 from app.maintenance.domain_check import verify_domain
+
+group = Group("domains", help="Sending domains: mail may only come from a verified one.")
 
 # Sending domains as the commands of `flask domains` show them: with their records and keys.
 
@@ -89,12 +89,11 @@ def _text(file: TextIO) -> str:
         return ""
 
 
-@click.command("rotate", cls=Command, epilog=f"They sign once `{COMMAND_LINE} domains verify` finds their records.")
+@group.command("rotate", epilog=f"They sign once `{COMMAND_LINE} domains verify` finds their records.")
 @click.argument("name")
 @selector_option
 @account_option
 @json_option
-@with_appcontext
 def rotate(name: str, selector: str | None, account: str | None, as_json: bool) -> None:
     """Make new keys beside those that sign."""
     parts = services()
@@ -105,7 +104,7 @@ def rotate(name: str, selector: str | None, account: str | None, as_json: bool) 
     print_domain(row, as_json)
 
 
-@click.command("import-key", cls=Command, epilog=f"It signs once `{COMMAND_LINE} domains verify` finds its record.")
+@group.command("import-key", epilog=f"It signs once `{COMMAND_LINE} domains verify` finds its record.")
 @click.argument("name")
 @click.option("--selector", required=True, help="The selector under which its public key is published.")
 @click.option(
@@ -113,7 +112,6 @@ def rotate(name: str, selector: str | None, account: str | None, as_json: bool) 
 )
 @account_option
 @json_option
-@with_appcontext
 def import_key_(name: str, selector: str, file: TextIO, account: str | None, as_json: bool) -> None:
     """Import a private key of your own."""
     parts = services()
@@ -125,12 +123,11 @@ def import_key_(name: str, selector: str, file: TextIO, account: str | None, as_
     print_domain(row, as_json)
 
 
-@click.command("remove-key", cls=Command)
+@group.command("remove-key")
 @click.argument("name")
 @click.argument("selector")
 @account_option
 @json_option
-@with_appcontext
 def remove_key_(name: str, selector: str, account: str | None, as_json: bool) -> None:
     """Remove a key that does not sign, or one of several that do."""
     with services().database.write() as transaction:
@@ -139,20 +136,16 @@ def remove_key_(name: str, selector: str, account: str | None, as_json: bool) ->
     print_done(f"removed the key {selector} of {name}", {"name": name, "selector": selector, "removed": True}, as_json)
 
 
-COMMANDS = (rotate, import_key_, remove_key_)
-
-
 # `flask domains reports`: what other mail servers report about a domain.
 
 
-@click.command("reports", cls=Command)
+@group.command("reports")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(["dmarc", "tls"]), help="Only reports of this kind.")
 @click.option("--failures", is_flag=True, help="Add up what failed, by its source.")
 @limit_option
 @account_option
 @json_option
-@with_appcontext
 def reports_command(
     name: str, *, kind: str | None, failures: bool, limit: int, account: str | None, as_json: bool
 ) -> None:
@@ -165,10 +158,6 @@ def reports_command(
         return
     print_rows(reports if as_json else [{name: report[name] for name in COLUMNS} for report in reports], as_json)
 
-
-group = Group("domains", help="Sending domains: mail may only come from a verified one.")
-for command in (*COMMANDS, reports_command):
-    group.add_command(command)
 
 UNVERIFIED = (
     f"Not verified: sends from it are refused. Publish the records, then run `{COMMAND_LINE} domains verify`; or run "

@@ -37,10 +37,9 @@ from app.ids import shown_id
 from app.lists.define import add_field, create_list, fields_of, update_list
 from app.lists.fields import FIELD_TYPES, RANGES
 
-# The indexes on list fields, part of `flask lists` (docs/querying.md#what-an-index-answers).
+group = Group("lists", help="Lists of contacts and their fields.")
 
-index_group = Group("lists")
-"""Its commands become those of `app.cli.lists`."""
+# The indexes on list fields, part of `flask lists` (docs/querying.md#what-an-index-answers).
 
 
 def index_of(key: str, type_: str) -> FieldIndex:
@@ -59,7 +58,7 @@ def make_index(index: FieldIndex) -> bool:
         raise Unavailable(f"{error}: drop one with `{COMMAND_LINE} lists drop-index`") from None
 
 
-@index_group.command("index-field")
+@group.command("index-field")
 @click.argument("list_", metavar="LIST")
 @click.argument("key")
 @account_option
@@ -76,14 +75,14 @@ def index_field(list_: str, key: str, account: str | None, as_json: bool) -> Non
     print_done(f"{'made' if made else 'there is already'} the index {index.name}", facts, as_json)
 
 
-@index_group.command("indexes")
+@group.command("indexes")
 @json_option
 def indexes(as_json: bool) -> None:
     """Show the indexes on list fields, which serve all accounts."""
     print_rows([{"name": name} for name in index_names(_url())], as_json)
 
 
-@index_group.command("drop-index")
+@group.command("drop-index")
 @click.argument("name")
 @json_option
 def drop_index_(name: str, as_json: bool) -> None:
@@ -95,11 +94,6 @@ def drop_index_(name: str, as_json: bool) -> None:
 
 def _url() -> str:
     return services().settings.database_url
-
-
-group = Group("lists", help="Lists of contacts and their fields.")
-for command in index_group.commands.values():
-    group.add_command(command)
 
 
 def attribute_options(command: Any) -> Any:

@@ -35,10 +35,10 @@ from app.messages.define import create_message, update_message
 from app.messages.difference import BODIES, differences, unified
 from app.messages.history import VersionLine, contents, find_version, restore_version, version_before, versions_of
 
+group = Group("messages", help="Stored messages that sends may refer to.")
+
 # `flask messages`: the versions of a message, what differs between them, and writing one back.
 
-commands = Group("messages")
-"""They belong to `flask messages` (app/cli/messages.py)."""
 
 SHOWN = ("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url")
 TIMES = ("creation_time", "last_modified_time")
@@ -57,7 +57,7 @@ def message_row(message: Message, *names: str) -> Row:
     return {**row, "id": shown_id(message.id)}
 
 
-@commands.command("history")
+@group.command("history")
 @click.argument("message")
 @version_option
 @account_option
@@ -82,7 +82,7 @@ def _line(one: VersionLine, as_json: bool) -> Row:
     return {**row, "changed": list(one.changed)}
 
 
-@commands.command("difference")
+@group.command("difference")
 @click.argument("message")
 @version_option
 @click.option("--against", type=click.IntRange(1), help="The version to compare it with; the one before by default.")
@@ -113,7 +113,7 @@ def _print_difference(
     echo("\n".join(printed) if printed else "no difference")
 
 
-@commands.command("restore")
+@group.command("restore")
 @click.argument("message")
 @click.option("--version", "number", type=click.IntRange(1), required=True, help="The number of the version.")
 @account_option
@@ -126,10 +126,6 @@ def restore(message: str, number: int, account: str | None, as_json: bool) -> No
         row = message_row(found, *SHOWN, *TIMES)
     print_row(row, as_json)
 
-
-group = Group("messages", help="Stored messages that sends may refer to.")
-for one in commands.commands.values():
-    group.add_command(one)
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

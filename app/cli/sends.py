@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
@@ -19,7 +18,6 @@ from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
 from app.cli.acts import address_kind, record_act
 from app.cli.base import (
-    Command,
     Group,
     Row,
     WrongValue,
@@ -57,17 +55,21 @@ from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient, m
 from app.sends.explain.waits import Finding, Route
 from app.sends.outcomes.requeue import requeue
 
+group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
+group.add_command(bulk_actions.group)
+for command in (pause, resume_, pauses):
+    group.add_command(command)
+
 # `flask sends explain`: why a message did not arrive, and the commands that mend it (docs/cli.md#where-is-my-message).
 
 
-@click.command("explain", cls=Command)
+@group.command("explain")
 @click.argument("wanted", metavar="UUID|ADDRESS")
 @click.option(
     "--limit", type=click.IntRange(1), default=1, show_default=True, help="How many messages to an address to explain."
 )
 @accounts_option
 @json_option
-@with_appcontext
 def explain(wanted: str, limit: int, account: str | None, as_json: bool) -> None:
     """Say why a message did not arrive and what to do: of a uuid, or of the newest messages to an address."""
     with services().database.read() as session:
@@ -174,14 +176,13 @@ COLUMNS: dict[str, Any] = {
 """Name of a column -> its value; the state and the attempts are those of the queue entry, if there is one."""
 
 
-@click.command("export", cls=Command)
+@group.command("export")
 @export_options
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option("--state", type=click.Choice([str(one) for one in RecipientState]), help="Only recipients in this state.")
 @click.option("--group", metavar="NAME|ID", help="Only recipients of this group.")
 @account_option
 @json_option
-@with_appcontext
 def export(
     file: str,
     *,
@@ -206,13 +207,6 @@ def export(
     pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
     export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)
 
-
-group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
-group.add_command(explain)
-group.add_command(export)
-group.add_command(bulk_actions.group)
-for command in (pause, resume_, pauses):
-    group.add_command(command)
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy import ColumnElement, func, literal, null, select
 from sqlalchemy.orm import Session
 
@@ -18,7 +17,6 @@ from app.audit.record import Act
 from app.bulk_actions.kinds import UNBLOCK
 from app.cli.acts import address_kind, record_act
 from app.cli.base import (
-    Command,
     Group,
     Row,
     WrongValue,
@@ -44,6 +42,8 @@ from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
 
+group = Group("suppressions", help="Unsubscribed and blocked addresses.")
+
 # `flask suppressions export`: unsubscribed and blocked addresses as a CSV file.
 
 COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
@@ -51,12 +51,11 @@ Model = type[Unsubscriber | BlockedAddress]
 MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
 
 
-@click.command("export", cls=Command)
+@group.command("export")
 @export_options
 @click.option("--state", type=click.Choice(tuple(MODELS)), help="Only these.")
 @account_option
 @json_option
-@with_appcontext
 def export(
     file: str, *, delimiter: str | None, encoding: str | None, state: str | None, account: str | None, as_json: bool
 ) -> None:
@@ -103,8 +102,6 @@ MOST_SHOWN = 20
 FORGOTTEN = "forgotten"
 """In place of an address of which a digest is kept (docs/privacy.md#what-is-kept)."""
 
-group = Group("suppressions", help="Unsubscribed and blocked addresses.")
-group.add_command(export)
 
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
 

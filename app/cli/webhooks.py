@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.accounts.testing import find_test_account
 from app.cli.base import (
-    Command,
     Group,
     Row,
     WrongValue,
@@ -50,6 +48,8 @@ from app.http.context import services
 from app.maintenance.findings import counted
 from app.query.times import instant_span
 
+group = Group("webhooks", help="Webhooks: URLs that receive the account's events.")
+
 # `flask webhooks`: trying a webhook out, its log of deliveries, and sending events again.
 
 LISTED = ("id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
@@ -60,11 +60,10 @@ def _delivery_row(delivery: WebhookAttempt, names: tuple[str, ...]) -> Row:
     return {name: getattr(delivery, name) for name in names}
 
 
-@click.command("test", cls=Command)
+@group.command("test")
 @click.argument("webhook")
 @account_option
 @json_option
-@with_appcontext
 def test_command(webhook: str, account: str | None, as_json: bool) -> None:
     """Send a test event to a webhook, signed as all are, behind the events that wait for it."""
     with services().database.write() as transaction:
@@ -75,12 +74,11 @@ def test_command(webhook: str, account: str | None, as_json: bool) -> None:
     print_done(said, {"id": found.id, "url": found.url, "events": 1}, as_json)
 
 
-@click.command("deliveries", cls=Command)
+@group.command("deliveries")
 @click.argument("webhook")
 @limit_option
 @account_option
 @json_option
-@with_appcontext
 def deliveries_command(webhook: str, limit: int, account: str | None, as_json: bool) -> None:
     """Show the latest requests to a webhook and how they ended."""
     with services().database.read() as session:
@@ -89,11 +87,10 @@ def deliveries_command(webhook: str, limit: int, account: str | None, as_json: b
     print_rows(rows, as_json)
 
 
-@click.command("delivery", cls=Command)
+@group.command("delivery")
 @click.argument("delivery")
 @account_option
 @json_option
-@with_appcontext
 def delivery_command(delivery: str, account: str | None, as_json: bool) -> None:
     """Show a request to a webhook, named by its id or batch_id: its events, as far as they are kept, and the answer."""
     with services().database.read() as session:
@@ -107,11 +104,10 @@ def delivery_command(delivery: str, account: str | None, as_json: bool) -> None:
     print_json(events)
 
 
-@click.command("redeliver", cls=Command)
+@group.command("redeliver")
 @click.argument("delivery")
 @account_option
 @json_option
-@with_appcontext
 def redeliver_command(delivery: str, account: str | None, as_json: bool) -> None:
     """Send the events of a request again, to the same webhook, behind the events that wait for it."""
     with services().database.write() as transaction:
@@ -134,13 +130,12 @@ def _moment(_context: object, _parameter: object, text: str | None) -> datetime 
         raise WrongValue(f"--since: {text!r} is no time such as 2026-01-31T10:00:00Z, and no date") from None
 
 
-@click.command("replay", cls=Command)
+@group.command("replay")
 @click.argument("webhook")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Maximum number of events.")
 @click.option("--since", metavar="TIME", callback=_moment, help="All that were sent to it since then, in UTC.")
 @account_option
 @json_option
-@with_appcontext
 def replay_command(webhook: str, last: int | None, since: datetime | None, account: str | None, as_json: bool) -> None:
     """Send events that a webhook has accepted again, as far back as they are kept: the last, or all since a time."""
     if (last is None) == (since is None):
@@ -150,16 +145,6 @@ def replay_command(webhook: str, last: int | None, since: datetime | None, accou
         replayed = replay_since(transaction, found, since) if since else replay(transaction, found, last or 0)
     print_done(_wait_again(replayed), {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
 
-
-commands = (
-    *(test_command, deliveries_command, delivery_command),
-    *(redeliver_command, replay_command),
-)
-
-
-group = Group("webhooks", help="Webhooks: URLs that receive the account's events.")
-for command in commands:
-    group.add_command(command)
 
 event_option = click.option(
     "--event",
