@@ -231,8 +231,8 @@ def check_version(session: Session, automation: Automation, resolution: Resoluti
 
 def _known_steps(session: Session, automation: Automation) -> dict[str, str]:
     """What the steps of all versions do, by their names."""
-    of_automation = select(AutomationStep).where(AutomationStep.automation_id == automation.id)
-    return {row.name: row.kind for row in session.scalars(of_automation)}
+    of_automation = AutomationStep.account_id == automation.account_id, AutomationStep.automation_id == automation.id
+    return {row.name: row.kind for row in session.scalars(select(AutomationStep).where(*of_automation))}
 
 
 def newest_version(session: Session, automation: Automation) -> AutomationVersion:

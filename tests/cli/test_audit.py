@@ -142,7 +142,7 @@ def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant
     cli.text("domains", "update", domain, "--tracking-host", f"links.{domain}")
     cli.text("domains", "delete", domain)
     for name in ("Welcome", "Thanks"):
-        tenant.add_message(name=name)
+        tenant.add_message(name=name, body_html='<a href="https://acme.example/">Acme</a>')
     tenant.add_list("Customers", (*FULL_FIELDS, ("Status", "Text Field"), ("Note", "Text Field")))
     file = tmp_path / "automation.yaml"
     file.write_text(yaml.safe_dump(dict(ADVANCED)), "utf-8")

@@ -190,7 +190,7 @@ REPEATED: dict[str, Callable[[World], str]] = {
     "automations create": lambda world: (world.contacts(), f"automations create {world.definition(of_new=True)}")[1],
     "automations update": lambda world: f"automations update {world.definition()}",
     "automations rename": lambda world: f"automations rename {world.automation()[0]} Other",
-    "automations delete": lambda world: f"automations delete {world.automation()[0]}",
+    "automations delete": lambda world: f"automations delete {world.automation()[0]} --yes",
     "automations pause": lambda world: f"automations pause {world.automation()[0]}",
     "automations resume": lambda world: (
         world.run(f"automations pause {(one := world.automation()[0])}"),

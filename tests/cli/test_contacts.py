@@ -152,7 +152,7 @@ def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customer
         ("", "the file is empty; its first line names the columns"),
         ("email,fax\n", "line 1: column 'fax' is none of id, email, mobile, first_name,"),
         ("email,First Name,first_name\n", "line 1: two columns are first_name"),
-        ("email,plan\na@example.com\n", "line 2: has 1 cells, the head has 2"),
+        ("email,plan\na@example.com,gold,more\n", "line 2: has 3 cells, the head has 2"),
         ("email,plan\na@example.com,gold\nb@example.com,silver\n", "line 3: plan must be one of the field's options"),
         ('email,first_name\na@example.com,"A\nB"\nb@example,C\n', "line 4: email must be an email address"),
         *[

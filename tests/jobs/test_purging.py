@@ -355,10 +355,11 @@ def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: Kept) -> None:
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of sends that each slice deletes."""
     found: list[int] = []
+    delete_sends = slices.delete_sends
 
     def counted(transaction: Transaction, send_ids: list[int], recipient_ids: list[int]) -> None:
         found.append(len(send_ids))
-        slices.delete_sends(transaction, send_ids, recipient_ids)
+        delete_sends(transaction, send_ids, recipient_ids)
 
     monkeypatch.setattr("app.retention.slices.delete_sends", counted)
     return found

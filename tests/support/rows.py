@@ -35,7 +35,7 @@ from app.db.models import (
     table_of,
 )
 from app.services import Services
-from tests.support.tenants import unique
+from tests.support.tenants import Tenant, unique
 
 FROM = "hello@acme.example"
 NUMBER = "61400000001"
@@ -62,6 +62,13 @@ class Rows:
 
     services: Services
     account_id: int
+
+    @classmethod
+    def of(cls, tenant: Tenant) -> Rows:
+        """Those of a tenant, which may send from the addresses of these rows."""
+        with tenant.services.database.write() as transaction:
+            permit_senders(transaction, tenant.id)
+        return cls(tenant.services, tenant.id)
 
     def add(self, model: type[Base], **values: Any) -> int:
         """Adds one row; returns its id."""

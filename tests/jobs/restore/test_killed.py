@@ -92,7 +92,7 @@ def source(request: pytest.FixtureRequest, installed: Installed) -> Installation
     its key was rotated."""
     made = installed("sqlite", migrated=True)
     tenant = new_tenant(made.app)
-    rows = Rows(made.services, tenant.id)
+    rows = Rows.of(tenant)
     rows.add_webhook()
     sent = rows.add_send([f"{number}@example.com" for number in range(6)])
     rows.change(sent[:4], state="sending", worker="dead", lease_time=now() + timedelta(minutes=1), attempts=1)

@@ -51,7 +51,7 @@ def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
 ) -> None:
     """The database was lost while they sent; their journals are there, and the events of what they say are held."""
     source = installed(backend, migrated=True)
-    rows = Rows(source.services, new_tenant(source.app).id)
+    rows = Rows.of(new_tenant(source.app))
     rows.add_webhook()
     queued, retried, put_off, other = rows.add_send([f"{one}@example.com" for one in "abcd"])
     rows.change([retried], attempts=1)
@@ -87,7 +87,7 @@ def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
 
 def test_journals_of_another_installation_say_nothing(installed: Installed, file: str) -> None:
     source, target = installed("sqlite", migrated=True), installed("sqlite")
-    (queued,) = Rows(source.services, new_tenant(source.app).id).add_send(["a@example.com"])
+    (queued,) = Rows.of(new_tenant(source.app)).add_send(["a@example.com"])
     source.json("backup", file)
     write_journal(target.settings, [AttemptResult(queued, 1, "a@example.com", now(), ACCEPTED)])
     restored = target.json("restore", file)

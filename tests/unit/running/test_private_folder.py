@@ -98,7 +98,7 @@ def launch() -> None:
     def refuse(_settings: object) -> None:
         raise service.StartError("enough")
 
-    service.prepare.check_settings = refuse
+    service.check_settings = refuse
     importlib.import_module("app.launcher.__main__").main()
 
 
