@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def enter(door: str, folder: Path) -> None:
 
 def launch() -> None:
     """Until the launcher would start processes."""
-    service = importlib.import_module("app.launcher.service")
+    service: Any = importlib.import_module("app.launcher.service")
 
     def refuse(_settings: object) -> None:
         raise service.StartError("enough")
