@@ -31,6 +31,8 @@ REFERENCES: dict[Path, str] = {
     ("group_id",): "group_id",
     ("recipients", 0, "contact_id"): "contact_id",
     ("contacts", 0, "id"): "contact_id",
+    ("list",): "list_id",
+    ("message",): "message_id",
 }
 """Places of ids in bodies. An integer of the description that is not here fails the suite."""
 NAMED: dict[Path, str] = {
