@@ -58,7 +58,7 @@ from app.db.models import (
     WebhookAttempt,
     table_of,
 )
-from app.db.queue import FULL_SHARE
+from app.db.queue import FULL_SHARE, DueAccounts
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated
@@ -71,7 +71,6 @@ from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
 from app.runs.due import DueRuns
 from app.runs.pause import has_held_to_release
-from app.sends.delivery.claim import DueAccounts
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin

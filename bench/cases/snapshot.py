@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import psycopg
 
+from app.db.queue import DueAccounts
 from app.maintenance.sweeps import SendQueueSweep
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery.claim import DueAccounts, claim
+from app.sends.delivery.claim import claim
 from bench.contacts import open_shop
 from bench.large import accepted_recipient, add_due
 from bench.options import Options

@@ -18,6 +18,7 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, seconds_from_now, this_second
 from app.db.database import Database
 from app.db.models import CapturedMessage
+from app.db.queue import DueAccounts
 from app.db.upsert import insert_or_ignore
 from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
@@ -25,7 +26,7 @@ from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.recipients.states import FailReason
 from app.routing.table import DEFAULT
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts
+from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
 from app.sends.delivery.message import BuiltMessage, MessageBuilder, PreparedRecipient, deferred_by_fault
 from app.sends.delivery.recipient import RouteProgress

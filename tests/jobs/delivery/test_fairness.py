@@ -14,8 +14,9 @@ from sqlalchemy import delete, event, select, text
 from app.clock import now
 from app.db.history_ranges import AHEAD
 from app.db.models import QueueEntry, Recipient
+from app.db.queue import DueAccounts
 from app.recipients.states import FailReason
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, has_due, release_claims, renew_leases
+from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load

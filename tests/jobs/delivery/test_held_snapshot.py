@@ -16,14 +16,14 @@ from redis.retry import Retry
 from sqlalchemy import delete, text, update
 
 from app.clock import now
+from app.db import queue
 from app.db.database import Transaction
 from app.db.models import QueueEntry, Recipient
-from app.db.queue import FullLooks
+from app.db.queue import DueAccounts, FullLooks
 from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery import claim as claim_module
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, postpone, release_claims
+from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
@@ -86,8 +86,8 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PostgreSQL keeps settled entries while any snapshot may see them, and a full look reads them all."""
-    monkeypatch.setattr(claim_module, "REACH", timedelta(0))
-    monkeypatch.setattr(claim_module, "FAR_EVERY", timedelta(days=1))
+    monkeypatch.setattr(queue, "REACH", timedelta(0))
+    monkeypatch.setattr(queue, "FAR_EVERY", timedelta(days=1))
     read = worker.database.read
     due, sweep = DueAccounts(ONCE), SendQueueSweep(ONCE)
     with read() as session:
@@ -145,7 +145,7 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`flask status` and the cleaning, which remember nothing, ask for what the scheduler remembers."""
-    monkeypatch.setattr(claim_module, "FAR_REACH", timedelta(0))
+    monkeypatch.setattr(queue, "FAR_REACH", timedelta(0))
     monkeypatch.setattr("app.sends.delivery.claim.LEASE", -60.0)  # what was leased within a lease's time is read
     sweep = SendQueueSweep(ONCE)
     clean(worker)  # what other tests have left, so that each cleaning below finds the same
@@ -304,7 +304,7 @@ def test_what_goes_back_into_the_queue_is_found(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, way: Callable[[Rows, Services, list[int]], None]
 ) -> None:
     """By a process whose positions were already beyond it, and which did not know of it."""
-    monkeypatch.setattr(claim_module, "REACH", timedelta(0))
+    monkeypatch.setattr(queue, "REACH", timedelta(0))
     due = DueAccounts(ONCE)
     ids = rows.add_send(addresses(2))
     take(worker, 2, worker="other")
@@ -328,8 +328,8 @@ def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
 def test_what_was_committed_late_is_found_by_a_look_that_reaches_back(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, far: timedelta, found: int
 ) -> None:
-    monkeypatch.setattr(claim_module, "FAR_EVERY", far)
-    monkeypatch.setattr(claim_module, "FAR_REACH", timedelta(hours=1))
+    monkeypatch.setattr(queue, "FAR_EVERY", far)
+    monkeypatch.setattr(queue, "FAR_REACH", timedelta(hours=1))
     due, moment = DueAccounts(ONCE), now() - timedelta(minutes=10)
     take_due(worker, due)
     (ann,) = rows.add_send(["ann@example.com"])
