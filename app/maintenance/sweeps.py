@@ -32,6 +32,7 @@ from app.accounts.signing_keys import RETIRED_KEYS_KEPT
 from app.audit.seals import keep_checkpoints
 from app.automations.run_states import HAS_ENDED
 from app.clock import now
+from app.db.due import FULL_SHARE, DueAccounts
 from app.db.expressions import in_json
 from app.db.models import (
     Account,
@@ -58,7 +59,7 @@ from app.db.models import (
     WebhookAttempt,
     table_of,
 )
-from app.db.queue import FULL_SHARE, DueAccounts
+from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated
@@ -69,7 +70,6 @@ from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
-from app.runs.due import DueRuns
 from app.runs.pause import has_held_to_release
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
@@ -251,7 +251,7 @@ class SendQueueSweep:
     """The memory of one process of the send queue between sweeps, so that each reads only new entries."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
-        self._due = DueAccounts(full_share)
+        self._due = DueAccounts(SEND_QUEUE, full_share)
         self._leases = ExpiredLeases(full_share)
 
     def finds_work(self, session: Session) -> bool:
@@ -275,7 +275,7 @@ class RunSweep:
     """The memory of one process of the runs of automations between sweeps."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
-        self._due = DueRuns(full_share)
+        self._due = DueAccounts(RUN_QUEUE, full_share)
 
     def finds_work(self, session: Session) -> bool:
         """Whether a run is due, or held after the end of a pause."""

@@ -14,9 +14,10 @@ from sqlalchemy.orm import Session
 from app.clock import now, seconds_from_now
 from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
+from app.db.due import NEWCOMER_ENTRIES, DueAccounts, Positions
 from app.db.expressions import in_json
 from app.db.models import QueueEntry, table_of
-from app.db.queue import NEWCOMER_ENTRIES, NORMAL_PART, ClaimedRow, DueAccounts, Positions, claim_due
+from app.db.queue import NORMAL_PART, SEND_QUEUE, ClaimedRow, claim_due
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
@@ -58,7 +59,7 @@ def claim(
 
     The oldest of an account come first, its priorities alternate, and the result interleaves the accounts.
     """
-    due = due or DueAccounts()
+    due = due or DueAccounts(SEND_QUEUE)
     due.look(transaction)
 
     def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRow]:
@@ -72,7 +73,8 @@ def claim(
             worker=worker,
             lease_end=seconds_from_now(LEASE),
         )
-        due.note_claimed(accounts, most, rows)
+        places = ((row.recipient[1], row.priority, (row.due_time, row.recipient[0])) for row in rows)
+        due.note_taken(accounts, max(1, most // max(1, len(accounts))), places)
         return rows
 
     with span("claim") as open_span:
@@ -181,5 +183,5 @@ def _leased_to(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], 
 
 def has_due(session: Session, due: DueAccounts | None = None) -> bool:
     """Whether any recipient is due; `due` is the process's memory between its looks."""
-    due = due or DueAccounts()
+    due = due or DueAccounts(SEND_QUEUE)
     return due.look(session) or due.has_any(session)

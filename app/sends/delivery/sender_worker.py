@@ -17,8 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, seconds_from_now, this_second
 from app.db.database import Database
+from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
-from app.db.queue import DueAccounts
+from app.db.queue import SEND_QUEUE
 from app.db.upsert import insert_or_ignore
 from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
@@ -222,7 +223,7 @@ class SenderWorker:
         self.journal = Journal(journal_folder(settings), self.name)
         self._next_mend, self._said_broken = 0.0, -QUIET_SECONDS
         self.batch_size = AdaptiveBatchSize()
-        self.due = DueAccounts()
+        self.due = DueAccounts(SEND_QUEUE)
         self.leases = ExpiredLeases()
         self.last_account = 0
         """Last account served (round-robin cursor)."""
