@@ -52,11 +52,11 @@ from app.contacts.events import ContactKey, record_contact_events
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.address_digests import PREFIX
 from app.db.address_forms import written_forms
+from app.db.bulk import insert_or_ignore
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, Contact, SoftBounces
-from app.db.upsert import insert_or_ignore
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    Insert,
     LargeBinary,
     String,
     Table,
@@ -28,6 +29,8 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
 from app.db.database import Transaction
@@ -320,6 +323,34 @@ def _insert(
         connection.execute(dialect_insert(table).on_conflict_do_nothing(), parameters)
     else:
         connection.execute(insert(table), parameters)
+
+
+Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Refused = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
+"""The columns of the row that could not be inserted (`excluded` in SQL)."""
+
+
+def insert_or_ignore(session: Session, model: type[Base], rows: Rows, *, index: Sequence[str] | None = None) -> Insert:
+    """Inserts one row or many, skipping those that a unique index refuses: that of these columns, or any."""
+    return _conflicting(session, model, rows).on_conflict_do_nothing(index_elements=index)
+
+
+def upsert(
+    session: Session,
+    model: type[Base],
+    rows: Rows,
+    *,
+    index: Sequence[str],
+    update: Callable[[Refused], Mapping[str, Any]],
+) -> Insert:
+    """Inserts one row or many, updating the existing row where the unique index of these columns refuses one."""
+    statement = _conflicting(session, model, rows)
+    return statement.on_conflict_do_update(index_elements=index, set_=update(statement.excluded))
+
+
+def _conflicting(session: Session, model: type[Base], rows: Rows) -> postgresql.Insert | sqlite.Insert:
+    dialect_insert = postgresql.insert if is_postgresql(session) else sqlite.insert
+    return dialect_insert(model).values(rows)
 
 
 ROWS, BOUNDS = "bulk_rows", ("least_id", "greatest_id")

@@ -33,10 +33,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db.bulk import insert_or_ignore
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
 from app.db.outage import log_failure
-from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.responses import JSON

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from app.audit.actor import current_actor
 from app.clock import now
+from app.db.bulk import insert_or_ignore
 from app.db.database import Transaction
 from app.db.models import NetworkCheck
-from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.infrastructure.queueing import AUTOMATIONS
 from app.services import Services

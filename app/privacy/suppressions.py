@@ -14,10 +14,9 @@ from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
 from app.db.address_digests import find_digests
 from app.db.address_forms import may_run_before
-from app.db.bulk import insert_new_rows
+from app.db.bulk import insert_new_rows, insert_or_ignore
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber
-from app.db.upsert import insert_or_ignore
 from app.infrastructure.digests import new_digest_key
 from app.privacy.person import Person
 

@@ -16,11 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, seconds_from_now, this_second
+from app.db.bulk import insert_or_ignore
 from app.db.database import Database
 from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
 from app.db.queue import SEND_QUEUE
-from app.db.upsert import insert_or_ignore
 from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name

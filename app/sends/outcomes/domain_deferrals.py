@@ -21,11 +21,11 @@ from sqlalchemy import String, bindparam, delete, select, tuple_
 
 from app.addresses import domain_of
 from app.clock import now
+from app.db.bulk import insert_or_ignore
 from app.db.database import Transaction
 from app.db.expressions import in_json, json_array
 from app.db.models import DomainBackoff
 from app.db.prepared import PreparedStatement
-from app.db.upsert import insert_or_ignore
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
