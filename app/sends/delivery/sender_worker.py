@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, seconds_from_now, this_second
-from app.db.bulk import insert_or_ignore
+from app.db.bulk import insert_new_rows
 from app.db.database import Database
 from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
@@ -101,9 +101,8 @@ def capture_in(database: Database) -> Capture:
         answer = simulated_answer(magic, recipient.claimed.type, recipient.claimed.attempts)
         if answer is None or magic is not Magic.SLOW:
             row = _row(recipient, message, is_copy=is_copy, magic=magic)
-            index = ("recipient_id", "is_copy")
             with database.write() as transaction:
-                transaction.execute(insert_or_ignore(transaction, CapturedMessage, row, index=index))
+                insert_new_rows(transaction, CapturedMessage, [row])
         segments = count_segments(message.text) if isinstance(message, OutboundSms) else None
         return answer or DeliveryResult.accepted("captured", segments=segments)
 
