@@ -30,7 +30,7 @@ from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
 from app.inbound.reassembly import drop_simulations, record_incomplete_replies
-from app.infrastructure.running import databases
+from app.infrastructure.liveness import databases
 from app.runs.holds import hold_runs
 from app.secret_keys import SecretKeys, fingerprint
 from app.sends.holds.held import hold_messages

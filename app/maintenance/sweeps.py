@@ -63,7 +63,7 @@ from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.stored_addresses import compare_stored_addresses
@@ -160,7 +160,7 @@ def _owners(session: Session, aged: Aged) -> Iterator[Owner]:
 def _delete(services: Services, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
     total = 0
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         with services.database.read() as session:
             ids = _oldest(session, aged, is_owner, limit)
         if not ids:
@@ -194,7 +194,7 @@ def delete_beyond_limit(services: Services) -> None:
     for account_id in accounts:
         last = _last_beyond_limit(services, account_id)
         while last is not None and not services.stopping.is_set():
-            signs_of_life.report()
+            liveness.report()
             deleted = _delete_captured(services, account_id, last)
             total += deleted
             if deleted < CHUNK:
@@ -351,7 +351,7 @@ def _delete_older(
         return
     moment, total = now() - retention, 0
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))
         total += deleted
         if deleted < CHUNK:

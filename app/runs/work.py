@@ -18,7 +18,7 @@ from app.db.database import Transaction
 from app.db.due import DueAccounts, Positions
 from app.db.outage import is_unavailable
 from app.db.queue import RUN, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
@@ -41,7 +41,7 @@ def advance_due(services: Services, due: DueAccounts | None = None) -> int:
     if release_held(services):
         due.clear()
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         if time.monotonic() > end:
             services.wake_ups.wake(AUTOMATIONS)
             break
