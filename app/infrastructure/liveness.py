@@ -42,6 +42,17 @@ def new_process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
+def process_name() -> str:
+    """The name of this process: of its files, of its leases, and of its row in the database."""
+    return _name_of(os.getpid())
+
+
+@functools.cache
+def _name_of(_pid: int) -> str:
+    """A process that is forked from this one has a name of its own."""
+    return new_process_name()
+
+
 def create_locked(path: Path, content: bytes = b"") -> int:
     """Creates the file, locked until the process ends or the returned descriptor, opened for appending, is closed."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,23 +109,19 @@ def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
 def registered_name(folder: Path) -> str:
     """The name under which this process is registered in the folder, from the first call to its end. As long as that is
     impossible, its death is noticed only by the end of its leases."""
-    name = _own_name(folder)
-    if folder not in _registered:
+    name = process_name()
+    file = folder / f"{name}{SUFFIX}"
+    if file not in _registered:
         try:
-            create_locked(folder / f"{name}{SUFFIX}")
-            _registered.add(folder)
+            create_locked(file)
+            _registered.add(file)
         except OSError as error:
             logger.warning("this process cannot be registered in the data folder: %s", error)
     return name
 
 
-@functools.cache
-def _own_name(_folder: Path) -> str:
-    return new_process_name()
-
-
 _registered: set[Path] = set()
-"""The folders in which this process is registered."""
+"""The files under which this process is registered; those of its parent do not count."""
 
 
 @contextlib.contextmanager
@@ -244,7 +251,7 @@ def register(settings: Settings, database: str, role: str = "") -> None:
     people. A failure costs only that warning. `role` is that of a process that can be replaced in place
     (app/infrastructure/replacing.py)."""
     folder = settings.data_dir / "processes"
-    name = f"{new_process_name()}.{role}" if role else new_process_name()
+    name = f"{process_name()}.{role}" if role else process_name()
     try:
         path = folder / f"{name}{SUFFIX}"
         keep(create_locked(path, database.encode()))
@@ -263,7 +270,7 @@ def register_answering(settings: Settings) -> None:
     costs only that an upgrade does not wait for it."""
     folder = settings.data_dir / "processes"
     try:
-        create_locked(folder / f"{_beginning(os.getppid())}{secrets.token_hex(4)}{ANSWERING}")
+        create_locked(folder / f"{_beginning(os.getppid())}{process_name()}{ANSWERING}")
         with contextlib.ExitStack() as locks:
             for path in folder.glob(f"*{ANSWERING}"):
                 if lock_if_dead(path, locks):
