@@ -332,13 +332,14 @@ def _insert(
 ) -> Sequence[Sequence[Any]]:
     if not rows:
         return []
-    connection, on_postgresql = session.connection(), is_postgresql(session)
+    connection = session.connection()
+    on_postgresql = connection.dialect.name == POSTGRESQL.name
     if on_postgresql and fits_json(table):
         shape = Shape.of(table, shared, rows)
         statement = insert_of(shape, conflict, returning)
         cursor = execute_on_driver(connection, statement, shape.parameters(shared, rows))
         return cursor.fetchall() if returning else []
-    parameters = [{**shared, **row} for row in rows]
+    parameters = [{**shared, **row} for row in rows] if shared else rows
     result = connection.execute(_insert_of_values(table, conflict, returning, on_postgresql), parameters)
     return result.fetchall() if returning else []
 
@@ -401,12 +402,13 @@ class BulkUpdate:
         """Updates rows that have all the values; does nothing for none."""
         if not rows:
             return
-        on_postgresql = is_postgresql(session)
+        connection = session.connection()
+        on_postgresql = connection.dialect.name == POSTGRESQL.name
         if on_postgresql not in self._statements:
             values = _given_values(self._types) if on_postgresql else _parameters(self._types)
             self._statements[on_postgresql] = self._bounded(values) if on_postgresql else self._build(values)
         parameters = self._joined(rows) if on_postgresql else rows
-        session.connection().execute(self._statements[on_postgresql], parameters)
+        connection.execute(self._statements[on_postgresql], parameters)
 
     def _bounded(self, values: RowValues) -> Update:
         if self._id_column is None:

@@ -117,7 +117,7 @@ def test_refused_rows_change_the_existing_ones_as_asked_for(tenant: Tenant) -> N
             rows = [{"address": address, "bounces": bounces} for address, bounces in given.items()]
             insert_new_rows(transaction, SoftBounces, rows, shared, conflict=added)
         found = select(SoftBounces.address, SoftBounces.bounces).where(SoftBounces.account_id == tenant.id)
-        assert dict(transaction.execute(found).tuples().all()) == {"a": 3, "b": 3}
+        assert {row.address: row.bounces for row in transaction.execute(found)} == {"a": 3, "b": 3}
 
 
 def test_bytes_are_stored_unchanged(tenant: Tenant) -> None:
