@@ -23,9 +23,9 @@ from app.audit.actor import acting, command_actor
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.database import Transaction
+from app.db.engine import without_credentials
 from app.db.outage import reason
 from app.db.schema import schema_of
-from app.db.url import without_credentials
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
 from app.infrastructure.liveness import databases

@@ -49,8 +49,7 @@ from app.addresses import (
 from app.clock import this_second
 from app.contacts.events import ContactKey, record_contact_events
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.address_digests import PREFIX
-from app.db.address_forms import written_forms
+from app.db.address_forms import PREFIX, written_forms
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 
-from app.db.url import without_credentials
+from app.db.engine import without_credentials
 from app.infrastructure import liveness
 from app.settings import Settings, in_file
 from app.transports.email import relay_urls

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
-from app.db.address_digests import find_digests
-from app.db.address_forms import may_run_before
+from app.db.address_forms import find_digests, may_run_before
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber

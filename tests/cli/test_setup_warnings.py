@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app import create_app
+from app.db.engine import without_credentials
 from app.db.migrate import upgrade
-from app.db.url import without_credentials
 from app.infrastructure import liveness
 from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli

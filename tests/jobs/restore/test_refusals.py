@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
+from app.db.engine import without_credentials
 from app.db.migrate import current, newest, upgrade
 from app.db.models import Account
-from app.db.url import without_credentials
 from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.db.url import without_credentials
+from app.db.engine import without_credentials
 from app.infrastructure import liveness
 from app.infrastructure.startup_report import log_startup
 from app.settings import from_environment
