@@ -83,7 +83,7 @@ def on_starting(_master: object) -> None:
 def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API is ready."""
     balanced_worker.post_worker_init(process)
-    liveness.register_answering(settings)
+    liveness.register_answering(settings.data_dir)
     tracing.start(settings, "web")
     services = getattr(process.wsgi, "extensions", {}).get(EXTENSION)
     if services is None:  # an application for comparison, as the benchmark serves

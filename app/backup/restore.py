@@ -77,7 +77,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
     Raises `NotRestorable`, `NotABackup`, `NotEmpty`, `CopyError`, `NotKnown`, `OSError`.
     """
     settings = services.settings
-    if databases(settings):
+    if databases(settings.data_dir):
         raise NotRestorable("processes of the service run with this DATA_DIR: stop them first")
     with open_archive(path) as archive:
         manifest = archive.manifest

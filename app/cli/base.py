@@ -67,7 +67,7 @@ def _shown(character: str) -> str:
 def setup_warnings(services: Services) -> list[str]:
     """Warnings about variables without effect, and about a database that may not be the intended one."""
     own = without_credentials(services.settings.database_url)
-    others = databases(services.settings) - {own}
+    others = databases(services.settings.data_dir) - {own}
     surprises = []
     if _never_migrated(services):
         surprises.append("was never migrated")

@@ -25,8 +25,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from app.settings import Settings
-
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".alive"
@@ -246,11 +244,11 @@ ROLES = ("background", "web")
 reads it comes first."""
 
 
-def register(settings: Settings, database: str, role: str = "") -> None:
+def register(data_dir: Path, database: str, role: str = "") -> None:
     """Registers this process until it ends, by the file of its signs of life, with the database as it is shown to
     people. A failure costs only that warning. `role` is that of a process that can be replaced in place
     (app/infrastructure/replacing.py)."""
-    folder = settings.data_dir / "processes"
+    folder = data_dir / "processes"
     name = f"{process_name()}.{role}" if role else process_name()
     try:
         path = folder / f"{name}{SUFFIX}"
@@ -265,10 +263,10 @@ def register(settings: Settings, database: str, role: str = "") -> None:
         logger.warning("this process cannot be registered in the data folder: %s", error)
 
 
-def register_answering(settings: Settings) -> None:
+def register_answering(data_dir: Path) -> None:
     """Registers this process, which answers requests for its parent, the process of the API, until it ends. A failure
     costs only that an upgrade does not wait for it."""
-    folder = settings.data_dir / "processes"
+    folder = data_dir / "processes"
     try:
         create_locked(folder / f"{_beginning(os.getppid())}{process_name()}{ANSWERING}")
         with contextlib.ExitStack() as locks:
@@ -279,9 +277,9 @@ def register_answering(settings: Settings) -> None:
         logger.warning("this process cannot be registered in the data folder: %s", error)
 
 
-def answering(settings: Settings, process: Process) -> set[Path]:
+def answering(data_dir: Path, process: Process) -> set[Path]:
     """Files of the processes that answer requests for that one. Raises `OSError`."""
-    found = (settings.data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
+    found = (data_dir / "processes").glob(f"{_beginning(process.pid)}*{ANSWERING}")
     with contextlib.ExitStack() as locks:
         return {path for path in found if path.exists() and not lock_if_dead(path, locks)}
 
@@ -290,11 +288,11 @@ def _beginning(pid: int) -> str:
     return f"{socket.gethostname()}-{pid}-"
 
 
-def databases(settings: Settings) -> set[str]:
+def databases(data_dir: Path) -> set[str]:
     """The databases of the running processes."""
     found = set()
     with contextlib.suppress(OSError):
-        for path in live_processes(settings.data_dir / "processes"):
+        for path in live_processes(data_dir / "processes"):
             found.add(path.read_text("utf-8", "replace"))
     return found
 
@@ -320,11 +318,11 @@ class Process(NamedTuple):
         return self.file.with_suffix(REFUSED)
 
 
-def processes(settings: Settings) -> list[Process]:
+def processes(data_dir: Path) -> list[Process]:
     """The running processes of the service on this host, those first that are to be replaced first: containers with
     host names of their own may share the folder. Raises `OSError`."""
     own = f"{socket.gethostname()}-"
-    registered = live_processes(settings.data_dir / "processes")
+    registered = live_processes(data_dir / "processes")
     found = [_process(path) for path in registered if path.name.startswith(own)]
     return sorted(found, key=lambda one: (ROLES.index(one.role) if one.role in ROLES else -1, one.pid))
 

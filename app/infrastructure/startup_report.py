@@ -105,7 +105,7 @@ def log_startup(settings: Settings, *, role: str = "") -> None:
     """Logs one line with database and transports, and one for each variable that looks like a misspelt setting. `role`
     is that of a process that can be replaced in place."""
     database = without_credentials(settings.database_url)
-    liveness.register(settings, database, role)
+    liveness.register(settings.data_dir, database, role)
     logger.info(
         "using the database %s, sending mail to %s and texts to %s",
         database,

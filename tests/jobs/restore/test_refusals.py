@@ -145,7 +145,7 @@ def test_only_an_empty_database_is_restored_into(source: Installation, backup: s
 
 def test_running_processes_are_not_restored_under(backup: str, installed: Installed) -> None:
     target = installed("sqlite", migrated=True)
-    liveness.register(target.settings, without_credentials(target.settings.database_url))
+    liveness.register(target.settings.data_dir, without_credentials(target.settings.database_url))
     error = target.refused("restore", backup)
     assert error == "Error: processes of the service run with this DATA_DIR: stop them first\n"
 

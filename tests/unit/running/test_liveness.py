@@ -22,7 +22,6 @@ from app.infrastructure.liveness import (
     process_name,
     registered_name,
 )
-from app.settings import from_environment
 
 PROGRAM = """
 import pathlib, sys
@@ -54,8 +53,7 @@ def test_a_file_is_alive_until_its_process_is_killed(tmp_path: Path) -> None:
 def test_a_process_has_one_name_everywhere_and_one_that_is_forked_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = from_environment({"DATA_DIR": str(tmp_path)})
-    liveness.register(settings, "its database")
+    liveness.register(tmp_path, "its database")
     assert registered_name(tmp_path / "leases") == process_name()
     assert [path.stem for path in tmp_path.rglob(f"*{SUFFIX}")] == [process_name()] * 2
     with monkeypatch.context() as forked:

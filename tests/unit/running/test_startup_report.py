@@ -68,6 +68,6 @@ def test_a_folder_that_cannot_be_written_does_not_prevent_a_start(
 ) -> None:
     settings = from_environment({"DATA_DIR": str(tmp_path)})
     (tmp_path / "processes").write_text("not a folder")
-    liveness.register(settings, "sqlite:///tms.sqlite3")
+    liveness.register(settings.data_dir, "sqlite:///tms.sqlite3")
     assert "this process cannot be registered in the data folder" in caplog.text
-    assert liveness.databases(settings) == set()
+    assert liveness.databases(settings.data_dir) == set()
