@@ -33,7 +33,7 @@ from app.http.context import EXTENSION, extension_name
 from app.http.server import balanced_worker
 from app.http.server.master import Master
 from app.http.server.request import MAX_REQUEST_LINE
-from app.infrastructure import logs, metrics, replacing, running, start_signal, tracing
+from app.infrastructure import liveness, logs, metrics, replacing, start_signal, tracing
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
@@ -83,7 +83,7 @@ def on_starting(_master: object) -> None:
 def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API is ready."""
     balanced_worker.post_worker_init(process)
-    running.register_answering(settings)
+    liveness.register_answering(settings.data_dir)
     tracing.start(settings, "web")
     services = getattr(process.wsgi, "extensions", {}).get(EXTENSION)
     if services is None:  # an application for comparison, as the benchmark serves

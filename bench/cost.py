@@ -33,7 +33,7 @@ from gunicorn.config import Config
 from sqlalchemy import event
 
 from app import create_app
-from app.db.queue import FullLooks
+from app.db.due import FullLooks
 from app.events import dispatch
 from app.http.context import EXTENSION
 from app.http.server.answering_threads import AnsweringThreads

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from app.bulk_actions.run import run_due
+from app.db.due import DueAccounts
+from app.db.queue import RUN_QUEUE
 from app.inbound.simulated import simulate_due
 from app.maintenance.audit_seals import seal_entries
 from app.network_checks.run import NetworkChecker
-from app.runs.due import DueRuns
 from app.runs.work import advance_due
 from jobs.runtime import process_services
 
@@ -31,6 +32,6 @@ def network_checker() -> NetworkChecker:
 
 
 @cache
-def _due_runs() -> DueRuns:
+def _due_runs() -> DueAccounts:
     """What this process remembers between two wake-ups."""
-    return DueRuns()
+    return DueAccounts(RUN_QUEUE)

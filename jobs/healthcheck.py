@@ -15,8 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.infrastructure.liveness import live_processes
-from app.infrastructure.signs_of_life import STALE_SECONDS
+from app.infrastructure.liveness import STALE_SECONDS, live_processes
 from app.settings import Settings, SettingsError, from_environment
 
 API = "--api"

@@ -13,7 +13,7 @@ import signal
 import socket
 
 from app.inbound.email.listener import Listener
-from app.infrastructure import replacing, signs_of_life
+from app.infrastructure import liveness, replacing
 from app.infrastructure.heartbeat import Heartbeat
 from app.services import Services
 from jobs.runtime import process_services
@@ -42,12 +42,12 @@ class Requests:
 
     async def is_replaced(self) -> bool:
         """Waits for one of the two, with signs of life; newer code that does not start is no request."""
-        signs_of_life.ready()
+        liveness.ready()
         while True:
             while not self._asked.is_set():
-                signs_of_life.report()
+                liveness.report()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._asked.wait(), signs_of_life.seconds)
+                    await asyncio.wait_for(self._asked.wait(), liveness.seconds)
             self._asked.clear()
             if self._stopped or await asyncio.to_thread(replacing.new_code_starts, os.environ):
                 return not self._stopped

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
 from app.db.schema import SchemaError, check_schema
-from app.infrastructure import logs, memory, metrics, replacing, signs_of_life, tracing
+from app.infrastructure import liveness, logs, memory, metrics, replacing, tracing
 from app.infrastructure.startup_report import log_startup
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
@@ -62,5 +62,5 @@ def _await_database(made: Services) -> None:
             raise SystemExit(1) from None
         except SQLAlchemyError as error:
             log_failure(logger, "waiting for the database", error)
-            signs_of_life.starting("waiting for the database")
+            liveness.starting("waiting for the database")
         time.sleep(RETRY_DELAY)

@@ -19,7 +19,7 @@ from app.audit.seals import has_unsealed
 from app.bulk_actions.run import has_due as has_due_actions
 from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
@@ -97,7 +97,7 @@ def run(services: Services) -> None:
     """Sweeps until the process is asked to stop."""
     table, queue, runs = periodic_jobs(), sweeps.SendQueueSweep(), sweeps.RunSweep()
     while not services.stopping.wait(TICK):
-        signs_of_life.report()
+        liveness.report()
         tick(services, table, queue, runs)
 
 
@@ -109,7 +109,7 @@ def main() -> None:
     logger.info("scheduler started")
     heartbeat = Heartbeat(services.database, ["scheduler"], settings=services.settings)
     heartbeat.start()
-    signs_of_life.ready()
+    liveness.ready()
     run(services)
     heartbeat.stop()
     services.database.close()

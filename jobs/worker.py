@@ -35,7 +35,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
 from app.infrastructure.queueing import JOBS, SENDS
 from app.infrastructure.redis_client import connect_redis
@@ -88,7 +88,7 @@ class Worker(SimpleWorker):
 
     def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
         """RQ calls it at each turn of its loop."""
-        signs_of_life.report()
+        liveness.report()
         super().heartbeat(timeout, pipeline)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
@@ -138,7 +138,7 @@ def run(services: Services, queues: Sequence[str], stop: Stop) -> None:
     connection = connect_redis(services.settings.redis_url)
     delay, last_logged = 0.1, -LOG_INTERVAL
     while not stop.requested:
-        signs_of_life.report()
+        liveness.report()
         start = time.monotonic()
         try:
             _work(services, queues, connection, stop)
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str]) -> None:
     if SENDS in queues:
         _open_sender_worker(services)
     logger.info("worker started", extra={"queues": queues})
-    signs_of_life.ready()
+    liveness.ready()
     for queue in queues:
         # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
         services.wake_ups.wake(queue)

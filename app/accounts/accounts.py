@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
 from app.clock import find_zone, this_second
-from app.db.changes import apply_changes
 from app.db.models import Account
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.names import CONTROL, check_name
 from app.settings import parse_rate, parse_retention

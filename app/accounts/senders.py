@@ -8,9 +8,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.changes import apply_changes
 from app.db.locks import advisory_lock
 from app.db.models import Account, SmsSender
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 
 ALPHANUMERIC_KIND = "alphanumeric"

@@ -30,7 +30,7 @@ from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
 from app.inbound.reassembly import drop_simulations, record_incomplete_replies
-from app.infrastructure.running import databases
+from app.infrastructure.liveness import databases
 from app.runs.holds import hold_runs
 from app.secret_keys import SecretKeys, fingerprint
 from app.sends.holds.held import hold_messages
@@ -77,7 +77,7 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
     Raises `NotRestorable`, `NotABackup`, `NotEmpty`, `CopyError`, `NotKnown`, `OSError`.
     """
     settings = services.settings
-    if databases(settings):
+    if databases(settings.data_dir):
         raise NotRestorable("processes of the service run with this DATA_DIR: stop them first")
     with open_archive(path) as archive:
         manifest = archive.manifest

@@ -24,7 +24,7 @@ from app.db.database import Transaction
 from app.db.models import Account, BulkAction
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.recipients.collection import Place, place_of
 from app.services import Services
@@ -45,7 +45,7 @@ def run_due(services: Services, time_slice: float = TIME_SLICE) -> int:
     end, busy, slices = time.monotonic() + time_slice, set[int](), 0
     turns = WriteTurns(services.database, sleep=services.stopping.wait)
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         with services.database.read() as session:
             action = _next(session, busy)
         if action is None:

@@ -23,13 +23,13 @@ from app.audit.actor import acting, command_actor
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.database import Transaction
+from app.db.engine import without_credentials
 from app.db.outage import reason
 from app.db.schema import schema_of
-from app.db.url import without_credentials
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
+from app.infrastructure.liveness import databases
 from app.infrastructure.queueing import SENDS
-from app.infrastructure.running import databases
 from app.infrastructure.startup_report import ignored_variables
 from app.services import Services
 
@@ -67,7 +67,7 @@ def _shown(character: str) -> str:
 def setup_warnings(services: Services) -> list[str]:
     """Warnings about variables without effect, and about a database that may not be the intended one."""
     own = without_credentials(services.settings.database_url)
-    others = databases(services.settings) - {own}
+    others = databases(services.settings.data_dir) - {own}
     surprises = []
     if _never_migrated(services):
         surprises.append("was never migrated")

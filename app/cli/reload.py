@@ -12,8 +12,8 @@ from flask.cli import with_appcontext
 
 from app.cli.base import Command, Unavailable, echo
 from app.http.context import services
-from app.infrastructure import replacing, running
-from app.infrastructure.running import Process
+from app.infrastructure import liveness, replacing
+from app.infrastructure.liveness import Process
 
 WAIT_SECONDS = 300.0
 RETIRING_SECONDS = 330.0
@@ -26,7 +26,7 @@ PAUSE = 0.1
 def command() -> None:
     """Replace the code of the running processes of this machine and DATA_DIR by the installed one, workers first."""
     settings = services().settings
-    found = running.processes(settings)
+    found = liveness.processes(settings.data_dir)
     if not found:
         raise Unavailable(f"no process of the service runs with the data folder {settings.data_dir}")
     for process in found:
@@ -40,7 +40,7 @@ def command() -> None:
 
 def _replace(process: Process) -> None:
     """Returns when the process has started with the new code, and none answers with the one from before."""
-    before = running.answering(services().settings, process)
+    before = liveness.answering(services().settings.data_dir, process)
     process.refusal.unlink(missing_ok=True)
     try:
         os.kill(process.pid, replacing.SIGNAL)
@@ -59,12 +59,12 @@ def _replace(process: Process) -> None:
 def _wait_for_retiring(process: Process, before: set[Path]) -> None:
     """API processes of the code from before end with the last connection that a client keeps."""
     deadline = time.monotonic() + RETIRING_SECONDS
-    while left := before & running.answering(services().settings, process):
+    while left := before & liveness.answering(services().settings.data_dir, process):
         if time.monotonic() > deadline:
             raise Unavailable(f"{len(left)} API processes with the code from before have not ended")
         time.sleep(PAUSE)
 
 
 def _has_started_again(process: Process) -> bool:
-    found = running.processes(services().settings)
+    found = liveness.processes(services().settings.data_dir)
     return any(one.pid == process.pid and one.file != process.file for one in found)

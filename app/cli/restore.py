@@ -17,8 +17,8 @@ from app.cli.progress import parts_of
 from app.clock import timestamp
 from app.db.copies.load import NotEmpty
 from app.db.copies.snapshot import CopyError
+from app.db.engine import without_credentials
 from app.db.migrate import MigrationError
-from app.db.url import without_credentials
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.findings import counted

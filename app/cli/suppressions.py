@@ -33,7 +33,7 @@ from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
 from app.contacts.blocked import SUPPRESSIONS
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
-from app.db.address_digests import PREFIX, find_digests
+from app.db.address_forms import PREFIX, find_digests
 from app.db.copied_ids import shown
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber

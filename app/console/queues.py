@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session, aliased
 
 from app.accounts.find import find_account
 from app.db.database import Transaction
+from app.db.due import look_at_all
 from app.db.expressions import in_json
 from app.db.models import Account, QueueEntry
-from app.db.queue import PRIORITIES, QUEUED, look_at_all
+from app.db.queue import PRIORITIES, QUEUED, SEND_QUEUE
 from app.errors import ServiceError
 from app.ids import existing
 from app.infrastructure.queueing import SENDS
@@ -78,7 +79,7 @@ class Turns:
 
 def turns_of_all(session: Session, begin: QueueBegin, moment: datetime) -> Turns:
     """Every account that has messages due: three statements, the first of which reads a few entries per account."""
-    found = look_at_all(session, moment)
+    found = look_at_all(SEND_QUEUE, session, moment)
     since = {account_id: min(one.due_time for one in own.values()) for account_id, own in found.items()}
     first = sorted(since, key=lambda account_id: (since[account_id], account_id))[:MOST]
     return Turns(_turns(session, first, begin, moment), len(since))

@@ -28,7 +28,7 @@ from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.console.queries import Pairs, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
-from app.db.address_digests import PREFIX, find_digests
+from app.db.address_forms import PREFIX, find_digests
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import Account, BlockedAddress, List, Recipient, RecipientStep, Unsubscriber

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import (
     ColumnElement,
     Delete,
-    Insert,
     Row,
     Select,
     Update,
@@ -50,13 +49,12 @@ from app.addresses import (
 from app.clock import this_second
 from app.contacts.events import ContactKey, record_contact_events
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.address_digests import PREFIX
-from app.db.address_forms import written_forms
+from app.db.address_forms import PREFIX, written_forms
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.models import BlockedAddress, Contact, SoftBounces
-from app.db.upsert import insert_or_ignore
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
@@ -105,8 +103,9 @@ def block_entries(
         for form in sorted(written_forms(transaction, blocks))
         for block in [blocks[AccountAddress.of(*form)]]
     ]
-    statement = insert_or_ignore(transaction, BlockedAddress, rows)
-    changed = _changed(transaction, statement)
+    changed = _addresses(
+        insert_new_rows(transaction, BlockedAddress, rows, returning=("account_id", "kind", "address"))
+    )
     complaints = [address for address, block in blocks.items() if block.reason == COMPLAINT]
     if complaints:
         outweighed = update(BlockedAddress).where(_is_any(complaints), BlockedAddress.reason != COMPLAINT)
@@ -164,11 +163,15 @@ def _is_any(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
     )
 
 
-def _changed(transaction: Transaction, statement: Insert | Update | Delete) -> list[AccountAddress]:
-    """The addresses of the rows that the statement has written or deleted, each once."""
+def _changed(transaction: Transaction, statement: Update | Delete) -> list[AccountAddress]:
+    """The addresses of the rows that the statement has changed or deleted."""
     returning = statement.returning(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address)
-    rows = transaction.execute(returning, execution_options={"synchronize_session": False})
-    return list({AccountAddress.of(row.account_id, cast(AddressKind, row.kind), row.address): None for row in rows})
+    return _addresses(transaction.execute(returning, execution_options={"synchronize_session": False}))
+
+
+def _addresses(rows: Iterable[Sequence[Any]]) -> list[AccountAddress]:
+    """Those of the rows, each once."""
+    return list({AccountAddress.of(account_id, kind, address): None for account_id, kind, address in rows})
 
 
 def _mark_modified(transaction: Transaction, changed: Collection[AccountAddress]) -> ChangedContacts:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import aliased
 
 from app.addresses import NormalizedAddress
 from app.contacts.unsubscriber_entries import UnsubscriberEntries
-from app.db.address_digests import find_digests
+from app.db.address_forms import find_digests
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Unsubscriber

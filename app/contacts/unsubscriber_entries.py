@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, literal, nul
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
-from app.db.address_digests import find_digests
+from app.db.address_forms import find_digests
 from app.db.expressions import in_json
 from app.db.models import BlockedAddress, Unsubscriber
 from app.lists.fields import ListSpec

@@ -8,11 +8,11 @@ No module outside asks which of the two it uses (tests/guards/test_layers.py). H
   request, such as filters, and writes of a few rows. Building one costs more than running it: keep a constant one.
 - **`PreparedStatement`** (`app/db/prepared.py`): a constant statement on a path that every request, recipient or batch
   takes.
-- **Bulk** (`insert_rows`, `insert_with_children`, `BulkUpdate`, `in_json`): any number of rows or values in one
-  statement. Everything whose number a client or a queue decides goes this way.
+- **Bulk** (`insert_rows`, `insert_new_rows`, `insert_with_children`, `BulkUpdate`, `in_json`): any number of rows or
+  values in one statement. Everything whose number a client or a queue decides goes this way.
 - **`read_together` and `insert_at_commit`**: several of these in one round trip, where none needs another's answer.
-- **`upsert` and `insert_or_ignore`** where a unique index decides, `claim_due` for the send queue, `advisory_lock` for
-  a lock on something that is not a row.
+- **`insert_new_rows` and `upsert`** where a unique index decides, `claim_due` for the send queue, `advisory_lock` for a
+  lock on something that is not a row.
 
 Measured by `python -m bench.statements` (processor time of this process per row, without the server's; a read is of one
 row by a unique column, a write of a thousand rows), as multiples of the first line of each group:

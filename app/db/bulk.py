@@ -11,8 +11,9 @@ import orjson
 from sqlalchemy import (
     JSON,
     ColumnElement,
-    Connection,
+    Executable,
     FromClause,
+    Insert,
     LargeBinary,
     String,
     Table,
@@ -28,6 +29,8 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
 from app.db.database import Transaction
@@ -64,27 +67,23 @@ def fits_json(table: Table) -> bool:
     return not any(isinstance(column.type, LargeBinary) for column in table.columns)
 
 
-def insert_json(
-    connection: Connection, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, ignore: bool
-) -> None:
-    """Inserts the rows in their order; with `ignore`, leaves out those that a unique index refuses."""
-    shape = _Shape.of(table, shared, rows)
-    execute_on_driver(connection, _insert_of_shape(shape, ignore), shape.parameters(shared, rows))
+class Conflict(NamedTuple):
+    """What becomes of a row that a unique index refuses: it is left out, or changes the existing one."""
+
+    unique: tuple[str, ...] = ()
+    """The columns of that index; of any, if there are none."""
+    updates: tuple[tuple[str, str], ...] = ()
+    """Columns of the existing row with their new values in SQL, in which `excluded` is the refused row."""
 
 
-def insert_json_statement(
-    table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> DriverStatement:
-    """The statement that inserts the rows in their order."""
-    shape = _Shape.of(table, shared, rows)
-    return _insert_of_shape(shape, False), shape.parameters(shared, rows)
+LEFT_OUT = Conflict()
 
 
-def insert_with_children_statement(
+def _insert_with_children_statement(
     table: Table, row: Mapping[str, Any], children: Sequence[ChildRows]
 ) -> DriverStatement:
     """Inserts a row with the rows that refer to it, and selects its id."""
-    parent = _Shape.of(table, row, [])
+    parent = Shape.of(table, row, [])
     families = [_Family.of(child) for child in children]
     statement = _insert_with_children(parent, tuple(families))
     parameters = [*parent.parameters(row, [])]
@@ -95,7 +94,7 @@ def insert_with_children_statement(
     return statement, parameters
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """Table and columns of rows without their values: the statement is built once per shape."""
 
     table: Table
@@ -105,7 +104,7 @@ class _Shape(NamedTuple):
     """Columns that no row names, with a default in the model."""
 
     @classmethod
-    def of(cls, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> _Shape:
+    def of(cls, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Shape:
         own = tuple(rows[0]) if rows else ()
         named = {*shared, *own}
         return cls(table, tuple(shared), own, tuple(name for name in _with_default(table) if name not in named))
@@ -136,29 +135,38 @@ class _Family(NamedTuple):
     """The shapes of `ChildRows`."""
 
     key: str
-    child: _Shape
+    child: Shape
     companion_key: str = ""
-    companion: _Shape | None = None
+    companion: Shape | None = None
 
     @classmethod
     def of(cls, rows: ChildRows) -> _Family:
-        child = _Shape.of(table_of(rows.model), rows.shared, rows.rows)
+        child = Shape.of(table_of(rows.model), rows.shared, rows.rows)
         if rows.companions is None:
             return cls(rows.key, child)
-        companion = _Shape.of(table_of(rows.companions.model), rows.companions.shared, [])
+        companion = Shape.of(table_of(rows.companions.model), rows.companions.shared, [])
         return cls(rows.key, child, rows.companions.key, companion)
 
 
 @lru_cache
-def _insert_of_shape(shape: _Shape, ignore: bool) -> str:
-    columns, sources = ", ".join(shape.columns()), ", ".join(shape.sources())
-    conflict = " ON CONFLICT DO NOTHING" if ignore else ""
-    return f"INSERT INTO {shape.table.name} ({columns}) SELECT {columns} FROM {sources}{conflict}"  # noqa: S608 - names
+def insert_of(
+    shape: Shape, conflict: Conflict | None = None, returning: tuple[str, ...] = (), beside: tuple[str, ...] = ()
+) -> str:
+    """The statement on PostgreSQL, whose parameters are those of the shape. Items of FROM `beside` are read first."""
+    columns, sources = ", ".join(shape.columns()), ", ".join((*shape.sources(), *beside))
+    parts = [f"INSERT INTO {shape.table.name} ({columns}) SELECT {columns} FROM {sources}"]  # noqa: S608 - names of models
+    if conflict is not None:
+        target = f" ({', '.join(conflict.unique)})" if conflict.unique else ""
+        updates = ", ".join(f"{name} = {value}" for name, value in conflict.updates)
+        parts.append(f"ON CONFLICT{target} DO {f'UPDATE SET {updates}' if updates else 'NOTHING'}")
+    if returning:
+        parts.append(f"RETURNING {', '.join(returning)}")
+    return " ".join(parts)
 
 
 @lru_cache
-def _insert_with_children(parent: _Shape, families: tuple[_Family, ...]) -> str:
-    parts = [f"parent AS ({_insert_of_shape(parent, False)} RETURNING id AS parent_id)"]
+def _insert_with_children(parent: Shape, families: tuple[_Family, ...]) -> str:
+    parts = [f"parent AS ({insert_of(parent)} RETURNING id AS parent_id)"]
     for number, family in enumerate(families):
         inserted = _insert_of_each(family.child, family.key, "parent_id", "parent")
         if family.companion is None:
@@ -170,7 +178,7 @@ def _insert_with_children(parent: _Shape, families: tuple[_Family, ...]) -> str:
     return f"WITH {', '.join(parts)} SELECT parent_id FROM parent"  # noqa: S608 - names of models
 
 
-def _insert_of_each(shape: _Shape, key: str, value: str, source: str) -> str:
+def _insert_of_each(shape: Shape, key: str, value: str, source: str) -> str:
     """Inserts the rows for each row of the source, whose `value` they have as their key."""
     columns, sources = ", ".join(shape.columns()), ", ".join([source, *shape.sources()])
     return f"INSERT INTO {shape.table.name} ({_quoted(key)}, {columns}) SELECT {value}, {columns} FROM {sources}"  # noqa: S608 - the same
@@ -247,14 +255,21 @@ def insert_rows(
 
     `shared` are columns with the same value in all rows: they are serialised, sent and parsed once.
     """
-    _insert(session, table_of(model), shared or {}, rows, ignore=False)
+    _insert(session, table_of(model), shared or {}, rows)
 
 
 def insert_new_rows(
-    session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
-) -> None:
-    """Like `insert_rows`, but skips rows that a unique index refuses."""
-    _insert(session, table_of(model), shared or {}, rows, ignore=True)
+    session: Session,
+    model: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    shared: Mapping[str, Any] | None = None,
+    *,
+    conflict: Conflict = LEFT_OUT,
+    returning: tuple[str, ...] = (),
+) -> Sequence[Sequence[Any]]:
+    """Like `insert_rows`, but with rows that a unique index refuses as `conflict` says. Returns these columns of the
+    rows that were written, in any order."""
+    return _insert(session, table_of(model), shared or {}, rows, conflict=conflict, returning=returning)
 
 
 def insert_rows_last(
@@ -263,7 +278,8 @@ def insert_rows_last(
     """As `insert_rows`, for an action of `Transaction.at_commit`: returns the statement for the last round trip. SQLite
     has none to save: there it inserts at once. Not for tables with binary columns."""
     if is_postgresql(transaction):
-        return [insert_json_statement(table_of(model), shared, rows)]
+        shape = Shape.of(table_of(model), shared, rows)
+        return [(insert_of(shape), shape.parameters(shared, rows))]
     insert_rows(transaction, model, rows, shared)
     return []
 
@@ -273,7 +289,7 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
     number of children. Not for children with binary columns."""
     table, present = table_of(model), [child for child in children if child.rows]
     if is_postgresql(session):
-        statement = insert_with_children_statement(table, row, present)
+        statement = _insert_with_children_statement(table, row, present)
         (created,) = execute_on_driver(session.connection(), *statement).fetchone()
         return int(created)
     row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
@@ -293,7 +309,7 @@ def insert_at_commit(
         insert_with_children(transaction, model, row, children)
         return
     present = [child for child in children if child.rows]
-    transaction.last_rows.append(insert_with_children_statement(table_of(model), row, present))
+    transaction.last_rows.append(_insert_with_children_statement(table_of(model), row, present))
 
 
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
@@ -306,20 +322,60 @@ def _insert_companions(session: Session, child: ChildRows, companions: Companion
 
 
 def _insert(
-    session: Session, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, ignore: bool
-) -> None:
+    session: Session,
+    table: Table,
+    shared: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    conflict: Conflict | None = None,
+    returning: tuple[str, ...] = (),
+) -> Sequence[Sequence[Any]]:
     if not rows:
-        return
+        return []
     connection = session.connection()
-    if is_postgresql(session) and fits_json(table):
-        insert_json(connection, table, shared, rows, ignore=ignore)
-        return
-    parameters = [{**shared, **row} for row in rows]
-    if ignore:
-        dialect_insert = postgresql.insert if is_postgresql(session) else sqlite.insert
-        connection.execute(dialect_insert(table).on_conflict_do_nothing(), parameters)
-    else:
-        connection.execute(insert(table), parameters)
+    on_postgresql = connection.dialect.name == POSTGRESQL.name
+    if on_postgresql and fits_json(table):
+        shape = Shape.of(table, shared, rows)
+        statement = insert_of(shape, conflict, returning)
+        cursor = execute_on_driver(connection, statement, shape.parameters(shared, rows))
+        return cursor.fetchall() if returning else []
+    parameters = [{**shared, **row} for row in rows] if shared else rows
+    result = connection.execute(_insert_of_values(table, conflict, returning, on_postgresql), parameters)
+    return result.fetchall() if returning else []
+
+
+@lru_cache
+def _insert_of_values(
+    table: Table, conflict: Conflict | None, returning: tuple[str, ...], on_postgresql: bool
+) -> Executable:
+    """The same with a parameter for each value."""
+    statement = (postgresql.insert if on_postgresql else sqlite.insert)(table)
+    if conflict is not None:
+        index, updates = conflict.unique or None, {name: text(value) for name, value in conflict.updates}
+        if updates:
+            statement = statement.on_conflict_do_update(index_elements=index, set_=updates)
+        else:
+            statement = statement.on_conflict_do_nothing(index_elements=index)
+    return statement.returning(*(table.c[name] for name in returning)) if returning else statement
+
+
+Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Refused = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
+"""The columns of the row that could not be inserted (`excluded` in SQL)."""
+
+
+def upsert(
+    session: Session,
+    model: type[Base],
+    rows: Rows,
+    *,
+    index: Sequence[str],
+    update: Callable[[Refused], Mapping[str, Any]],
+) -> Insert:
+    """The statement that inserts one row or a few, updating the existing row where the unique index of these columns
+    refuses one; with `returning`, if the caller needs rows."""
+    statement = (postgresql.insert if is_postgresql(session) else sqlite.insert)(model).values(rows)
+    return statement.on_conflict_do_update(index_elements=index, set_=update(statement.excluded))
 
 
 ROWS, BOUNDS = "bulk_rows", ("least_id", "greatest_id")
@@ -346,12 +402,13 @@ class BulkUpdate:
         """Updates rows that have all the values; does nothing for none."""
         if not rows:
             return
-        on_postgresql = is_postgresql(session)
+        connection = session.connection()
+        on_postgresql = connection.dialect.name == POSTGRESQL.name
         if on_postgresql not in self._statements:
-            values = _json_columns(self._types) if on_postgresql else _parameters(self._types)
+            values = _given_values(self._types) if on_postgresql else _parameters(self._types)
             self._statements[on_postgresql] = self._bounded(values) if on_postgresql else self._build(values)
         parameters = self._joined(rows) if on_postgresql else rows
-        session.connection().execute(self._statements[on_postgresql], parameters)
+        connection.execute(self._statements[on_postgresql], parameters)
 
     def _bounded(self, values: RowValues) -> Update:
         if self._id_column is None:
@@ -370,10 +427,8 @@ def _parameters(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
     return {name: bindparam(name, type_=type_) for name, type_ in types.items()}
 
 
-def _json_columns(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
-    rows = func.json_to_recordset(sql_cast(bindparam(ROWS), JSON))
-    columns = [column(name, type_) for name, type_ in types.items()]
-    table = rows.table_valued(*columns, name="given").render_derived(with_types=True)
+def _given_values(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
+    table = given_rows(ROWS, types, on_postgresql=True)
     return {name: table.c[name] for name in types}
 
 

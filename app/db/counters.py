@@ -17,10 +17,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, func
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Connection
 
-from app.db.bulk import POSTGRESQL, as_json
+from app.db.bulk import Conflict, Shape, as_json, insert_new_rows, insert_of
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
@@ -40,6 +39,7 @@ class Counters:
     def __init__(self, position: int, model: type[Base], *, key: tuple[str, ...], latest: tuple[str, ...] = ()) -> None:
         self.position = position
         self.latest = latest
+        self.model = model
         self.table = table_of(model)
         self.owner = ("account_id", *key)
         """The columns of a `Key`."""
@@ -47,6 +47,15 @@ class Counters:
         others = {"account_id", *self.unique, *latest}
         self.names = tuple(column.name for column in self.table.columns if column.name not in others)
         self.nothing = {**dict.fromkeys(latest), **dict.fromkeys(self.names, 0)}
+        self.shape = Shape(self.table, (), ("account_id", *self.unique, *latest, *self.names), ())
+        sums = ((name, f"{self.table.name}.{name} + excluded.{name}") for name in self.names)
+        newest = ((name, _later(f"{self.table.name}.{name}", f"excluded.{name}")) for name in latest)
+        self.conflict = Conflict(self.unique, (*sums, *newest))
+
+
+def _later(one: str, other: str) -> str:
+    """The later of two times, of which one or both may be null; the databases have no function for it in common."""
+    return f"CASE WHEN {one} > {other} OR {other} IS NULL THEN {one} ELSE {other} END"
 
 
 CONTACT_COUNTS = Counters(10, ContactCount, key=("list_id",))
@@ -109,7 +118,7 @@ class _Pending:
         if on_postgresql:
             return [(_statement(tuple(rows)), [as_json(found) for found in rows.values()])]
         for counters, found in rows.items():
-            connection.execute(_upsert(counters), found)
+            insert_new_rows(self._transaction, counters.model, found, conflict=counters.conflict)
         return []
 
 
@@ -141,28 +150,5 @@ def _statement(kinds: Sequence[Counters]) -> str:
 
 
 def _insert(counters: Counters, before: Counters | None) -> str:
-    """The INSERT on PostgreSQL, with the rows as JSON."""
-    table = counters.table
-    names = ("account_id", *counters.unique, *counters.latest, *counters.names)
-    typed = ", ".join(f"{name} {table.columns[name].type.compile(POSTGRESQL)}" for name in names)
-    updates = [f"{name} = {table.name}.{name} + excluded.{name}" for name in counters.names]
-    updates += [f"{name} = greatest({table.name}.{name}, excluded.{name})" for name in counters.latest]
-    columns, unique = ", ".join(names), ", ".join(counters.unique)
-    after = f"CROSS JOIN (SELECT count(*) FROM {before.table.name}_written) AS earlier " if before else ""  # noqa: S608 - names of models
-    return (
-        f"INSERT INTO {table.name} ({columns}) "  # noqa: S608 - the same
-        f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS given ({typed}) {after}"
-        f"ON CONFLICT ({unique}) DO UPDATE SET {', '.join(updates)}"
-    )
-
-
-@lru_cache
-def _upsert(counters: Counters) -> sqlite.Insert:
-    """The same for SQLite, with a parameter per value."""
-    table, insert = counters.table, sqlite.insert(counters.table)
-    given = insert.excluded
-    updates: dict[str, Any] = {name: table.c[name] + given[name] for name in counters.names}
-    for name in counters.latest:
-        # SQLite's max of two values is null if one of them is.
-        updates[name] = func.coalesce(func.max(table.c[name], given[name]), table.c[name], given[name])
-    return insert.on_conflict_do_update(index_elements=counters.unique, set_=updates)
+    earlier = f"(SELECT count(*) FROM {before.table.name}_written) AS earlier" if before else ""  # noqa: S608 - names of models
+    return insert_of(counters.shape, counters.conflict, (), (earlier,) if earlier else ())

@@ -156,3 +156,17 @@ def _on_sqlite_begin(connection: Connection) -> None:
     # one that takes the write lock first only waits.
     write = connection.get_execution_options().get(WRITE)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def without_credentials(url: str) -> str:
+    """The URL without user, password and options."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return f"sqlite:///{parsed.database}"
+    hosts = [parsed.host] if parsed.host else _listed(parsed.query.get("host", "localhost"))
+    ports = f":{parsed.port}" if parsed.port else ""
+    return f"postgresql://{','.join(hosts)}{ports}/{parsed.database or ''}"
+
+
+def _listed(value: str | tuple[str, ...]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)

@@ -1,181 +1,52 @@
-"""The send queue: looking for due entries, and claiming them, in the forms that the two databases need."""
+"""The queues: claiming due messages, and locking due runs of automations, in the forms that the two databases need."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     FromClause,
     Integer,
-    ScalarSelect,
     Select,
     String,
-    and_,
     any_,
     bindparam,
     case,
     func,
     literal_column,
-    or_,
     select,
     true,
-    tuple_,
     union_all,
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from app.db.bulk import given_rows, stored_time
 from app.db.dialect import is_postgresql
+from app.db.due import Positions, Queue, Reach, as_json
 from app.db.expressions import in_json, json_array
-from app.db.models import QueueEntry, Recipient, table_of
+from app.db.models import AutomationRun, QueueEntry, Recipient, table_of
 from app.db.prepared import PreparedStatement
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
 QUEUED: ColumnElement[str] = literal_column("'queued'")
 NOT_NEGATIVE: ColumnElement[bool] = literal_column("send_queue.attempts >= 0")
 HIGH, NORMAL = literal_column("'high'", String), literal_column("'normal'", String)
-PRIORITIES = {"high": HIGH, "normal": NORMAL}
+PRIORITIES: dict[str, ColumnElement[str] | None] = {"high": HIGH, "normal": NORMAL}
 
-MOMENT = bindparam("moment", type_=QueueEntry.due_time.type)
-SINCE = bindparam("since", type_=QueueEntry.ready_time.type)
-
-
-class Position(NamedTuple):
-    """A place in the order of an account's entries of one priority."""
-
-    due_time: datetime
-    recipient_id: int = 0
-
-
-Positions = Mapping[str, Position]
-"""Priority -> where its due entries begin; a priority without any is missing."""
-
-
-def look_at_all(session: Session, moment: datetime) -> dict[int, Positions]:
-    """The accounts that have entries due at that moment, each with the positions at which they begin."""
-    rows = _first_due_times().tuples(session)
-    found = {account_id: _positions(zip(PRIORITIES, firsts, strict=True), moment) for account_id, *firsts in rows}
-    return {account_id: positions for account_id, positions in found.items() if positions}
-
-
-def look_at_ready(session: Session, since: datetime, moment: datetime) -> dict[int, Positions]:
-    """The same for entries that have become ready between the two moments."""
-    found: dict[int, dict[str, Position]] = {}
-    for account_id, priority, first in _ready().tuples(session, since=since, moment=moment):
-        found.setdefault(account_id, {})[priority] = Position(first)
-    return {**found}
-
-
-def still_due(session: Session, accounts: Mapping[int, Positions], moment: datetime) -> dict[int, Positions]:
-    """Those of the accounts that have due entries at or behind their positions, with the positions of the first."""
-    statement = _still_due(on_postgresql=is_postgresql(session))
-    rows = statement.tuples(session, moment=moment, accounts=as_json(accounts))
-    found = {account_id: _positions(zip(PRIORITIES, firsts, strict=True), moment) for account_id, *firsts in rows}
-    return {account_id: positions for account_id, positions in found.items() if positions}
-
-
-def _positions(firsts: Iterable[tuple[str, datetime | None]], moment: datetime) -> Positions:
-    return {priority: Position(first) for priority, first in firsts if first is not None and first <= moment}
-
-
-@cache
-def _first_due_times() -> PreparedStatement:
-    """The first due time of each priority, for every account that has queued entries."""
-    waiting = _waiting_accounts().c.account_id
-    return PreparedStatement(select(waiting, *(_first_due(waiting, priority) for priority in PRIORITIES.values())))
-
-
-def _first_due(account_id: ColumnElement[int], priority: ColumnElement[str]) -> Any:
-    own = aliased(QueueEntry)
-    first = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == account_id)
-    return first.where(own.priority == priority).scalar_subquery()
-
-
-def _waiting_accounts() -> CTE:
-    """Every account that has queued entries; the last step of the recursion adds a null, which equals nothing."""
-    first = select(func.min(QueueEntry.account_id).label("account_id")).where(QueueEntry.state == QUEUED)
-    waiting = first.cte("waiting", recursive=True)
-    further = aliased(QueueEntry, name="further")
-    beyond: ColumnElement[bool] = and_(further.state == QUEUED, further.account_id > waiting.c.account_id)
-    following = select(func.min(further.account_id)).where(beyond).scalar_subquery()
-    return waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))
-
-
-@cache
-def _ready() -> PreparedStatement:
-    """What is ready is due. With this order PostgreSQL can only use the index on that time, even if it has analyzed the
-    table while it was empty and considers all indexes equal."""
-    entry = QueueEntry
-    is_ready = and_(entry.state == QUEUED, NOT_NEGATIVE, entry.ready_time.between(SINCE, MOMENT))
-    in_order = select(entry.account_id, entry.priority, entry.due_time).where(is_ready).order_by(entry.ready_time)
-    ready = in_order.subquery("ready").c
-    account = ready.account_id, ready.priority
-    return PreparedStatement(select(*account, func.min(ready.due_time)).group_by(*account))
-
-
-@cache
-def _still_due(*, on_postgresql: bool) -> PreparedStatement:
-    given = given_accounts(on_postgresql=on_postgresql)
-    return PreparedStatement(select(given.c.account_id, *(_first_of(given, priority) for priority in PRIORITIES)))
-
-
-def has_due_entries(given: FromClause) -> ColumnElement[bool]:
-    """The condition on given accounts that they have due entries at or after their positions."""
-    return or_(*(_first_of(given, priority).is_not(None) for priority in PRIORITIES))
-
-
-def _first_of(given: FromClause, priority: str) -> ScalarSelect[Any]:
-    """Not EXISTS, which PostgreSQL may answer by reading all due entries into a table of hashes."""
-    entry = aliased(QueueEntry)
-    first = select(entry.due_time).where(*is_due_in_turn(entry, given, priority)).correlate(given)
-    return first.order_by(entry.due_time, entry.recipient_id).limit(1).scalar_subquery()
-
-
-def is_due_in_turn(entry: Any, given: FromClause, priority: str) -> tuple[ColumnElement[bool], ...]:
-    """Conditions on entries: of a given account and that priority, due, and not before the given position.
-
-    An account that has no position is not read for that priority.
-    """
-    position = tuple_(given.c[f"{priority}_due"], given.c[f"{priority}_id"])
-    return (
-        entry.state == QUEUED,
-        entry.account_id == given.c.account_id,
-        entry.priority == PRIORITIES[priority],
-        entry.due_time <= MOMENT,
-        tuple_(entry.due_time, entry.recipient_id) >= position,
-    )
-
-
-def as_json(accounts: Mapping[int, Positions]) -> str:
-    """The value of the parameter `accounts`."""
-    return orjson.dumps([_given(account_id, positions) for account_id, positions in accounts.items()]).decode()
-
-
-def _given(account_id: int, positions: Positions) -> dict[str, int | str]:
-    given: dict[str, int | str] = {"account_id": account_id}
-    for priority, position in positions.items():
-        given[f"{priority}_due"] = stored_time(position.due_time)
-        given[f"{priority}_id"] = position.recipient_id
-    return given
-
-
-def given_accounts(*, on_postgresql: bool) -> FromClause:
-    """The accounts of the parameter `accounts` with their positions, as a table."""
-    entry = QueueEntry
-    types: dict[str, Any] = {"account_id": entry.account_id.type}
-    for priority in PRIORITIES:
-        types |= {f"{priority}_due": entry.due_time.type, f"{priority}_id": entry.recipient_id.type}
-    return given_rows("accounts", types, on_postgresql=on_postgresql)
-
+SEND_QUEUE = Queue(
+    QueueEntry,
+    entry_id="recipient_id",
+    waiting=QUEUED,
+    priorities=PRIORITIES,
+    ready_time="ready_time",
+    is_ready=(NOT_NEGATIVE,),
+    reach=Reach(near=timedelta(seconds=0.3), far=timedelta(seconds=15), far_every=timedelta(seconds=1)),
+)
 
 NORMAL_PART = 4
 """One in so many entries of an account's turn is of normal priority, while any waits."""
@@ -312,8 +183,8 @@ def _picked_entries(*, on_postgresql: bool) -> Select[Any]:
     On PostgreSQL the entries are locked, and those locked by other workers are skipped. SQLite has neither LATERAL nor
     row locks; there a transaction that claims has the only write lock.
     """
-    given = given_accounts(on_postgresql=on_postgresql)
-    served = select(given).where(has_due_entries(given)).cte("served")
+    given = SEND_QUEUE.given(on_postgresql=on_postgresql)
+    served = select(given).where(SEND_QUEUE.has_due(given)).cte("served")
     share = select(SIZE // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
     turn = _turn(served, share, locks=on_postgresql)
     if on_postgresql:
@@ -337,14 +208,7 @@ def _turn(served: FromClause, share: Any, *, locks: bool) -> Select[Any]:
 
 def _oldest(served: FromClause, share: Any, priority: str, *, locks: bool) -> Any:
     """The oldest due entries of an account and a priority, at most `share`, with their places among these."""
-    entry = aliased(QueueEntry)
-    oldest = (
-        select(entry.recipient_id, entry.due_time)
-        .where(*is_due_in_turn(entry, served, priority))
-        .order_by(entry.due_time, entry.recipient_id)
-        .limit(share)
-        .correlate(served)
-    )
+    oldest = SEND_QUEUE.oldest(served, priority, "recipient_id", "due_time").limit(share)
     if locks:
         oldest = oldest.with_for_update(skip_locked=True)
     found = oldest.subquery()
@@ -352,26 +216,53 @@ def _oldest(served: FromClause, share: Any, priority: str, *, locks: bool) -> An
     return select(found.c.recipient_id, place.label("place")).subquery()
 
 
-FULL_SHARE = 0.01
-"""Share of the time that such looks may take."""
+RUN = "run"
+"""The only priority of runs, by which their positions are named."""
+RUN_QUEUE = Queue(
+    AutomationRun,
+    entry_id="id",
+    waiting=literal_column("'waiting'", String),
+    priorities={RUN: None},
+    ready_time="due_time",
+    reach=Reach(near=timedelta(seconds=2), far=timedelta(seconds=30), far_every=timedelta(seconds=2)),
+)
+EACH = bindparam("each", type_=Integer)
+CHUNK = 500
+"""Runs of one transaction."""
+CHUNK_ON_SQLITE = 100
+"""The same where nobody else can write meanwhile."""
 
 
-class FullLooks:
-    """Repeats full looks rarely enough that they take that share of the time: a quick one soon."""
+def chunk_size(session: Session) -> int:
+    """How many runs a transaction takes."""
+    return CHUNK if is_postgresql(session) else CHUNK_ON_SQLITE
 
-    def __init__(self, share: float = FULL_SHARE) -> None:
-        self._share = share
-        self._due = 0.0
 
-    def is_due(self) -> bool:
-        """Whether the next look may be a full one; the first one is."""
-        return time.monotonic() >= self._due
+class LockedRun(NamedTuple):
+    """A due run that this transaction has locked."""
 
-    def note(self, began: float) -> None:
-        """Records a full look that has ended, with its start on the monotonic clock."""
-        ended = time.monotonic()
-        self._due = ended + (ended - began) * (1 / self._share - 1)
+    id: int
+    account_id: int
+    due_time: datetime
 
-    def renew(self) -> None:
-        """Makes the next look a full one."""
-        self._due = 0.0
+
+def lock_due_runs(session: Session, accounts: Mapping[int, Positions], moment: datetime, each: int) -> list[LockedRun]:
+    """The oldest due runs of these accounts, not before their positions and at most so many of each, which stay as
+    they are until the end of the transaction; those that others have locked are left out."""
+    statement = _due(on_postgresql=is_postgresql(session))
+    rows = statement.tuples(session, accounts=as_json(accounts), moment=moment, each=each)
+    return [LockedRun._make(row) for row in rows]
+
+
+@cache
+def _due(*, on_postgresql: bool) -> PreparedStatement:
+    """SQLite has neither LATERAL nor row locks; there a transaction that writes has the only write lock."""
+    given = RUN_QUEUE.given(on_postgresql=on_postgresql)
+    if on_postgresql:
+        locked = RUN_QUEUE.oldest(given, RUN, *LockedRun._fields).limit(EACH).with_for_update(skip_locked=True)
+        turns = locked.lateral("turns")
+        return PreparedStatement(select(turns).select_from(given.join(turns, true())))
+    run = aliased(AutomationRun, name="run")
+    columns = (getattr(run, name) for name in LockedRun._fields)
+    is_oldest = run.id.in_(RUN_QUEUE.oldest(given, RUN, "id").limit(EACH))
+    return PreparedStatement(select(*columns).select_from(given.join(run, is_oldest)))

@@ -11,10 +11,10 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from app.clock import now
+from app.db.bulk import upsert
 from app.db.database import Database, Transaction
 from app.db.engine import BUSY_TIMEOUT_MS
 from app.db.models import Remains
-from app.db.upsert import upsert
 
 PATIENCE = 30.0
 """Seconds for which others that use the file are waited for."""

@@ -26,7 +26,7 @@ from app.events.batches import has_due, recover_leases, release_unknown_leases
 from app.events.endpoint import Endpoint, PostResult
 from app.events.guarded_connection import Target, Watchdog, read_target, trusted_roots
 from app.events.signing import request_body, signature_header
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.infrastructure.tracing import span
 from app.services import Services
@@ -171,7 +171,7 @@ class WebhookDispatcher:
         self._recover_leases(services)
         # No wake-up comes for a webhook that is leased to this process without its knowledge.
         while not services.stopping.is_set() and (time.monotonic() < end or self._may_have_unknown_leases):
-            signs_of_life.report()
+            liveness.report()
             self._request_ended.clear()
             # Read before the query: a request that ends during it may have made its webhook due again.
             idle = not self._in_flight

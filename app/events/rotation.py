@@ -20,7 +20,7 @@ from app.db.commit_order import EVERYTHING, delete_piece, end_of_piece, last_eve
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook
 from app.events.batch_contents import oldest_waiting
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.services import Services
 
 LONGEST_LAG = timedelta(days=6)
@@ -35,7 +35,7 @@ def rotate_events(services: Services) -> None:
     if period is None:
         return
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         with services.database.write() as transaction:
             if not _delete_piece(transaction, period):
                 return

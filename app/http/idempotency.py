@@ -33,10 +33,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
 from app.db.outage import log_failure
-from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.responses import JSON
@@ -332,8 +332,8 @@ def _claim(
         "holder": holder,
         "lease_time": moment + LEASE,
     }
-    statement = insert_or_ignore(transaction, IdempotencyRecord, row, index=["account_id", "key"])
-    return transaction.execute(statement.returning(IdempotencyRecord.id)).scalar_one_or_none()
+    claimed = insert_new_rows(transaction, IdempotencyRecord, [row], returning=("id",))
+    return claimed[0][0] if claimed else None
 
 
 def _store_response(transaction: Transaction, claim: int, response: Response) -> None:

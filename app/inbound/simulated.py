@@ -28,7 +28,7 @@ from app.inbound.email.report import Report, ReportKind
 from app.inbound.receipts import Receipt, record_receipt
 from app.inbound.replies import record_reply
 from app.inbox.magic import SECONDS, Magic
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.recipients.conditions import CURRENT_STATE
 from app.recipients.states import UNSETTLED
 from app.services import Services
@@ -217,7 +217,7 @@ def simulate_due(services: Services) -> int:
         for moment, ids in later.items():
             _put_off(services, ids, moment)
         for group in _groups(ready):
-            signs_of_life.report()
+            liveness.report()
             _carry_out(services, group)
         total += len(ready)
     return total

@@ -1,9 +1,8 @@
-"""Heartbeats: the record in the database that a process runs, and when its main loop last turned
-(docs/monitoring/metrics.md#heartbeats).
+"""Heartbeats: what other hosts see of the liveness of this process (docs/monitoring/metrics.md#heartbeats).
 
-In the database, because Redis may vanish and other hosts cannot see the files of this one. That a loop turns is known
-by its signs of life (app/infrastructure/signs_of_life.py). One row for each process, written every `PERIOD` seconds by
-a thread of its own, so that neither a request nor a message waits for it.
+They cannot see its lock and its signs of life (app/infrastructure/liveness.py), so a row under its name says in the
+database that it runs, and when its main loop last turned; Redis may vanish. It is written every `PERIOD` seconds by a
+thread of its own, so that neither a request nor a message waits for it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from app.db import bounded_connection
 from app.db.database import Database
 from app.db.models import RunningProcess
 from app.distribution import VERSION
-from app.infrastructure import signs_of_life
-from app.infrastructure.liveness import new_process_name
+from app.infrastructure import liveness
+from app.infrastructure.liveness import process_name
 from app.secret_keys import short_fingerprint
 from app.settings import Settings
 
 PERIOD = 15.0
 """Seconds between two heartbeats."""
-SILENT = timedelta(seconds=signs_of_life.STALE_SECONDS)
+SILENT = timedelta(seconds=liveness.STALE_SECONDS)
 """A process is silent when its main loop has not turned for so long."""
 EXPIRED = timedelta(minutes=10)
 """The rows of processes that have been silent for so long are deleted."""
@@ -53,7 +52,7 @@ class Heartbeat:
         self,
         database: Database,
         roles: Sequence[str],
-        turned: Callable[[], float] = signs_of_life.turned,
+        turned: Callable[[], float] = liveness.turned,
         also: Write | None = None,
         *,
         settings: Settings,
@@ -63,7 +62,7 @@ class Heartbeat:
         self._also = also
         self._turned = turned
         self._row: dict[str, Any] = {
-            "name": new_process_name(),
+            "name": process_name(),
             "roles": ",".join(roles),
             "host": socket.gethostname(),
             "version": VERSION,

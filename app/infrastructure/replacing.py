@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from app.infrastructure import running
+from app.infrastructure import liveness
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def new_code_starts(
     log. `meanwhile` is called each second."""
     starts = _starts(environment, folder, meanwhile)
     if not starts:
-        running.note_refusal()
+        liveness.note_refusal()
     return starts
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 
-from app.db import url as database_url
-from app.infrastructure import running
+from app.db.engine import without_credentials
+from app.infrastructure import liveness
 from app.settings import Settings, in_file
 from app.transports.email import relay_urls
 from app.transports.urls import display_url
@@ -104,10 +104,11 @@ def _nearest(name: str, settings: Iterable[str]) -> str:
 def log_startup(settings: Settings, *, role: str = "") -> None:
     """Logs one line with database and transports, and one for each variable that looks like a misspelt setting. `role`
     is that of a process that can be replaced in place."""
-    running.register(settings, role)
+    database = without_credentials(settings.database_url)
+    liveness.register(settings.data_dir, database, role)
     logger.info(
         "using the database %s, sending mail to %s and texts to %s",
-        database_url.without_credentials(settings.database_url),
+        database,
         email_destination(settings),
         display_url(settings.sms_transport_url),
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 
 logger = logging.getLogger(__name__)
 
@@ -176,9 +176,9 @@ class Supervisor:
 
     def watch(self) -> int:
         """Restarts processes until the service must end; returns its exit status, 0 if it was asked to stop."""
-        signs_of_life.ready()
+        liveness.ready()
         while not self.stop_requested:
-            signs_of_life.report()
+            liveness.report()
             for child in (*self.first, *self.others):
                 if not child.alive and not self._restart(child):
                     return 1
@@ -201,8 +201,8 @@ class Supervisor:
 
     def _seconds_to_restart(self) -> float:
         planned = [child.restart_time for child in (*self.first, *self.others) if child.restart_time is not None]
-        until_restart = max(0.0, min(planned) - time.monotonic()) if planned else signs_of_life.seconds
-        return min(until_restart, signs_of_life.seconds)
+        until_restart = max(0.0, min(planned) - time.monotonic()) if planned else liveness.seconds
+        return min(until_restart, liveness.seconds)
 
     def stop(self) -> None:
         """Ends all processes: first all others at once, then those that they use."""

@@ -9,9 +9,9 @@ from sqlalchemy import func, null, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.changes import apply_changes
 from app.db.lookup import find_by_name
 from app.db.models import Contact, List, ListField
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
 from app.names import check_name

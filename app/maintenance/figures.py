@@ -24,12 +24,12 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db import bounded_connection
+from app.db.due import FULL_SHARE
 from app.db.history_ranges import has_ranges
 from app.db.models import Account, Event, QueueEntry, Recipient, RelayRefusal, RunningProcess, Webhook
 from app.db.models.webhooks import UNCHECKED
 from app.db.outage import log_failure
 from app.db.phases import newest_revision
-from app.db.queue import FULL_SHARE
 from app.db.schema import FITS, schema_of
 from app.distribution import VERSION
 from app.events.batch_contents import oldest_waiting, waiting_events

@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import bounded_connection
+from app.db.database import PROBE_SECONDS, accepts_writes
 from app.db.outage import log_failure
-from app.db.probe import PROBE_SECONDS, accepts_writes
 from app.db.schema import FITS, Schema, misfit, schema_of
 from app.services import Services
 

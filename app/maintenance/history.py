@@ -19,7 +19,7 @@ from app.db.expressions import in_json
 from app.db.history_ranges import IdRange, RangeInUse, TableInUse
 from app.db.models import Recipient, Send
 from app.errors import ServiceError
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def delete_sends_before_history(services: Services) -> int:
     chunk = select(Send.id).where(Send.id < oldest).order_by(Send.id).limit(CHUNK)
     total, deleted = 0, CHUNK
     while deleted == CHUNK and not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         with services.database.write() as transaction:
             ids = list(transaction.scalars(chunk))
             if ids:

@@ -32,6 +32,7 @@ from app.accounts.signing_keys import RETIRED_KEYS_KEPT
 from app.audit.seals import keep_checkpoints
 from app.automations.run_states import HAS_ENDED
 from app.clock import now
+from app.db.due import FULL_SHARE, DueAccounts
 from app.db.expressions import in_json
 from app.db.models import (
     Account,
@@ -58,20 +59,18 @@ from app.db.models import (
     WebhookAttempt,
     table_of,
 )
-from app.db.queue import FULL_SHARE
+from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly, simulated
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
-from app.runs.due import DueRuns
 from app.runs.pause import has_held_to_release
-from app.sends.delivery.claim import DueAccounts
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
 from app.sends.queue_begin import QueueBegin, known_begin
@@ -161,7 +160,7 @@ def _owners(session: Session, aged: Aged) -> Iterator[Owner]:
 def _delete(services: Services, aged: Aged, is_owner: ColumnElement[bool] | None, limit: datetime) -> int:
     total = 0
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         with services.database.read() as session:
             ids = _oldest(session, aged, is_owner, limit)
         if not ids:
@@ -195,7 +194,7 @@ def delete_beyond_limit(services: Services) -> None:
     for account_id in accounts:
         last = _last_beyond_limit(services, account_id)
         while last is not None and not services.stopping.is_set():
-            signs_of_life.report()
+            liveness.report()
             deleted = _delete_captured(services, account_id, last)
             total += deleted
             if deleted < CHUNK:
@@ -252,7 +251,7 @@ class SendQueueSweep:
     """The memory of one process of the send queue between sweeps, so that each reads only new entries."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
-        self._due = DueAccounts(full_share)
+        self._due = DueAccounts(SEND_QUEUE, full_share)
         self._leases = ExpiredLeases(full_share)
 
     def finds_work(self, session: Session) -> bool:
@@ -276,7 +275,7 @@ class RunSweep:
     """The memory of one process of the runs of automations between sweeps."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
-        self._due = DueRuns(full_share)
+        self._due = DueAccounts(RUN_QUEUE, full_share)
 
     def finds_work(self, session: Session) -> bool:
         """Whether a run is due, or held after the end of a pause."""
@@ -352,7 +351,7 @@ def _delete_older(
         return
     moment, total = now() - retention, 0
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))
         total += deleted
         if deleted < CHUNK:

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from app.addresses import MESSAGE_TYPES, is_valid_email
 from app.clock import this_second
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
-from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.lookup import find_by_name
 from app.db.models import Message
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.messages.versions import former_of, keep_version
 from app.names import check_name, strip_name

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from app.audit.actor import current_actor
 from app.clock import now
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import NetworkCheck
-from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.infrastructure.queueing import AUTOMATIONS
 from app.services import Services
@@ -36,7 +36,7 @@ def ask(transaction: Transaction, services: Services, kind: Kind, account_id: in
         **{"account_id": account_id, "kind": kind, "object_id": object_id},
         **{"asked_by": current_actor().name, "creation_time": now()},
     }
-    transaction.execute(insert_or_ignore(transaction, NetworkCheck, row))
+    insert_new_rows(transaction, NetworkCheck, [row])
     transaction.after_commit(lambda: services.wake_ups.wake(AUTOMATIONS))
 
 

@@ -12,12 +12,10 @@ from sqlalchemy.orm import Session
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
-from app.db.address_digests import find_digests
-from app.db.address_forms import may_run_before
+from app.db.address_forms import find_digests, may_run_before
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber
-from app.db.upsert import insert_or_ignore
 from app.infrastructure.digests import new_digest_key
 from app.privacy.person import Person
 
@@ -51,7 +49,7 @@ def make_digests_known(transaction: Transaction, secret_key: str, account_id: in
     """Makes the key if there is none, and marks the account as one that has digests: in a transaction of its own, some
     time before the first digest, because a request that has begun before would not look for it."""
     row = {"id": 1, "key": new_digest_key(secret_key)}
-    transaction.execute(insert_or_ignore(transaction, DigestKey, row, index=["id"]))
+    insert_new_rows(transaction, DigestKey, [row])
     marked = update(Account).where(Account.id == account_id, ~Account.has_digests).values(has_digests=True)
     transaction.execute(marked, execution_options=_UNSYNCHRONIZED)
 

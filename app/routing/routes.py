@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES, domain_of, is_valid_email
 from app.clock import this_second
-from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.models import Route
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.routing.table import DEFAULT, renew_version
 from app.routing.transports import check_name, find_transport

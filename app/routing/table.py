@@ -11,9 +11,9 @@ from sqlalchemy import Select, delete, exists, or_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
+from app.db.bulk import upsert
 from app.db.database import Transaction
 from app.db.models import Account, Route, RoutingVersion, Transport, TransportAccount
-from app.db.upsert import upsert
 
 # The version of the transports and routes: another one after each change, so that workers know when to read them again,
 # and none at all while an installation has neither.

@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from app.accounts.senders import FASTEST, SLOWEST
 from app.addresses import MESSAGE_TYPES
 from app.clock import this_second
-from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.models import Account, QueueEntry, Recipient, Route, Send, Transport, TransportAccount
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.routing.table import DEFAULT, renew_version

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
+from app.db.due import DueAccounts, Positions
 from app.db.outage import is_unavailable
-from app.db.run_queue import LockedRun, Positions, chunk_size, lock_due_runs
-from app.infrastructure import signs_of_life
+from app.db.queue import RUN, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
+from app.infrastructure import liveness
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
-from app.runs.due import DueRuns, lock_again, read_runs
+from app.runs.due import lock_again, read_runs
 from app.runs.pause import release_held
 from app.services import Services
 
@@ -31,49 +32,49 @@ TIME_SLICE = 30.0
 """Seconds after which a worker makes room for the next wake-up."""
 
 
-def advance_due(services: Services, due: DueRuns | None = None) -> int:
+def advance_due(services: Services, due: DueAccounts | None = None) -> int:
     """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. `due` is what the
     process remembers of the last time. Returns how many times a run was advanced."""
-    end, total, last = time.monotonic() + TIME_SLICE, 0, 0
-    due = due or DueRuns()
+    end, total = time.monotonic() + TIME_SLICE, 0
+    due = due or DueAccounts(RUN_QUEUE)
     end_deleted(services)
     if release_held(services):
         due.clear()
     while not services.stopping.is_set():
-        signs_of_life.report()
+        liveness.report()
         if time.monotonic() > end:
             services.wake_ups.wake(AUTOMATIONS)
             break
-        positions, each = _in_turn(services, due, last)
-        if not positions:
+        accounts, each = _in_turn(services, due)
+        if not accounts:
             break
         try:
-            advanced = _advance_chunk(services, due, positions, each)
+            advanced = _advance_chunk(services, due, accounts, each)
         except Exception:
             due.clear()
             raise
-        last, total = list(positions)[-1], total + advanced.runs
+        total += advanced.runs
         if not advanced.runs and due.is_empty:
             break  # others have locked all that was found: looking again at once would find the same
     return total
 
 
-def _in_turn(services: Services, due: DueRuns, last: int) -> tuple[Positions, int]:
+def _in_turn(services: Services, due: DueAccounts) -> tuple[Mapping[int, Positions], int]:
     """The accounts of a chunk, and how many runs it takes of each: accounts with due runs that come after the last one,
     then from the first."""
     with services.database.read() as session:
         due.look(session)
         most = chunk_size(session)
-    in_turn = due.next_accounts(last, most)
+    in_turn = due.next_accounts(due.last_account, most)
     return in_turn, max(1, most // max(1, len(in_turn)))
 
 
-def _advance_chunk(services: Services, due: DueRuns, positions: Positions, each: int) -> Advanced:
+def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, Positions], each: int) -> Advanced:
     """Advances the next chunk; where that fails, in parts."""
     locked: list[LockedRun] = []
 
     def work(transaction: Transaction) -> Advanced:
-        locked[:] = lock_due_runs(transaction, positions, now(), each)
+        locked[:] = lock_due_runs(transaction, accounts, now(), each)
         return advance(transaction, [run.id for run in locked])
 
     try:
@@ -84,7 +85,7 @@ def _advance_chunk(services: Services, due: DueRuns, positions: Positions, each:
         advanced = _advance_parts(services, [run.id for run in locked], error)
     else:
         advanced = _finished(services, advanced)
-    due.note_locked(list(positions), each, locked)
+    due.note_taken(accounts, each, ((run.account_id, RUN, (run.due_time, run.id)) for run in locked))
     return advanced
 
 

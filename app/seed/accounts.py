@@ -11,10 +11,10 @@ from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
 from app.accounts.testing import refreshed_test_account
-from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import ApiKey, List
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.seed.report import AccountReport, SeedContext
 from app.seed.shape import located

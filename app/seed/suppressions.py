@@ -21,10 +21,10 @@ from app.clock import this_second
 from app.contacts.blocked import Block, block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import unsubscribe_addresses
-from app.db.changes import apply_changes
 from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.seed.report import SeedContext
 from app.seed.shape import located

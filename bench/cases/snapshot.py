@@ -12,9 +12,11 @@ from collections.abc import Iterator
 
 import psycopg
 
+from app.db.due import DueAccounts
+from app.db.queue import SEND_QUEUE
 from app.maintenance.sweeps import SendQueueSweep
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery.claim import DueAccounts, claim
+from app.sends.delivery.claim import claim
 from bench.contacts import open_shop
 from bench.large import accepted_recipient, add_due
 from bench.options import Options
@@ -66,7 +68,7 @@ class Queue:
     def __init__(self, parts: Stack, template: int) -> None:
         self.parts = parts
         self._template = template
-        self._due = DueAccounts()
+        self._due = DueAccounts(SEND_QUEUE)
         self._sweep = SendQueueSweep()
 
     def pass_through(self, count: int) -> None:

@@ -21,7 +21,7 @@ from app.clock import now, this_second
 from app.console.uploads import MOST_FAULTS, MOST_ROWS
 from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
-from app.db.address_digests import PREFIX
+from app.db.address_forms import PREFIX
 from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
 from tests.support.browser import SAME_ORIGIN, Browser, form_of, operator, signed_in, words
 from tests.support.cases import each

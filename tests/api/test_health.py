@@ -122,7 +122,7 @@ def test_a_server_that_refuses_writes_is_not_ready(settings: Settings, own_postg
 
 
 def test_a_locked_sqlite_file_is_not_ready(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)  # for the lock alone
+    monkeypatch.setattr("app.db.database.PROBE_SECONDS", 0.05)  # for the lock alone
     path = tmp_path / "locked.sqlite3"
     migrated_file(path)
     other_connection = sqlite3.connect(path, isolation_level=None)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app import create_app
+from app.db.engine import without_credentials
 from app.db.migrate import upgrade
-from app.db.url import without_credentials
-from app.infrastructure import running
+from app.infrastructure import liveness
 from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli
 
@@ -30,7 +30,7 @@ def test_a_database_that_was_never_migrated_is_reported(settings: Settings) -> N
 def test_another_database_than_that_of_the_running_services_is_reported(settings: Settings) -> None:
     upgrade(settings.database_url)
     other = from_environment({"DATA_DIR": str(settings.data_dir), "DATABASE_URL": "postgresql://u:hunter2@host/tms"})
-    running.register(other)
+    liveness.register(other.data_dir, without_credentials(other.database_url))
     result = Cli(create_app(settings)).run("accounts", "list", "--json")
     own = without_credentials(settings.database_url)
     assert result.stderr == f"using the database {own}, which is not the running service's, postgresql://host/tms\n"
@@ -39,7 +39,7 @@ def test_another_database_than_that_of_the_running_services_is_reported(settings
 
 def test_the_usual_database_causes_no_warning(settings: Settings) -> None:
     upgrade(settings.database_url)
-    running.register(settings)
+    liveness.register(settings.data_dir, without_credentials(settings.database_url))
     assert Cli(create_app(settings)).run("accounts", "list").stderr == ""
 
 

@@ -83,7 +83,7 @@ CORE_WRITES = {
     ("app.sends.pauses.release", "SendPause"): "follows from pause.ended",
 }
 """Module and audited table -> what it writes past the ORM, where changes are not noticed."""
-WRITING = {"insert", "update", "delete", "upsert", "insert_or_ignore", "insert_rows", "Part"}
+WRITING = {"insert", "update", "delete", "upsert", "insert_new_rows", "insert_rows", "Part"}
 
 AUDITED_COMMANDS = {
     "accounts": ("create", "update", "delete"),

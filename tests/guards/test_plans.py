@@ -27,8 +27,10 @@ from app.bulk_actions.preview import LookedAt, Preview, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now
+from app.db.due import DueAccounts
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Account, AutomationPassedStep, AutomationRun, DelayedPurge, QueueEntry, Recipient, Send
+from app.db.queue import RUN_QUEUE
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
@@ -41,7 +43,6 @@ from app.maintenance.overview import read_put_off
 from app.retention.periods import Period, Stage
 from app.retention.slices import purge
 from app.runs.delete import delete_automation
-from app.runs.due import DueRuns
 from app.runs.pause import cancel
 from app.runs.pause import pause as pause_automation
 from app.runs.pause import resume as resume_automation
@@ -452,7 +453,7 @@ def automate(full: Full) -> None:
     paused and resumed."""
     services, anon, secret = full.services, Client(full.app), full.services.settings.secret_key
     contact_id = full.tenant.new_contact(1, email="run@example.com")["id"]
-    due = DueRuns(full_share=1e-9)
+    due = DueAccounts(RUN_QUEUE, full_share=1e-9)
     for _ in range(3):
         advance_due(services, due)
     drain(services)

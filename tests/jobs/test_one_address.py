@@ -17,7 +17,7 @@ from sqlalchemy import select, update
 from app.addresses import email_key, normalize_address
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
-from app.db.address_digests import PREFIX
+from app.db.address_forms import PREFIX
 from app.db.models import (
     Account,
     AuditEntry,

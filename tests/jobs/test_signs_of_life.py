@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.db.migrate import upgrade
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.settings import Settings
 from jobs import inbound, schedule, worker
 from tests.conftest import test_settings
@@ -52,7 +52,7 @@ def run_without_database() -> None:
 def run_with(environ: dict[str, str], main: Callable[[], None]) -> None:
     """The process, as systemd starts it."""
     os.environ.update(environ)
-    importlib.reload(signs_of_life)
+    importlib.reload(liveness)
     main()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, cast
 
 from sqlalchemy import ForeignKey, MetaData, String, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from app.clock import this_second
 from app.db.types import BigId, UtcDateTime
 
 NAMING = {
@@ -50,3 +52,13 @@ class Timestamps:
 
     creation_time: Mapped[datetime]
     last_modified_time: Mapped[datetime]
+
+
+def apply_changes(row: Base, attributes: Mapping[str, Any]) -> bool:
+    """Sets the attributes that differ, and `last_modified_time` if there are any; returns whether there were."""
+    different = {name: value for name, value in attributes.items() if getattr(row, name) != value}
+    for name, value in different.items():
+        setattr(row, name, value)
+    if different and isinstance(row, Timestamps):
+        row.last_modified_time = this_second()
+    return bool(different)

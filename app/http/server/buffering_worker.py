@@ -28,7 +28,7 @@ from app.http.server.connections import Connections
 from app.http.server.poller import make_poller
 from app.http.server.request import Limits, Request, max_connections
 from app.http.server.respond import respond
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.settings import from_environment
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             raise RuntimeError("this server speaks plain http; leave TLS (certfile, keyfile) to the proxy in front")
 
     def init_process(self) -> None:
-        signs_of_life.leave()
+        liveness.leave()
         self.max_connections = max_connections(self.cfg.worker_connections)
         self._selector = selectors.DefaultSelector()
         poller = make_poller()

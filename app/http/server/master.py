@@ -20,7 +20,7 @@ from gunicorn.arbiter import Arbiter
 
 from app.http.server.balanced_worker import accepting_workers
 from app.http.server.buffering_worker import DRAIN_SECONDS
-from app.infrastructure import replacing, signs_of_life, start_signal
+from app.infrastructure import liveness, replacing, start_signal
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Master(Arbiter):  # type: ignore[misc]
     def handle_usr2(self) -> None:
         """Replaces the code."""
         folder, begun = self.START_CTX["cwd"], start_signal.after_signal(self.cfg.env_orig)
-        if not replacing.new_code_starts(begun, folder, meanwhile=signs_of_life.report):
+        if not replacing.new_code_starts(begun, folder, meanwhile=liveness.report):
             return
         environment = {name: value for name, value in begun.items() if not name.startswith("LISTEN_")}
         environment["GUNICORN_PID"] = str(os.getpid())
@@ -92,7 +92,7 @@ class Master(Arbiter):  # type: ignore[misc]
         """Called after each signal, and each second: a sign of life. gunicorn tells systemd itself that it is ready."""
         super().manage_workers()
         self._end_older_master()
-        signs_of_life.report()
+        liveness.report()
 
     def kill_worker(self, pid: int, sig: int) -> None:
         """Ends a worker, or lets it retire."""

@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
-from app.infrastructure import signs_of_life
+from app.infrastructure import liveness
 from app.infrastructure.queueing import SENDS
 from app.infrastructure.tracing import span
 from app.sends.delivery.claim import (
@@ -245,7 +245,7 @@ class Drain:
 
     def _step(self) -> bool:
         """Collects, writes and claims once; returns whether there is more to do."""
-        signs_of_life.report()
+        liveness.report()
         self._collect()
         if self._sender_worker.journal.is_broken:
             self._sender_worker.has_journal()

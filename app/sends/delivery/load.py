@@ -29,7 +29,7 @@ from sqlalchemy.orm import Session
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, all_forms, domain_of
 from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import HIDEABLE
-from app.db.address_digests import find_digests
+from app.db.address_forms import find_digests
 from app.db.engine import release_after
 from app.db.expressions import in_json, json_array
 from app.db.models import (

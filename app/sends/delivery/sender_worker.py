@@ -16,16 +16,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, seconds_from_now, this_second
+from app.db.bulk import insert_new_rows
 from app.db.database import Database
+from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
-from app.db.upsert import insert_or_ignore
+from app.db.queue import SEND_QUEUE
 from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.recipients.states import FailReason
 from app.routing.table import DEFAULT
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts
+from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
 from app.sends.delivery.message import BuiltMessage, MessageBuilder, PreparedRecipient, deferred_by_fault
 from app.sends.delivery.recipient import RouteProgress
@@ -99,9 +101,8 @@ def capture_in(database: Database) -> Capture:
         answer = simulated_answer(magic, recipient.claimed.type, recipient.claimed.attempts)
         if answer is None or magic is not Magic.SLOW:
             row = _row(recipient, message, is_copy=is_copy, magic=magic)
-            index = ("recipient_id", "is_copy")
             with database.write() as transaction:
-                transaction.execute(insert_or_ignore(transaction, CapturedMessage, row, index=index))
+                insert_new_rows(transaction, CapturedMessage, [row])
         segments = count_segments(message.text) if isinstance(message, OutboundSms) else None
         return answer or DeliveryResult.accepted("captured", segments=segments)
 
@@ -221,7 +222,7 @@ class SenderWorker:
         self.journal = Journal(journal_folder(settings), self.name)
         self._next_mend, self._said_broken = 0.0, -QUIET_SECONDS
         self.batch_size = AdaptiveBatchSize()
-        self.due = DueAccounts()
+        self.due = DueAccounts(SEND_QUEUE)
         self.leases = ExpiredLeases()
         self.last_account = 0
         """Last account served (round-robin cursor)."""

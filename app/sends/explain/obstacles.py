@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, address_forms
 from app.contacts.subscriptions import SUBSCRIBED_COLUMNS
-from app.db.address_digests import find_digests
+from app.db.address_forms import find_digests
 from app.db.models import BlockedAddress, Contact, List, Recipient, Unsubscriber
 from app.recipients.conditions import settled_as
 from app.recipients.filters import sent_to

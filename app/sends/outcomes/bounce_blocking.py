@@ -19,11 +19,11 @@ from app.automations.run_states import end_waits
 from app.clock import now
 from app.contacts.blocked import PERMANENT, TEMPORARY, Block, ChangedContacts, block_addresses
 from app.contacts.events import contact_events
+from app.db.bulk import upsert
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Recipient, SoftBounces, table_of
-from app.db.upsert import upsert
 from app.events.outbox import record
 from app.recipients.row import RecipientRow
 from app.recipients.states import UNSETTLED, RecipientState

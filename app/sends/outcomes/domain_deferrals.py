@@ -21,11 +21,11 @@ from sqlalchemy import String, bindparam, delete, select, tuple_
 
 from app.addresses import domain_of
 from app.clock import now
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json, json_array
 from app.db.models import DomainBackoff
 from app.db.prepared import PreparedStatement
-from app.db.upsert import insert_or_ignore
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
@@ -128,7 +128,7 @@ def _count_failures(transaction: Transaction, deferred: Mapping[BackoffKey, int]
     messages that were in flight before the back-off began do not count."""
     moment = now()
     rows = [{**key._asdict(), "failures": 0, "until_time": moment} for key in deferred]
-    transaction.execute(insert_or_ignore(transaction, DomainBackoff, rows, index=BackoffKey._fields))
+    insert_new_rows(transaction, DomainBackoff, rows)
     locked = select(DomainBackoff).where(tuple_(*KEY_COLUMNS).in_([tuple(key) for key in deferred]))
     for backoff in transaction.scalars(locked.order_by(DomainBackoff.id).with_for_update()).all():
         key = BackoffKey(backoff.account_id, backoff.sender_domain, backoff.domain)

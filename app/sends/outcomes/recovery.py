@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
+from app.db.due import FULL_SHARE, FullLooks
 from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep
-from app.db.queue import FULL_SHARE, FullLooks
 from app.infrastructure.metrics import LEASES_RECOVERED
 from app.recipients.conditions import IS_SENDING, entry_in_state
 from app.recipients.row import step_row

@@ -23,10 +23,10 @@ from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
 from app.clock import now, timestamp
+from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Account, Recipient, RelayRefusal
-from app.db.upsert import insert_or_ignore
 from app.distribution import COMMAND_LINE
 from app.recipients.collection import WHOLE
 from app.recipients.conditions import settled_as
@@ -89,7 +89,7 @@ def update_refusals(
         return ()
     if new:
         rows = [_new_row(key, new[key]) for key in sorted(new)]
-        transaction.execute(insert_or_ignore(transaction, RelayRefusal, rows))
+        insert_new_rows(transaction, RelayRefusal, rows)
     refusing = set()
     for row in _lock(transaction, new.keys() | suspected):
         key = RelayKey(row.account_id, row.transport)

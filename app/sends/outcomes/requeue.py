@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
 from app.audit.record import Act, record
 from app.clock import now, timestamp
-from app.db.address_digests import find_digests
+from app.db.address_forms import find_digests
 from app.db.bulk import insert_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction

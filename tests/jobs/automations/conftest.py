@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
+from app.db.due import DueAccounts
 from app.db.models import (
     Account,
     Automation,
@@ -24,7 +25,7 @@ from app.db.models import (
     Recipient,
     Webhook,
 )
-from app.runs.due import DueRuns
+from app.db.queue import RUN_QUEUE
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
@@ -61,7 +62,7 @@ class Story:
         self.list_id = self.tenant.add_list("Customers", FULL_FIELDS)
         self.rows = Rows(self.worker, self.tenant.id)
         # Looks at all runs once: whatever falls due later must be found by its due time.
-        self.due = DueRuns(full_share=1e-9)
+        self.due = DueAccounts(RUN_QUEUE, full_share=1e-9)
 
     def automation(self, **document: Any) -> int:
         """Stores an automation of the list; its id."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from app.db.run_queue import look_at_all
+from app.db.due import DueAccounts, look_at_all
+from app.db.queue import RUN_QUEUE
 from app.maintenance.sweeps import RunSweep
-from app.runs.due import DueRuns
 from tests.jobs.automations.conftest import ADVANCED, Story
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_email
@@ -51,11 +51,11 @@ def test_a_process_goes_on_behind_what_it_has_advanced(
         story.contact()
     story.work()
     story.calendar.move(days=1)
-    due = DueRuns(full_share=1e-9)
+    due = DueAccounts(RUN_QUEUE, full_share=1e-9)
     with story.worker.database.read() as session:
         due.look(session)
         positions = due.next_accounts(0, 10)
-        assert positions == {story.tenant.id: look_at_all(session, story.calendar.moment)[story.tenant.id]}
+        assert positions == {story.tenant.id: look_at_all(RUN_QUEUE, session, story.calendar.moment)[story.tenant.id]}
     story.due = due
     story.work()
     assert story.states(automation_id) == [("ended", "completed")] * 5

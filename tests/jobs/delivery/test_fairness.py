@@ -12,10 +12,12 @@ import pytest
 from sqlalchemy import delete, event, select, text
 
 from app.clock import now
+from app.db.due import DueAccounts
 from app.db.history_ranges import AHEAD
 from app.db.models import QueueEntry, Recipient
+from app.db.queue import SEND_QUEUE
 from app.recipients.states import FailReason
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, has_due, release_claims, renew_leases
+from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
@@ -90,7 +92,7 @@ def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) 
     for one in crowd:
         one.add_send(addresses(10))
     latecomer = Rows(worker, new_account(worker))
-    due, order = DueAccounts(), []
+    due, order = DueAccounts(SEND_QUEUE), []
     for turn in range(4):
         if turn in (1, 3):
             latecomer.add_send(["reset@example.com"])

@@ -17,13 +17,13 @@ from sqlalchemy import delete, text, update
 
 from app.clock import now
 from app.db.database import Transaction
+from app.db.due import DueAccounts, FullLooks
 from app.db.models import QueueEntry, Recipient
-from app.db.queue import FullLooks
+from app.db.queue import SEND_QUEUE
 from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery import claim as claim_module
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, postpone, release_claims
+from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
@@ -48,6 +48,10 @@ DEAD = 3000
 def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[ClaimedRecipient]:
     with services.database.write() as transaction:
         return claim(transaction, "w", size=size, after=after, due=due)
+
+
+def reach(monkeypatch: pytest.MonkeyPatch, **changed: timedelta) -> None:
+    monkeypatch.setattr(SEND_QUEUE, "reach", SEND_QUEUE.reach._replace(**changed))
 
 
 def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
@@ -86,10 +90,9 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PostgreSQL keeps settled entries while any snapshot may see them, and a full look reads them all."""
-    monkeypatch.setattr(claim_module, "REACH", timedelta(0))
-    monkeypatch.setattr(claim_module, "FAR_EVERY", timedelta(days=1))
+    reach(monkeypatch, near=timedelta(0), far_every=timedelta(days=1))
     read = worker.database.read
-    due, sweep = DueAccounts(ONCE), SendQueueSweep(ONCE)
+    due, sweep = DueAccounts(SEND_QUEUE, ONCE), SendQueueSweep(ONCE)
     with read() as session:
         assert not sweep.finds_work(session)
     settle_some(rows, worker, due)
@@ -103,7 +106,7 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
 
     with read() as session:
         assert sweep.finds_work(session)  # what was added since its first look
-    few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts()))
+    few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts(SEND_QUEUE)))
     settle(worker, take(worker, 10))
     with read() as session:
         assert not sweep.finds_work(session)
@@ -123,7 +126,7 @@ def test_expired_leases_of_settled_entries_are_read_by_one_look(rows: Rows, work
 
     leases = ExpiredLeases(ONCE)
     find_none(leases)
-    settle_some(rows, worker, DueAccounts(ONCE), lease_ended=timedelta(0))
+    settle_some(rows, worker, DueAccounts(SEND_QUEUE, ONCE), lease_ended=timedelta(0))
     first, second = (blocks_read(worker, lambda: find_none(leases)) for _ in range(2))
     assert second < DEAD // 60 < first
 
@@ -145,12 +148,12 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`flask status` and the cleaning, which remember nothing, ask for what the scheduler remembers."""
-    monkeypatch.setattr(claim_module, "FAR_REACH", timedelta(0))
+    reach(monkeypatch, far=timedelta(0))
     monkeypatch.setattr("app.sends.delivery.claim.LEASE", -60.0)  # what was leased within a lease's time is read
     sweep = SendQueueSweep(ONCE)
     clean(worker)  # what other tests have left, so that each cleaning below finds the same
     tick(worker, [], sweep)
-    settle_some(rows, worker, DueAccounts(), ready=now() - 2 * OVERDUE)
+    settle_some(rows, worker, DueAccounts(SEND_QUEUE), ready=now() - 2 * OVERDUE)
     settle(worker, take(worker, 4))
     tick(worker, [], sweep)
     (late,) = rows.add_send(["late@example.com"], due_in=-7200)
@@ -229,7 +232,7 @@ def test_accounts_have_their_turns_from_memory(worker: Services) -> None:
     """Each gets the same number, however much it has; and two workers with a memory claim everything once."""
     big, small, third = accounts(worker)
     ids = [*big.add_send(addresses(40)), *small.add_send(addresses(3)), *third.add_send(addresses(7), priority="high")]
-    one, two = DueAccounts(ONCE), DueAccounts(ONCE)
+    one, two = DueAccounts(SEND_QUEUE, ONCE), DueAccounts(SEND_QUEUE, ONCE)
     first = take_due(worker, one, 9)
     assert Counter(row.account_id for row in first) == dict.fromkeys(
         (big.account_id, small.account_id, third.account_id), 3
@@ -244,7 +247,7 @@ def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
     first, second, third = accounts(worker)
     for one in (first, second, third):
         one.add_send(addresses(3))
-    due, last, served = DueAccounts(ONCE), 0, []
+    due, last, served = DueAccounts(SEND_QUEUE, ONCE), 0, []
     for _ in range(9):
         (row,) = take_due(worker, due, 1, after=last)
         last = row.account_id
@@ -255,7 +258,7 @@ def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
 
 def test_what_others_put_into_the_queue_is_found(rows: Rows, worker: Services) -> None:
     """For an account that had nothing due, and for a known one; high priority goes first."""
-    due = DueAccounts(ONCE)
+    due = DueAccounts(SEND_QUEUE, ONCE)
     assert take_due(worker, due) == []
     normal = rows.add_send(addresses(3))
     assert [row.id for row in take_due(worker, due, 2)] == normal[:2]
@@ -304,8 +307,8 @@ def test_what_goes_back_into_the_queue_is_found(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, way: Callable[[Rows, Services, list[int]], None]
 ) -> None:
     """By a process whose positions were already beyond it, and which did not know of it."""
-    monkeypatch.setattr(claim_module, "REACH", timedelta(0))
-    due = DueAccounts(ONCE)
+    reach(monkeypatch, near=timedelta(0))
+    due = DueAccounts(SEND_QUEUE, ONCE)
     ids = rows.add_send(addresses(2))
     take(worker, 2, worker="other")
     assert take_due(worker, due) == []
@@ -315,7 +318,7 @@ def test_what_goes_back_into_the_queue_is_found(
 
 def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
     """It is claimed before newer entries, also by a worker whose positions were beyond it."""
-    due = DueAccounts(ONCE)
+    due = DueAccounts(SEND_QUEUE, ONCE)
     ids = rows.add_send(addresses(6))
     oldest = [row.id for row in take(worker, 2, worker="other")]
     assert oldest == ids[:2]
@@ -328,19 +331,18 @@ def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
 def test_what_was_committed_late_is_found_by_a_look_that_reaches_back(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, far: timedelta, found: int
 ) -> None:
-    monkeypatch.setattr(claim_module, "FAR_EVERY", far)
-    monkeypatch.setattr(claim_module, "FAR_REACH", timedelta(hours=1))
-    due, moment = DueAccounts(ONCE), now() - timedelta(minutes=10)
+    reach(monkeypatch, far=timedelta(hours=1), far_every=far)
+    due, moment = DueAccounts(SEND_QUEUE, ONCE), now() - timedelta(minutes=10)
     take_due(worker, due)
     (ann,) = rows.add_send(["ann@example.com"])
     with worker.database.write() as transaction:
         transaction.execute(update(QueueEntry).values(ready_time=moment, due_time=moment))
     assert len(take_due(worker, due)) == found
-    assert [row.id for row in take_due(worker, DueAccounts())] == [ann][found:]
+    assert [row.id for row in take_due(worker, DueAccounts(SEND_QUEUE))] == [ann][found:]
 
 
 def test_a_claim_that_was_undone_is_forgotten(rows: Rows, worker: Services) -> None:
-    due = DueAccounts(ONCE)
+    due = DueAccounts(SEND_QUEUE, ONCE)
     ids = rows.add_send(addresses(2))
     with worker.database.write() as transaction:
         assert len(claim(transaction, "w", size=2, after=0, due=due)) == 2
@@ -374,7 +376,7 @@ def test_a_sweep_that_remembers_finds_work_and_its_end(rows: Rows, worker: Servi
 def test_looks_at_the_whole_queue_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that took a second is repeated after a hundred seconds, one that takes no time always."""
     looks, moment = FullLooks(0.01), [100.0]
-    monkeypatch.setattr("app.db.queue.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("app.db.due.time.monotonic", lambda: moment[0])
     assert looks.is_due()
     moment[0] = 101.0
     looks.note(100.0)

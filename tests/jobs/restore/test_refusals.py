@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
+from app.db.engine import without_credentials
 from app.db.migrate import current, newest, upgrade
 from app.db.models import Account
-from app.infrastructure import running as processes
+from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS
 from tests.jobs.restore.conftest import Installation, Installed, is_untouched, rewritten, running
@@ -144,7 +145,7 @@ def test_only_an_empty_database_is_restored_into(source: Installation, backup: s
 
 def test_running_processes_are_not_restored_under(backup: str, installed: Installed) -> None:
     target = installed("sqlite", migrated=True)
-    processes.register(target.settings)
+    liveness.register(target.settings.data_dir, without_credentials(target.settings.database_url))
     error = target.refused("restore", backup)
     assert error == "Error: processes of the service run with this DATA_DIR: stop them first\n"
 

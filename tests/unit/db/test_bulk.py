@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select
 from sqlalchemy.exc import StatementError
 
-from app.db.bulk import draw_ids, insert_new_rows, insert_rows
+from app.db.bulk import Conflict, draw_ids, insert_new_rows, insert_rows
 from app.db.expressions import in_json
-from app.db.models import Attachment, Contact, Send, Unsubscriber
+from app.db.models import Attachment, Contact, Send, SoftBounces, Unsubscriber
+from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
@@ -92,6 +93,31 @@ def test_existing_rows_are_skipped(tenant: Tenant) -> None:
         insert_new_rows(transaction, Unsubscriber, [])
         stored = transaction.scalars(select(Unsubscriber.address).where(Unsubscriber.account_id == tenant.id)).all()
     assert sorted(stored) == ["a", "b"]
+
+
+def test_many_new_rows_are_one_statement_that_tells_which_were_written(tenant: Tenant) -> None:
+    """However many values they have: more than a statement may have parameters."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    shared = {"account_id": tenant.id, "list_id": None, "kind": "email", "creation_time": moment}
+    database, wanted = tenant.services.database, [{"address": f"{number}"} for number in range(20_000)]
+    with database.write() as transaction:
+        insert_new_rows(transaction, Unsubscriber, wanted[::2], shared)
+        with StatementCounter(database.engine) as counter:
+            written = insert_new_rows(transaction, Unsubscriber, wanted, shared, returning=("address", "kind"))
+        transaction.rollback()
+    assert sorted(map(tuple, written)) == sorted((row["address"], "email") for row in wanted[1::2])
+    assert len(counter.sent) <= (1 if database.is_postgresql else 20)
+
+
+def test_refused_rows_change_the_existing_ones_as_asked_for(tenant: Tenant) -> None:
+    added = Conflict(("account_id", "kind", "address"), (("bounces", "soft_bounces.bounces + excluded.bounces"),))
+    shared = {"account_id": tenant.id, "kind": "email"}
+    with tenant.services.database.write() as transaction:
+        for given in ({"a": 1}, {"a": 2, "b": 3}):
+            rows = [{"address": address, "bounces": bounces} for address, bounces in given.items()]
+            insert_new_rows(transaction, SoftBounces, rows, shared, conflict=added)
+        found = select(SoftBounces.address, SoftBounces.bounces).where(SoftBounces.account_id == tenant.id)
+        assert {row.address: row.bounces for row in transaction.execute(found)} == {"a": 3, "b": 3}
 
 
 def test_bytes_are_stored_unchanged(tenant: Tenant) -> None:

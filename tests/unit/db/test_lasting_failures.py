@@ -15,10 +15,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.database import Database
+from app.db.database import Database, accepts_writes
 from app.db.outage import failure_of, is_unavailable
 from app.db.prepared import PreparedStatement
-from app.db.probe import accepts_writes
 from tests.support.forked import Forked
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import PATIENCE, scratch_database, wait_until

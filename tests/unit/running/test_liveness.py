@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.infrastructure import liveness
 from app.infrastructure.liveness import (
     DRAFT,
     SUFFIX,
@@ -18,6 +19,8 @@ from app.infrastructure.liveness import (
     dead_processes,
     delete_stale_drafts,
     live_processes,
+    process_name,
+    registered_name,
 )
 
 PROGRAM = """
@@ -45,6 +48,19 @@ def test_a_file_is_alive_until_its_process_is_killed(tmp_path: Path) -> None:
     with dead_processes(tmp_path) as names:
         assert names == ["one"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_has_one_name_everywhere_and_one_that_is_forked_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    liveness.register(tmp_path, "its database")
+    assert registered_name(tmp_path / "leases") == process_name()
+    assert [path.stem for path in tmp_path.rglob(f"*{SUFFIX}")] == [process_name()] * 2
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: 4_000_000)
+        child = registered_name(tmp_path / "leases")
+    assert child != process_name()
+    assert {path.stem for path in (tmp_path / "leases").iterdir()} == {child, process_name()}
 
 
 def test_a_file_under_creation_does_not_count_as_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

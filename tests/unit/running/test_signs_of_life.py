@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.infrastructure.liveness import create_locked
-from app.infrastructure.signs_of_life import SECONDS, STALE_SECONDS, SignsOfLife
+from app.infrastructure.liveness import SECONDS, STALE_SECONDS, SignsOfLife, create_locked
 from jobs import healthcheck
 from tests.support.servers import short_folder
 from tests.support.service_manager import ServiceManager, service_manager

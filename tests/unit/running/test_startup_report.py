@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.db.url import without_credentials
-from app.infrastructure import running
+from app.db.engine import without_credentials
+from app.infrastructure import liveness
 from app.infrastructure.startup_report import log_startup
 from app.settings import from_environment
 from app.transports.urls import display_url
@@ -68,6 +68,6 @@ def test_a_folder_that_cannot_be_written_does_not_prevent_a_start(
 ) -> None:
     settings = from_environment({"DATA_DIR": str(tmp_path)})
     (tmp_path / "processes").write_text("not a folder")
-    running.register(settings)
+    liveness.register(settings.data_dir, "sqlite:///tms.sqlite3")
     assert "this process cannot be registered in the data folder" in caplog.text
-    assert running.databases(settings) == set()
+    assert liveness.databases(settings.data_dir) == set()
