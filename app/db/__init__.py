@@ -28,5 +28,5 @@ row by a unique column, a write of a thousand rows), as multiples of the first l
     update, BulkUpdate            1 (0.6 us)   1 (2.5 us)
     update, Core, executemany     20           1.1
 
-On SQLite prepared statements and bulk writes are Core: what they add is one form for both databases.
+On SQLite bulk writes are Core: what they add is one form for both databases.
 """
