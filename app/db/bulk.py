@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -21,7 +21,6 @@ from sqlalchemy import (
     column,
     func,
     insert,
-    literal,
     select,
     text,
 )
@@ -34,7 +33,14 @@ from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.expressions import between, bounds
 from app.db.models import Base, table_of
-from app.db.prepared import DriverStatement, execute_on_driver
+from app.db.prepared import (
+    DIALECT_OF_SQLITE,
+    CompiledStatement,
+    DriverStatement,
+    PreparedStatement,
+    execute_on_driver,
+    execute_on_sqlite,
+)
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -111,9 +117,12 @@ class _Shape(NamedTuple):
         return cls(table, tuple(shared), own, tuple(name for name in _with_default(table) if name not in named))
 
     def parameters(self, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-        defaults = {name: _default(self.table, name) for name in self.defaults}
-        objects = [{**shared, **defaults}] if shared or defaults else []
-        return tuple(as_json(part) for part in (*objects, *([rows] if rows else [])))
+        common = self.with_defaults(shared)
+        return tuple(as_json(part) for part in (*([common] if common else []), *([rows] if rows else [])))
+
+    def with_defaults(self, shared: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that all rows have."""
+        return {**shared, **{name: _default(self.table, name) for name in self.defaults}}
 
     def columns(self) -> list[str]:
         return [_quoted(name) for name in (*self.shared, *self.defaults, *self.own)]
@@ -276,12 +285,15 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
         statement = insert_with_children_statement(table, row, present)
         (created,) = execute_on_driver(session.connection(), *statement).fetchone()
         return int(created)
-    row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
+    shape = _Shape.of(table, row, [])
+    parent = _insert_on_sqlite(shape, ignore=False, returns_id=True)
+    parameters = parent.parameters(shape.with_defaults(row))
+    ((row_id,),), _ = execute_on_sqlite(session.connection(), parent.sql, parameters)
     for child in present:
         insert_rows(session, child.model, child.rows, {**child.shared, child.key: row_id})
         if child.companions:
             _insert_companions(session, child, child.companions, row_id)
-    return row_id
+    return int(row_id)
 
 
 def insert_at_commit(
@@ -298,11 +310,21 @@ def insert_at_commit(
 
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
     """Inserts the companions of the child rows, which were just inserted."""
-    table, columns = table_of(companions.model), table_of(child.model).c
-    values = [literal(value, table.c[name].type) for name, value in companions.shared.items()]
-    of_parent = columns[child.key] == row_id, columns.account_id == child.shared["account_id"]
-    each = select(columns.id, *values).where(*of_parent)
-    session.connection().execute(insert(table).from_select([companions.key, *companions.shared], each))
+    shape = _Shape.of(table_of(companions.model), companions.shared, [])
+    values = {PARENT: row_id, "account_id": child.shared["account_id"], **shape.with_defaults(companions.shared)}
+    _companions_on_sqlite(table_of(child.model), child.key, shape, companions.key).run(session, **values)
+
+
+PARENT = "parent_id"
+
+
+@lru_cache
+def _companions_on_sqlite(child: Table, key: str, shape: _Shape, companion_key: str) -> PreparedStatement:
+    names = (*shape.shared, *shape.defaults)
+    values = [bindparam(name, type_=shape.table.c[name].type).label(None) for name in names]
+    of_parent = child.c[key] == bindparam(PARENT), child.c.account_id == bindparam("account_id")
+    each = select(child.c.id, *values).where(*of_parent)
+    return PreparedStatement(insert(shape.table).from_select([companion_key, *names], each))
 
 
 def _insert(
@@ -311,15 +333,23 @@ def _insert(
     if not rows:
         return
     connection = session.connection()
-    if is_postgresql(session) and fits_json(table):
+    if not is_postgresql(session):
+        shape = _Shape.of(table, shared, rows)
+        _insert_on_sqlite(shape, ignore=ignore).run_each(connection, rows, shape.with_defaults(shared))
+    elif fits_json(table):
         insert_json(connection, table, shared, rows, ignore=ignore)
-        return
-    parameters = [{**shared, **row} for row in rows]
-    if ignore:
-        dialect_insert = postgresql.insert if is_postgresql(session) else sqlite.insert
-        connection.execute(dialect_insert(table).on_conflict_do_nothing(), parameters)
     else:
-        connection.execute(insert(table), parameters)
+        statement = postgresql.insert(table).on_conflict_do_nothing() if ignore else insert(table)
+        connection.execute(statement, [{**shared, **row} for row in rows])
+
+
+@lru_cache
+def _insert_on_sqlite(shape: _Shape, *, ignore: bool, returns_id: bool = False) -> CompiledStatement:
+    """With a parameter per value."""
+    statement: Any = sqlite.insert(shape.table).inline()
+    statement = statement.on_conflict_do_nothing() if ignore else statement
+    statement = statement.returning(shape.table.c.id) if returns_id else statement
+    return CompiledStatement.of(statement, DIALECT_OF_SQLITE, (*shape.shared, *shape.defaults, *shape.own))
 
 
 ROWS, BOUNDS = "bulk_rows", ("least_id", "greatest_id")
@@ -340,18 +370,23 @@ class BulkUpdate:
         self._types = types
         self._build = build
         self._id_column = id_column
-        self._statements: dict[bool, Update] = {}
 
     def run(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
         """Updates rows that have all the values; does nothing for none."""
         if not rows:
             return
-        on_postgresql = is_postgresql(session)
-        if on_postgresql not in self._statements:
-            values = _json_columns(self._types) if on_postgresql else _parameters(self._types)
-            self._statements[on_postgresql] = self._bounded(values) if on_postgresql else self._build(values)
-        parameters = self._joined(rows) if on_postgresql else rows
-        session.connection().execute(self._statements[on_postgresql], parameters)
+        if is_postgresql(session):
+            session.connection().execute(self._on_postgresql, self._joined(rows))
+        else:
+            self._on_sqlite.run_each(session.connection(), rows)
+
+    @cached_property
+    def _on_postgresql(self) -> Update:
+        return self._bounded(_json_columns(self._types))
+
+    @cached_property
+    def _on_sqlite(self) -> CompiledStatement:
+        return CompiledStatement.of(self._build(_parameters(self._types)), DIALECT_OF_SQLITE)
 
     def _bounded(self, values: RowValues) -> Update:
         if self._id_column is None:

@@ -24,7 +24,7 @@ from app.db.bulk import POSTGRESQL, as_json
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
-from app.db.prepared import DriverStatement
+from app.db.prepared import DIALECT_OF_SQLITE, CompiledStatement, DriverStatement
 
 SLOTS = 16
 PENDING = "counts"
@@ -109,7 +109,7 @@ class _Pending:
         if on_postgresql:
             return [(_statement(tuple(rows)), [as_json(found) for found in rows.values()])]
         for counters, found in rows.items():
-            connection.execute(_upsert(counters), found)
+            _upsert(counters).run_each(connection, found)
         return []
 
 
@@ -157,7 +157,7 @@ def _insert(counters: Counters, before: Counters | None) -> str:
 
 
 @lru_cache
-def _upsert(counters: Counters) -> sqlite.Insert:
+def _upsert(counters: Counters) -> CompiledStatement:
     """The same for SQLite, with a parameter per value."""
     table, insert = counters.table, sqlite.insert(counters.table)
     given = insert.excluded
@@ -165,4 +165,6 @@ def _upsert(counters: Counters) -> sqlite.Insert:
     for name in counters.latest:
         # SQLite's max of two values is null if one of them is.
         updates[name] = func.coalesce(func.max(table.c[name], given[name]), table.c[name], given[name])
-    return insert.on_conflict_do_update(index_elements=counters.unique, set_=updates)
+    statement = insert.inline().on_conflict_do_update(index_elements=counters.unique, set_=updates)
+    columns = ("account_id", *counters.unique, *counters.latest, *counters.names)
+    return CompiledStatement.of(statement, DIALECT_OF_SQLITE, columns)

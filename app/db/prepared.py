@@ -21,7 +21,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.generators import send
 from psycopg.pq import ConnStatus, TransactionStatus
-from sqlalchemy import Connection, Select, SelectBase, UpdateBase
+from sqlalchemy import Boolean, Connection, Select, SelectBase, UpdateBase
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -118,13 +118,19 @@ class CompiledStatement(NamedTuple):
     readers: list[tuple[int, Converter]]
 
     @classmethod
-    def of(cls, statement: Any, dialect: Any) -> CompiledStatement:
-        compiled = statement.compile(dialect=dialect)
+    def of(cls, statement: Any, dialect: Any, columns: Sequence[str] | None = None) -> CompiledStatement:
+        """`columns` are those that an INSERT without values has parameters for."""
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        bound = {name: compiled.binds[name] for name in compiled.params}
         processors = {
-            name: bound.type.dialect_impl(dialect).bind_processor(dialect) for name, bound in compiled.binds.items()
+            name: one.type.dialect_impl(dialect).bind_processor(dialect)
+            for name, one in bound.items()
+            if not isinstance(one.type, Boolean)  # both drivers bind it themselves
         }
         converters = {name: convert for name, convert in processors.items() if convert}
-        constants = {name: value for name, value in compiled.params.items() if value is not None}
+        constants = {
+            name: value for name, value in compiled.params.items() if value is not None and not bound[name].required
+        }
         for name in constants.keys() & converters.keys():
             constants[name] = converters.pop(name)(constants[name])
         return cls(str(compiled), constants, converters, [] if dialect is DIALECT else _readers(statement, dialect))
@@ -133,6 +139,17 @@ class CompiledStatement(NamedTuple):
         """These values and the constants, as the driver binds them."""
         converted = {name: convert(values[name]) for name, convert in self.converters.items()}
         return {**self.constants, **values, **converted}
+
+    def run_each(
+        self, connection: Connection, rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
+    ) -> None:
+        """Executes it on SQLite once for each row, with its values and the shared ones. Raises `DBAPIError`."""
+        shared = shared or {}
+        own = [(name, convert) for name, convert in self.converters.items() if name not in shared]
+        given = {name: self.converters[name](value) for name, value in shared.items() if name in self.converters}
+        common = {**self.constants, **shared, **given}
+        parameters = [{**common, **row, **{name: convert(row[name]) for name, convert in own}} for row in rows]
+        execute_on_sqlite(connection, self.sql, parameters)
 
     def read(self, rows: list[Any]) -> list[Any]:
         """Rows of the driver with the values that the engine would return."""
@@ -249,12 +266,14 @@ def execute_together_on_driver(connection: Connection, statements: Sequence[Driv
 
 
 def execute_on_sqlite(connection: Connection, sql: str, parameters: Any) -> tuple[list[Any], int]:
-    """The same on SQLite: the rows that the statement returns, and the number of those that it has written. A select
-    outside of a transaction sees what is committed by then, as on PostgreSQL."""
+    """The same on SQLite: the rows that the statement returns, and the number of those that it has written; with a list
+    of parameters it runs for each of them. A select outside of a transaction sees what is committed by then, as on
+    PostgreSQL."""
     _notify_listeners(connection, sql, parameters)
     driver: Any = connection.connection.driver_connection
     try:
-        cursor = driver.execute(sql, parameters)
+        run = driver.executemany if isinstance(parameters, list) else driver.execute
+        cursor = run(sql, parameters)
         return cursor.fetchall(), cursor.rowcount
     except sqlite3.Error as error:
         note_failure(connection, error)
