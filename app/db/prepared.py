@@ -35,7 +35,8 @@ from app.db.types import dump_json
 # (docs/decisions/020-statements-in-one-round-trip.md).
 #
 # The driver's own block for it sends each statement when it is executed; here all of them are sent together, and the
-# server is awaited once. tests/unit/db/test_pipeline.py pins what this relies on in psycopg.
+# server is awaited once. What this relies on in psycopg, and why, is listed in
+# docs/decisions/027-the-drivers-pipeline.md.
 
 DriverStatement = tuple[str, Any]
 """The text of a statement for the driver, and its parameters."""
