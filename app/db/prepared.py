@@ -129,9 +129,7 @@ class CompiledStatement(NamedTuple):
             if not isinstance(one.type, Boolean)  # both drivers bind it themselves
         }
         converters = {name: convert for name, convert in processors.items() if convert}
-        constants = {
-            name: value for name, value in compiled.params.items() if value is not None and not bound[name].required
-        }
+        constants = {name: value for name, value in compiled.params.items() if not bound[name].required}
         for name in constants.keys() & converters.keys():
             constants[name] = converters.pop(name)(constants[name])
         return cls(str(compiled), constants, converters, [] if dialect is DIALECT else _readers(statement, dialect))

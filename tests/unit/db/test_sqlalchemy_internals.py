@@ -16,11 +16,11 @@ from sqlalchemy import String, bindparam, literal_column, null, select, text, up
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from app.db.bulk import POSTGRESQL
+from app.db.bulk import POSTGRESQL, BulkUpdate
 from app.db.models import Account, ApiKey, Attachment, Base, Contact, Recipient, table_of
 from app.db.outage import is_unavailable
 from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
-from app.db.types import UtcDateTime
+from app.db.types import BigId, UtcDateTime
 from tests.support.cases import each
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
@@ -112,6 +112,19 @@ def test_each_table_is_read_alike_by_the_driver_and_by_sqlalchemy(tenant: Tenant
             expected = [tuple(row) for row in session.connection().execute(statement)]
             assert [tuple(row) for row in PreparedStatement(statement).tuples(session)] == expected, changed("converts")
             assert [tuple(row) for row in read_rows(session, statement)] == expected, changed("converts")
+
+
+def test_a_constant_of_a_statement_may_be_null(tenant: Tenant) -> None:
+    clear = BulkUpdate(
+        {"row": BigId},
+        lambda values: update(table_of(ApiKey)).where(ApiKey.id == values["row"]).values(last_used_time=None),
+    )
+    with tenant.services.database.write() as transaction:
+        ids = transaction.scalars(select(ApiKey.id).where(ApiKey.account_id == tenant.id)).all()
+        transaction.execute(update(ApiKey).where(ApiKey.id.in_(ids)).values(last_used_time=MOMENT))
+        clear.run(transaction, [{"row": key_id} for key_id in ids])
+        used = select(ApiKey.last_used_time).where(ApiKey.id.in_(ids)).distinct()
+        assert transaction.scalars(used).all() == [None]
 
 
 def test_a_prepared_statement_is_seen_converted_and_refused_like_one_of_the_engine(tenant: Tenant) -> None:
