@@ -59,7 +59,9 @@ class NormalizedAddress(NamedTuple):
 
 def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
     """An address as a client or a person wrote it, in the form in which it is compared."""
-    return NormalizedAddress(kind, email_key(text) if kind == "email" else text)
+    if kind == "email":
+        text = text.lower() if text.isascii() else email_key(text)
+    return NormalizedAddress(kind, text)
 
 
 def address_forms(key: str) -> tuple[str, ...]:
@@ -101,10 +103,12 @@ def is_valid_email(text: str) -> bool:
     domains are allowed. Encoded words (RFC 2047) are not: some mail clients decode them, and see an address other than
     the one that was checked.
     """
-    if len(text) > LONGEST_EMAIL or _has_long_local_part(text) or _holds_encoded_word(text):
+    if len(text) > LONGEST_EMAIL:
         return False
     if PLAIN_EMAIL.fullmatch(text):
-        return True
+        return text.find("@") <= LONGEST_LOCAL_PART
+    if _has_long_local_part(text) or _holds_encoded_word(text):
+        return False
     try:
         email_validator.validate_email(text, check_deliverability=False)
     except email_validator.EmailNotValidError:

@@ -40,7 +40,7 @@ from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
 from app.http.server.poller import make_poller
-from app.http.server.request import Limits
+from app.http.server.request import Limits, read_once
 from app.http.server.respond import respond
 from app.sends.delivery import connections, dispatcher, sender_worker
 from app.sends.delivery import drain as draining
@@ -154,6 +154,7 @@ class Client:
         self._cfg = Config()
         self._cfg.set("http_parser", "python")
         self._cfg.set("forwarded_allow_ips", "")
+        read_once(self._cfg)
         self._app = app
         limits, poller = Limits.of(services.settings), make_poller()
         self._connections = Connections(poller, limits.held_bytes, lambda _: None)

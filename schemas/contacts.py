@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from marshmallow import INCLUDE, RAISE, fields
 
-from app.contacts.values import CLEANERS, InvalidValue
-from app.lists.fields import FieldSpec, ListSpec
+from app.contacts.values import CLEANERS, InvalidValue, clean_value
+from app.lists.fields import FieldSpec, ListSpec, ValueType
 from schemas.base import NOT_VALID, CodeSchema, FastLoad, problem
 from schemas.fields import Array, Boolean, Integer, Object
 from schemas.responses import EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
@@ -28,21 +28,21 @@ class ListFieldValue(fields.Field[Any]):
     def __init__(self, spec: FieldSpec, **options: Any) -> None:
         super().__init__(allow_none=True, **options)
         self.spec = spec
-        self.clean = CLEANERS[spec.value_type]
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> Any:
         try:
-            return self.clean(self.spec, value)
+            return clean_value(self.spec, value)
         except InvalidValue as error:
             raise problem(error.code, error.detail) from None
 
     def compiled(self) -> FastLoad:
         """The same for valid values."""
-        clean, spec = self.clean, self.spec
+        spec, clean = self.spec, CLEANERS[self.spec.value_type]
+        empty = None if spec.value_type is ValueType.NUMBER else ""
 
         def load_value(value: Any, _name: str, _around: Mapping[str, Any]) -> Any:
             try:
-                return clean(spec, value)
+                return None if value == empty else clean(spec, value)
             except InvalidValue:
                 raise NOT_VALID from None
 

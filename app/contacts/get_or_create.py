@@ -77,8 +77,8 @@ def planned_contacts(
     entries = find_unsubscriber_entries(session, contact_list, missing.values())
     shared = shared_columns(contact_list, moment)
     return {
-        key: {**shared, **state_after(contact_list, _creation(address, texts[key]), entries, {}, moment)}
-        for key, address in missing.items()
+        key: {**shared, **state_after(contact_list, ContactWrite.of(0, BLANK, {kind: texts[key]}), entries, {}, moment)}
+        for key in missing
     }
 
 
@@ -140,7 +140,7 @@ def _create(
     entries = find_unsubscriber_entries(transaction, contact_list, addresses.values())
     restore_found(transaction, contact_list.account_id, entries, addresses.values())
     # In the same order for all requests: of two that create the same contacts one waits, without a deadlock.
-    writes = {key: _creation(address, missing[key]) for key, address in sorted(addresses.items())}
+    writes = {key: ContactWrite.of(0, BLANK, {kind: text}) for key, text in sorted(missing.items())}
     rows = [
         {"id": drawn[key], **state_after(contact_list, write, entries, {}, moment)} for key, write in writes.items()
     ]
@@ -154,9 +154,3 @@ def _create(
     return present | _create(
         transaction, contact_list, kind, {key: missing[key] for key in missing.keys() - present.keys()}
     )
-
-
-def _creation(address: NormalizedAddress, text: str) -> ContactWrite:
-    """The write of a new contact with this address and nothing else."""
-    addresses = {kind: address if kind == address.kind else None for kind in ADDRESS_KINDS}
-    return ContactWrite(0, BLANK, {address.kind: text}, addresses)

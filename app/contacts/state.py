@@ -37,6 +37,8 @@ BLANK: ContactState = MappingProxyType(
 )
 """A contact without attributes: the defaults."""
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+SUBSCRIBED_COLUMNS: dict[AddressKind, str] = {"email": "subscribed_email", "mobile": "subscribed_mobile"}
 NORMALIZED_COLUMNS: dict[AddressKind, str] = {"email": "email_key", "mobile": "mobile"}
 """The columns of a state that hold addresses in their normalized form."""
 
@@ -50,24 +52,30 @@ class ContactWrite(NamedTuple):
     attributes: ContactAttributes
     addresses: Mapping[AddressKind, NormalizedAddress | None]
     """The contact's addresses after the write, normalized once for everything that follows."""
+    changed: Collection[AddressKind]
+    """The kinds of address that the write changes."""
+    requested: Mapping[AddressKind, bool | None]
+    """Whether the client wants the address subscribed or not; None if the request does not say."""
 
     @classmethod
     def of(cls, position: int, before: ContactState, attributes: ContactAttributes) -> ContactWrite:
         """The write of these attributes, with its addresses normalized."""
-        addresses = {kind: _address_after(kind, before, attributes) for kind in ADDRESS_KINDS}
-        return cls(position, before, attributes, addresses)
-
-    def changes_address(self, kind: AddressKind) -> bool:
-        """Whether the write changes the address."""
-        return self.addresses[kind] != _normalized(kind, self.before)
-
-    def requested_subscription(self, kind: AddressKind) -> bool | None:
-        """Whether the client wants the address subscribed or not; None if the request does not say."""
-        requested: bool | None = self.attributes.get("subscribed", {}).get(kind)
-        if requested is None and self.before[kind] is None and not self.before[f"subscribed_{kind}"]:
-            # The contact was unsubscribed while it had no address: that applies to its first address.
-            return False
-        return requested
+        addresses: dict[AddressKind, NormalizedAddress | None] = {}
+        requested: dict[AddressKind, bool | None] = {}
+        changed: list[AddressKind] = []
+        subscribed = attributes.get("subscribed", NOTHING)
+        for kind in ADDRESS_KINDS:
+            key = before[NORMALIZED_COLUMNS[kind]]  # perhaps in the normalized form of a release before
+            old = None if key is None else normalize_address(kind, key)
+            text = attributes.get(kind, key)
+            addresses[kind] = new = None if text is None else normalize_address(kind, text)
+            if new != old:
+                changed.append(kind)
+            requested[kind] = subscribed.get(kind)
+            if requested[kind] is None and before[kind] is None and not before[SUBSCRIBED_COLUMNS[kind]]:
+                # The contact was unsubscribed while it had no address: that applies to its first address.
+                requested[kind] = False
+        return cls(position, before, attributes, addresses, changed, requested)
 
 
 WriteResult = tuple[ContactWrite, ContactState]
@@ -79,7 +87,7 @@ def requested_subscriptions(writes: Sequence[ContactWrite]) -> dict[NormalizedAd
     subscriptions: dict[NormalizedAddress, bool] = {}
     for write in writes:
         for kind, address in write.addresses.items():
-            requested = write.requested_subscription(kind)
+            requested = write.requested[kind]
             if address is not None and requested is not None:
                 subscriptions[address] = requested
     return subscriptions
@@ -92,7 +100,7 @@ def addresses_to_look_up(writes: Sequence[ContactWrite]) -> Collection[Normalize
         for write in writes
         for kind, address in write.addresses.items()
         if address is not None
-        if write.changes_address(kind) or write.requested_subscription(kind) is not None
+        if kind in write.changed or write.requested[kind] is not None
     }
 
 
@@ -121,23 +129,11 @@ def state_after(
     }
 
 
-def _address_after(kind: AddressKind, before: ContactState, attributes: ContactAttributes) -> NormalizedAddress | None:
-    if kind not in attributes:
-        return _normalized(kind, before)
-    return None if attributes[kind] is None else normalize_address(kind, attributes[kind])
-
-
-def _normalized(kind: AddressKind, state: ContactState) -> NormalizedAddress | None:
-    """The address in a state, which has it in a normalized form, perhaps one of a release before."""
-    key = state[NORMALIZED_COLUMNS[kind]]
-    return None if key is None else normalize_address(kind, key)
-
-
 def _stored_key(write: ContactWrite) -> str | None:
     """The email as it is compared. A write that leaves the address as it is leaves that, too: only maintenance knows
     whether the address is free in its new form (app/contacts/same_address.py)."""
     email = write.addresses["email"]
-    if not write.changes_address("email"):
+    if "email" not in write.changed:
         key: str | None = write.before["email_key"]
         return key
     return email and email.key
@@ -151,7 +147,7 @@ def _identifier(contact_list: ListSpec, write: ContactWrite) -> str | None:
     if kind is None or address is None or contact_list.allow_duplicates:
         return None
     before: str | None = write.before["identifier"]
-    return before if before is not None and not write.changes_address(kind) else address.key
+    return before if before is not None and kind not in write.changed else address.key
 
 
 def _is_subscribed(
@@ -165,17 +161,19 @@ def _is_subscribed(
     address = write.addresses[kind]
     if address is None:
         # The flag is cleared with the removed address; the address's entries are kept.
-        requested = write.requested_subscription(kind)
+        requested = write.requested[kind]
         return requested if requested is not None else True
     if address in subscriptions:
         return subscriptions[address]
-    if write.changes_address(kind):
+    if kind in write.changed:
         return not entries.is_unsubscribed(address)
-    return bool(write.before[f"subscribed_{kind}"])
+    return bool(write.before[SUBSCRIBED_COLUMNS[kind]])
 
 
 def _values(contact_list: ListSpec, write: ContactWrite) -> dict[str, Any]:
     """The list field values, without nulls."""
     keys, before = contact_list.value_keys, write.before["values"]
     values = {**before, **{key: value for key, value in write.attributes.items() if key in keys}}
+    if None not in values.values():
+        return values
     return {key: value for key, value in values.items() if value is not None}

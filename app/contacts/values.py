@@ -39,7 +39,8 @@ class InvalidValue(ValueError):
 
 def clean_value(field: FieldSpec, value: Any) -> Any:
     """The value as it is stored: a string, a number or None. Raises `InvalidValue` (docs/contacts.md#values)."""
-    return None if value is None else CLEANERS[field.value_type](field, value)
+    is_null = value is None or (value == "" and field.value_type is not ValueType.NUMBER)
+    return None if is_null else CLEANERS[field.value_type](field, value)
 
 
 def _string(field: FieldSpec, value: Any) -> str:
@@ -150,20 +151,16 @@ def _number(field: FieldSpec, value: Any) -> int | float:
 Cleaner = Callable[[FieldSpec, Any], Any]
 
 
-def _or_null(clean: Cleaner) -> Cleaner:
-    """For types whose values are strings: the empty one means null."""
-    return lambda field, value: None if value == "" else clean(field, value)
-
-
 CLEANERS: dict[ValueType, Cleaner] = {
-    ValueType.STRING: _or_null(_string),
-    ValueType.EMAIL: _or_null(_email),
-    ValueType.MOBILE: _or_null(_mobile),
-    ValueType.URL: _or_null(_url),
-    ValueType.OPTION: _or_null(_option),
-    ValueType.OPTIONS: _or_null(_options),
-    ValueType.DATE: _or_null(_date),
-    ValueType.DATE_OR_DATETIME: _or_null(_date_or_datetime),
+    ValueType.STRING: _string,
+    ValueType.EMAIL: _email,
+    ValueType.MOBILE: _mobile,
+    ValueType.URL: _url,
+    ValueType.OPTION: _option,
+    ValueType.OPTIONS: _options,
+    ValueType.DATE: _date,
+    ValueType.DATE_OR_DATETIME: _date_or_datetime,
     ValueType.NUMBER: _number,
 }
-"""Functions that convert a value other than null to the form in which it is stored."""
+"""Functions that convert a value other than null, and other than the empty string where values are strings, to the form
+in which it is stored."""

@@ -18,15 +18,13 @@ Measured by `python -m bench.statements` (processor time of this process per row
 row by a unique column, a write of a thousand rows), as multiples of the first line of each group:
 
                                   PostgreSQL   SQLite
-    select, PreparedStatement     1 (33 us)    1 (22 us)
-    select, Core, kept            1.7          0.8
-    select, Core, built anew      5.5          4.6
-    select, ORM object            5.6          5.2
-    insert, insert_rows           1 (1.1 us)   1 (4.5 us)
-    insert, Core                  10           0.8
-    insert, ORM objects           120          9
-    update, BulkUpdate            1 (0.6 us)   1 (2.5 us)
-    update, Core, executemany     20           1.1
-
-On SQLite prepared statements and bulk writes are Core: what they add is one form for both databases.
+    select, PreparedStatement     1 (33 us)    1 (10 us)
+    select, Core, kept            1.7          2.4
+    select, Core, built anew      5.5          15
+    select, ORM object            5.6          19
+    insert, insert_rows           1 (1.1 us)   1 (4.4 us)
+    insert, Core                  10           1.2
+    insert, ORM objects           120          11
+    update, BulkUpdate            1 (0.6 us)   1 (2.0 us)
+    update, Core, executemany     20           1.9
 """

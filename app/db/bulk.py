@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -22,7 +22,6 @@ from sqlalchemy import (
     column,
     func,
     insert,
-    literal,
     select,
     text,
 )
@@ -37,7 +36,14 @@ from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.expressions import between, bounds
 from app.db.models import Base, table_of
-from app.db.prepared import DriverStatement, execute_on_driver
+from app.db.prepared import (
+    DIALECT_OF_SQLITE,
+    CompiledStatement,
+    DriverStatement,
+    PreparedStatement,
+    execute_on_driver,
+    execute_on_sqlite,
+)
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -110,9 +116,12 @@ class Shape(NamedTuple):
         return cls(table, tuple(shared), own, tuple(name for name in _with_default(table) if name not in named))
 
     def parameters(self, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-        defaults = {name: _default(self.table, name) for name in self.defaults}
-        objects = [{**shared, **defaults}] if shared or defaults else []
-        return tuple(as_json(part) for part in (*objects, *([rows] if rows else [])))
+        common = self.with_defaults(shared)
+        return tuple(as_json(part) for part in (*([common] if common else []), *([rows] if rows else [])))
+
+    def with_defaults(self, shared: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that all rows have."""
+        return {**shared, **{name: _default(self.table, name) for name in self.defaults}}
 
     def columns(self) -> list[str]:
         return [_quoted(name) for name in (*self.shared, *self.defaults, *self.own)]
@@ -292,12 +301,15 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
         statement = _insert_with_children_statement(table, row, present)
         (created,) = execute_on_driver(session.connection(), *statement).fetchone()
         return int(created)
-    row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
+    shape = Shape.of(table, row, [])
+    parent = _insert_on_sqlite(shape, returning=("id",))
+    parameters = parent.parameters(shape.with_defaults(row))
+    ((row_id,),), _ = execute_on_sqlite(session.connection(), parent.sql, parameters)
     for child in present:
         insert_rows(session, child.model, child.rows, {**child.shared, child.key: row_id})
         if child.companions:
             _insert_companions(session, child, child.companions, row_id)
-    return row_id
+    return int(row_id)
 
 
 def insert_at_commit(
@@ -314,11 +326,21 @@ def insert_at_commit(
 
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
     """Inserts the companions of the child rows, which were just inserted."""
-    table, columns = table_of(companions.model), table_of(child.model).c
-    values = [literal(value, table.c[name].type) for name, value in companions.shared.items()]
-    of_parent = columns[child.key] == row_id, columns.account_id == child.shared["account_id"]
-    each = select(columns.id, *values).where(*of_parent)
-    session.connection().execute(insert(table).from_select([companions.key, *companions.shared], each))
+    shape = Shape.of(table_of(companions.model), companions.shared, [])
+    values = {PARENT: row_id, "account_id": child.shared["account_id"], **shape.with_defaults(companions.shared)}
+    _companions_on_sqlite(table_of(child.model), child.key, shape, companions.key).run(session, **values)
+
+
+PARENT = "parent_id"
+
+
+@lru_cache
+def _companions_on_sqlite(child: Table, key: str, shape: Shape, companion_key: str) -> PreparedStatement:
+    names = (*shape.shared, *shape.defaults)
+    values = [bindparam(name, type_=shape.table.c[name].type).label(None) for name in names]
+    of_parent = child.c[key] == bindparam(PARENT), child.c.account_id == bindparam("account_id")
+    each = select(child.c.id, *values).where(*of_parent)
+    return PreparedStatement(insert(shape.table).from_select([companion_key, *names], each))
 
 
 def _insert(
@@ -339,9 +361,21 @@ def _insert(
         statement = insert_of(shape, conflict, returning)
         cursor = execute_on_driver(connection, statement, shape.parameters(shared, rows))
         return cursor.fetchall() if returning else []
+    if not on_postgresql and not returning:
+        shape = Shape.of(table, shared, rows)
+        _insert_on_sqlite(shape, conflict).run_each(connection, rows, shape.with_defaults(shared))
+        return []
     parameters = [{**shared, **row} for row in rows] if shared else rows
     result = connection.execute(_insert_of_values(table, conflict, returning, on_postgresql), parameters)
     return result.fetchall() if returning else []
+
+
+@lru_cache
+def _insert_on_sqlite(
+    shape: Shape, conflict: Conflict | None = None, returning: tuple[str, ...] = ()
+) -> CompiledStatement:
+    statement: Any = _insert_of_values(shape.table, conflict, returning, on_postgresql=False)
+    return CompiledStatement.of(statement.inline(), DIALECT_OF_SQLITE, (*shape.shared, *shape.defaults, *shape.own))
 
 
 @lru_cache
@@ -396,19 +430,24 @@ class BulkUpdate:
         self._types = types
         self._build = build
         self._id_column = id_column
-        self._statements: dict[bool, Update] = {}
 
     def run(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
         """Updates rows that have all the values; does nothing for none."""
         if not rows:
             return
         connection = session.connection()
-        on_postgresql = connection.dialect.name == POSTGRESQL.name
-        if on_postgresql not in self._statements:
-            values = _given_values(self._types) if on_postgresql else _parameters(self._types)
-            self._statements[on_postgresql] = self._bounded(values) if on_postgresql else self._build(values)
-        parameters = self._joined(rows) if on_postgresql else rows
-        connection.execute(self._statements[on_postgresql], parameters)
+        if connection.dialect.name == POSTGRESQL.name:
+            connection.execute(self._on_postgresql, self._joined(rows))
+        else:
+            self._on_sqlite.run_each(connection, rows)
+
+    @cached_property
+    def _on_postgresql(self) -> Update:
+        return self._bounded(_given_values(self._types))
+
+    @cached_property
+    def _on_sqlite(self) -> CompiledStatement:
+        return CompiledStatement.of(self._build(_parameters(self._types)), DIALECT_OF_SQLITE)
 
     def _bounded(self, values: RowValues) -> Update:
         if self._id_column is None:

@@ -1,26 +1,28 @@
-"""Prepared statements for the hottest paths: built once, and on PostgreSQL run on the driver's own cursor.
+"""Prepared statements for the hottest paths: built once, and run on the driver's own cursor.
 
 Measured for a select of one row by its key (microseconds of processor time): 180 built anew, with or without the ORM,
 55 as a constant statement of SQLAlchemy, 33 on the driver's cursor, where PostgreSQL also plans it only once. The
-values are those that the engine would return: the driver converts every type in use. On SQLite the statement runs
-through SQLAlchemy, whose conversions its types need.
+values are those that the engine would return: PostgreSQL's driver converts every type in use, and what SQLite's does
+not is converted here by the types of the columns.
 
 tests/unit/db/test_sqlalchemy_internals.py pins what this module relies on.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.generators import send
 from psycopg.pq import ConnStatus, TransactionStatus
-from sqlalchemy import Connection, Select, SelectBase, UpdateBase
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Boolean, Connection, Select, SelectBase, UpdateBase
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -33,7 +35,8 @@ from app.db.types import dump_json
 # (docs/decisions/020-statements-in-one-round-trip.md).
 #
 # The driver's own block for it sends each statement when it is executed; here all of them are sent together, and the
-# server is awaited once. tests/unit/db/test_pipeline.py pins what this relies on in psycopg.
+# server is awaited once. What this relies on in psycopg, and why, is listed in
+# docs/decisions/027-the-drivers-pipeline.md.
 
 DriverStatement = tuple[str, Any]
 """The text of a statement for the driver, and its parameters."""
@@ -99,7 +102,69 @@ def _leave(connection: BoundedConnection, pipeline: psycopg.Pipeline) -> None:
 
 
 _PSYCOPG: Any = postgresql.psycopg
+_SQLITE: Any = sqlite.pysqlite
 DIALECT: Any = _PSYCOPG.dialect(json_serializer=dump_json)
+DIALECT_OF_SQLITE: Any = _SQLITE.dialect(json_serializer=dump_json, json_deserializer=orjson.loads, paramstyle="named")
+
+Converter = Callable[[Any], Any]
+
+
+class CompiledStatement(NamedTuple):
+    """A statement for the driver of a database: the text; its constants, which are bound like values; the converters of
+    values by their name; and those of columns by their position."""
+
+    sql: str
+    constants: dict[str, Any]
+    converters: dict[str, Converter]
+    readers: list[tuple[int, Converter]]
+
+    @classmethod
+    def of(cls, statement: Any, dialect: Any, columns: Sequence[str] | None = None) -> CompiledStatement:
+        """`columns` are those that an INSERT without values has parameters for."""
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        bound = {name: compiled.binds[name] for name in compiled.params}
+        processors = {
+            name: one.type.dialect_impl(dialect).bind_processor(dialect)
+            for name, one in bound.items()
+            if not isinstance(one.type, Boolean)  # both drivers bind it themselves
+        }
+        converters = {name: convert for name, convert in processors.items() if convert}
+        constants = {name: value for name, value in compiled.params.items() if not bound[name].required}
+        for name in constants.keys() & converters.keys():
+            constants[name] = converters.pop(name)(constants[name])
+        return cls(str(compiled), constants, converters, [] if dialect is DIALECT else _readers(statement, dialect))
+
+    def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """These values and the constants, as the driver binds them."""
+        converted = {name: convert(values[name]) for name, convert in self.converters.items()}
+        return {**self.constants, **values, **converted}
+
+    def run_each(
+        self, connection: Connection, rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
+    ) -> None:
+        """Executes it on SQLite once for each row, with its values and the shared ones. Raises `DBAPIError`."""
+        shared = shared or {}
+        own = [(name, convert) for name, convert in self.converters.items() if name not in shared]
+        given = {name: self.converters[name](value) for name, value in shared.items() if name in self.converters}
+        common = {**self.constants, **shared, **given}
+        parameters = [{**common, **row, **{name: convert(row[name]) for name, convert in own}} for row in rows]
+        execute_on_sqlite(connection, self.sql, parameters)
+
+    def read(self, rows: list[Any]) -> list[Any]:
+        """Rows of the driver with the values that the engine would return."""
+        return [self._converted(row) for row in rows] if self.readers else rows
+
+    def _converted(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        values = [*row]
+        for at, convert in self.readers:
+            values[at] = convert(values[at])
+        return tuple(values)
+
+
+def _readers(statement: Any, dialect: Any) -> list[tuple[int, Converter]]:
+    types = (column.type.dialect_impl(dialect) for column in statement.exported_columns)
+    readers = ((at, type_.result_processor(dialect, None)) for at, type_ in enumerate(types))
+    return [(at, convert) for at, convert in readers if convert]
 
 
 class PreparedStatement:
@@ -113,17 +178,12 @@ class PreparedStatement:
         self._row: Any = _named(statement) if isinstance(statement, SelectBase) else None
 
     @cached_property
-    def _compiled(self) -> tuple[str, dict[str, Any], dict[str, Callable[[Any], Any]]]:
-        """SQL text for the driver; its constants, which are bound like values; and the converters of values."""
-        compiled: Any = self._statement.compile(dialect=DIALECT)
-        processors = {
-            name: bound.type.dialect_impl(DIALECT).bind_processor(DIALECT) for name, bound in compiled.binds.items()
-        }
-        converters = {name: convert for name, convert in processors.items() if convert}
-        constants = {name: value for name, value in compiled.params.items() if value is not None}
-        for name in constants.keys() & converters.keys():
-            constants[name] = converters.pop(name)(constants[name])
-        return str(compiled), constants, converters
+    def _compiled(self) -> CompiledStatement:
+        return CompiledStatement.of(self._statement, DIALECT)
+
+    @cached_property
+    def _compiled_for_sqlite(self) -> CompiledStatement:
+        return CompiledStatement.of(self._statement, DIALECT_OF_SQLITE)
 
     def rows(self, session: Session, **values: Any) -> list[Any]:
         """All rows; the values are named as the statement's parameters. Raises `DBAPIError`."""
@@ -131,8 +191,12 @@ class PreparedStatement:
 
     def tuples(self, session: Session, **values: Any) -> list[Any]:
         """Like `rows`, with plain tuples, for thousands of rows."""
-        rows: list[Any] = self._execute(session, values).fetchall()
-        return rows
+        connection = session.connection()
+        if connection.dialect.name == "postgresql":
+            rows: list[Any] = execute_on_driver(connection, *self.on_driver(values)).fetchall()
+            return rows
+        compiled = self._compiled_for_sqlite
+        return compiled.read(execute_on_sqlite(connection, compiled.sql, compiled.parameters(values))[0])
 
     def row(self, session: Session, **values: Any) -> Any:
         """The first row, or None."""
@@ -141,20 +205,16 @@ class PreparedStatement:
 
     def run(self, session: Session, **values: Any) -> int:
         """Executes a statement that writes; returns the number of rows written. Raises `DBAPIError`."""
-        count: int = self._execute(session, values).rowcount
-        return count
-
-    def _execute(self, session: Session, values: dict[str, Any]) -> Any:
         connection = session.connection()
-        if connection.dialect.name != "postgresql":
-            return connection.execute(self._statement, values)
-        return execute_on_driver(connection, *self.on_driver(values))
+        if connection.dialect.name == "postgresql":
+            count: int = execute_on_driver(connection, *self.on_driver(values)).rowcount
+            return count
+        compiled = self._compiled_for_sqlite
+        return execute_on_sqlite(connection, compiled.sql, compiled.parameters(values))[1]
 
     def on_driver(self, values: Mapping[str, Any]) -> DriverStatement:
         """The statement with these values, for PostgreSQL."""
-        sql, constants, converters = self._compiled
-        converted = {name: convert(values[name]) for name, convert in converters.items()}
-        return sql, {**constants, **values, **converted}
+        return self._compiled.sql, self._compiled.parameters(values)
 
     def named(self, rows: Iterable[Any]) -> list[Any]:
         """What it has selected, as named tuples."""
@@ -202,6 +262,23 @@ def execute_together_on_driver(connection: Connection, statements: Sequence[Driv
             sql, None, error, psycopg.Error, hide_parameters=True, dialect=dialect, connection_invalidated=driver.closed
         ) from error
     return results
+
+
+def execute_on_sqlite(connection: Connection, sql: str, parameters: Any) -> tuple[list[Any], int]:
+    """The same on SQLite: the rows that the statement returns, and the number of those that it has written; with a list
+    of parameters it runs for each of them. A select outside of a transaction sees what is committed by then, as on
+    PostgreSQL."""
+    _notify_listeners(connection, sql, parameters)
+    driver: Any = connection.connection.driver_connection
+    try:
+        run = driver.executemany if isinstance(parameters, list) else driver.execute
+        cursor = run(sql, parameters)
+        return cursor.fetchall(), cursor.rowcount
+    except sqlite3.Error as error:
+        note_failure(connection, error)
+        raise DBAPIError.instance(
+            sql, None, error, sqlite3.Error, hide_parameters=True, dialect=connection.dialect
+        ) from error
 
 
 def read_rows(session: Session, statement: Select[Any]) -> list[Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from flask import current_app, g, request
+from flask import Request, current_app, g, request
 
 from app.accounts.auth import Principal
 from app.services import Services
@@ -50,9 +50,19 @@ def principal() -> Principal:
     return cast("Principal", g.principal)
 
 
-def method_label() -> str:
+def current_request() -> Request:
+    """The request itself, for a function that needs much of it: Flask's `request` is looked up anew for each
+    attribute."""
+    return cast("Request", request._get_current_object())  # type: ignore[attr-defined]
+
+
+def current_globals() -> Any:
+    """The same of Flask's `g`."""
+    return g._get_current_object()
+
+
+def method_label(method: str) -> str:
     """The method, for logs and metrics: a client can invent any number of them."""
-    method = request.method
     return method if method in METHODS else "other"
 
 
@@ -71,6 +81,12 @@ def request_host() -> str:
 def client_address() -> IpAddress | None:
     """The client's address; an IPv4-mapped IPv6 address as IPv4. None for a local socket."""
     return _address_in(request.remote_addr or "")
+
+
+@lru_cache(maxsize=1024)
+def address_text(address: str) -> str | None:
+    """An address as log lines show it; None if it is none."""
+    return str(_address_in(address) or "") or None
 
 
 @lru_cache(maxsize=1024)

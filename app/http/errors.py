@@ -127,7 +127,7 @@ def register(app: Flask) -> None:
 def _unforeseen(error: Exception) -> Response:
     """The client gets only the request id (docs/requests.md#errors). The traceback is logged, except in
     outages of the database, which may affect hundreds of requests."""
-    extra = {"method": method_label(), "path": loggable_path()}
+    extra = {"method": method_label(request.method), "path": loggable_path(request.path)}
     if isinstance(error, SQLAlchemyError):
         log_failure(logger, "request failed", error, **extra)
     else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Request, Response, current_app, g, request
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
@@ -22,13 +22,23 @@ from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.guard import guard_console
 from app.http.console.pages import add_headers, is_console, is_console_path
-from app.http.context import FAULT, client_address, extension, method_label, request_host, services
+from app.http.context import (
+    EXTENSION,
+    FAULT,
+    address_text,
+    current_globals,
+    current_request,
+    extension,
+    method_label,
+    request_host,
+)
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
 from app.http.networks import check_network
-from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id, route_label
+from app.http.paths import API, collect_path_words, first_segment_of, loggable_path, path_id, route_label
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics, tracing
+from app.services import Services
 
 logger = logging.getLogger(__name__)
 access = logging.getLogger("app.access")
@@ -60,31 +70,32 @@ def _end(_error: BaseException | None) -> None:
 
 
 def _guard() -> None:
-    g.request_id = request_id = uuid.uuid4().hex
-    g.started = time.perf_counter()
-    segment = first_segment()
+    asked, known = current_request(), current_globals()
+    known.request_id = request_id = os.urandom(16).hex()
+    known.started = time.perf_counter()
+    known.segment = segment = first_segment_of(asked.path)
     logs.request_id.set(request_id)
-    logs.client.set(_logged_client(segment))
+    logs.client.set(_logged_client(segment, asked.remote_addr))
     act_as(_actor)
     bounded_connection.begin_request()
-    g.span = tracing.begin_request(request_id, _span_name(), request.headers.get("Traceparent"))
-    fault: ServiceError | None = request.environ.get(FAULT)
+    known.span = tracing.begin_request(request_id, _span_name(asked), asked.headers.get("Traceparent"))
+    fault: ServiceError | None = asked.environ.get(FAULT)
     if fault is not None:
         raise fault
     if VERSION.fullmatch(segment):
-        _guard_api(segment)
+        _guard_api(segment, asked, known)
     elif is_console():
         guard_console()
     elif is_console_path():
         logger.info("the console does not answer under the host %r (CONSOLE_HOSTS)", request_host())
         raise NotFound
-    elif request.routing_exception is not None:
-        raise request.routing_exception
+    elif asked.routing_exception is not None:
+        raise asked.routing_exception
 
 
-def _logged_client(segment: str) -> dict[str, Any]:
+def _logged_client(segment: str, address: str | None) -> dict[str, Any]:
     """What log lines say of the client: nothing about a recipient who follows a link or opens a mail."""
-    return {} if segment in OF_RECIPIENTS else {"client_address": str(client_address() or "") or None}
+    return {} if segment in OF_RECIPIENTS else {"client_address": address_text(address or "")}
 
 
 def _actor() -> Actor:
@@ -92,7 +103,11 @@ def _actor() -> Actor:
     as a click in a mail."""
     principal: Principal | None = g.get("principal")
     signed_in: SignedIn | None = g.get("signed_in")
-    from_where = {"source": str(client_address() or "") or None, "via": _span_name(), "request_id": g.request_id}
+    from_where = {
+        "source": address_text(request.remote_addr or ""),
+        "via": _span_name(current_request()),
+        "request_id": g.request_id,
+    }
     if principal is not None:
         return Actor("key", principal.key_name, **from_where, key_id=principal.key_id)
     if signed_in is not None:
@@ -101,46 +116,47 @@ def _actor() -> Actor:
     return service_actor()
 
 
-def _span_name() -> str:
+def _span_name(asked: Request) -> str:
     """Method and route, of which there are not many."""
-    rule = request.url_rule
-    return f"{method_label()} {rule.rule if rule else 'unknown'}"
+    rule = asked.url_rule
+    return f"{method_label(asked.method)} {rule.rule if rule else 'unknown'}"
 
 
-def _guard_api(version: str) -> None:
-    if services().settings.require_https and not request.is_secure:
+def _guard_api(version: str, asked: Request, known: Any) -> None:
+    app = current_app._get_current_object()  # type: ignore[attr-defined]
+    if app.extensions[EXTENSION].settings.require_https and not asked.is_secure:
         raise ServiceError("ssl_required")
     if version != API:
         raise ServiceError("invalid_api_version")
-    principal = _authenticate() if request.method != "OPTIONS" else None
-    if request.routing_exception is not None:
-        raise request.routing_exception
+    principal = _authenticate(app, asked, known) if asked.method != "OPTIONS" else None
+    if asked.routing_exception is not None:
+        raise asked.routing_exception
     if principal is not None:
-        _check_scope(principal)
+        _check_scope(principal, app, asked)
 
 
-def _authenticate() -> Principal:
+def _authenticate(app: Flask, asked: Request, known: Any) -> Principal:
     """Key, network and rate limit: steps 3 to 5."""
-    token = bearer_token(request.headers.get("Authorization"))
-    parts = services()
+    token = bearer_token(asked.headers.get("Authorization"))
+    parts: Services = app.extensions[EXTENSION]
     refuse_published(token, parts.settings, request_host)
-    find_of_path: FindOfPath = current_app.extensions[OF_PATH]
-    list_id, contact_id = _ids_in_path()
+    find_of_path: FindOfPath = app.extensions[OF_PATH]
+    list_id, contact_id = _ids_in_path(asked)
     with parts.database.read() as session:
-        principal, g.list, g.contact = find_of_path(session, token, list_id, contact_id)
+        principal, known.list, known.contact = find_of_path(session, token, list_id, contact_id)
     check_network(principal.allowed_networks)
-    g.principal = principal
+    known.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    g.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
+    known.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
     if allowance is not None and allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=allowance.reset)
     return principal
 
 
-def _ids_in_path() -> tuple[int | None, int | None]:
+def _ids_in_path(asked: Request) -> tuple[int | None, int | None]:
     """The ids of list and contact in a path below a list; None in another path, or for an invalid id."""
-    rule, arguments = request.url_rule, request.view_args
+    rule, arguments = asked.url_rule, asked.view_args
     if rule is None or BELOW_A_LIST not in rule.rule or not arguments:
         return None, None
     return _id_of(arguments.get("list_id")), _id_of(arguments.get("contact_id"))
@@ -153,9 +169,9 @@ def _id_of(segment: str | None) -> int | None:
         return None  # reported later: after key, network, rate limit and permission
 
 
-def _check_scope(principal: Principal) -> None:
+def _check_scope(principal: Principal, app: Flask, asked: Request) -> None:
     """Step 7. A route that accepts several scopes checks the exact one itself."""
-    needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
+    needed = scopes_of(app, asked.endpoint or "", asked.method)
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
         lacking = f"which keys of the level {principal.access_level} lack. Use a key of a higher level."
         detail = f"This needs the scope {' or '.join(needed)}, {lacking}"
@@ -164,35 +180,32 @@ def _check_scope(principal: Principal) -> None:
 
 def _finish(response: Response) -> Response:
     """Adds the headers of every response; logs and counts the request."""
-    response.headers["X-Request-Id"] = g.request_id
-    if not response.is_streamed and not response.content_length and "Content-Type" in response.headers:
-        response.headers["Content-Type"] = JSON
-    allowance: Allowance | None = g.get("allowance")
+    asked, known, headers = current_request(), current_globals(), response.headers
+    if not response.is_streamed and not response.content_length and "Content-Type" in headers:
+        headers["Content-Type"] = JSON
+    headers.add("X-Request-Id", known.request_id)
+    allowance: Allowance | None = known.get("allowance")
     if allowance is not None:
-        response.headers["RateLimit-Limit"] = str(allowance.limit)
-        response.headers["RateLimit-Remaining"] = str(allowance.remaining)
-        response.headers["RateLimit-Reset"] = str(allowance.reset)
-    seconds = time.perf_counter() - g.started
-    if not VERSION.fullmatch(first_segment()):
+        headers.add("RateLimit-Limit", str(allowance.limit))
+        headers.add("RateLimit-Remaining", str(allowance.remaining))
+        headers.add("RateLimit-Reset", str(allowance.reset))
+    seconds = time.perf_counter() - known.started
+    if not VERSION.fullmatch(known.segment):
         if is_console():
             add_headers(response)
         add_security_headers(response)
-    status, account_id = response.status_code, _account_id()
-    _count_and_log(method_label(), status, seconds, account_id)
-    g.span.end(http__response__status_code=status, tms__account_id=account_id)
+    principal = known.get("principal") or known.get("signed_in")
+    account_id = None if principal is None else principal.account_id
+    _count_and_log(asked, response.status_code, seconds, account_id)
+    known.span.end(http__response__status_code=response.status_code, tms__account_id=account_id)
     return response
 
 
-def _count_and_log(method: str, status: int, seconds: float, account_id: int | None) -> None:
-    """One line per request; the path without its query, which may contain addresses."""
-    route = route_label()
+def _count_and_log(asked: Request, status: int, seconds: float, account_id: int | None) -> None:
+    """One line per request; the path without its query, which may contain addresses. The account is the one whose key
+    was accepted, or that is signed in."""
+    method, route = method_label(asked.method), route_label(asked.url_rule)
     metrics.REQUESTS.labels(method, route, status).inc()
     metrics.REQUEST_SECONDS.labels(route, f"{status // 100}xx").observe(seconds)
     fields = {"milliseconds": round(seconds * 1000, 1), "account_id": account_id}
-    access.info("%s %s %s", method, loggable_path(), status, extra=fields)
-
-
-def _account_id() -> int | None:
-    """The account whose key was accepted, or that is signed in."""
-    known = g.get("principal") or g.get("signed_in")
-    return known.account_id if known is not None else None
+    access.info("%s %s %s", method, loggable_path(asked.path), status, extra=fields)

@@ -6,7 +6,7 @@ import re
 from urllib.parse import quote
 
 from flask import Flask, current_app, request
-from werkzeug.routing import BaseConverter
+from werkzeug.routing import BaseConverter, Rule
 
 from app.errors import ServiceError
 from app.ids import BIGGEST
@@ -50,17 +50,15 @@ def collect_path_words(app: Flask) -> None:
     app.extensions[PATH_WORDS] = frozenset(segment for segment in segments if "<" not in segment)
 
 
-def route_label() -> str:
+def route_label(rule: Rule | None) -> str:
     """The route, for metrics: there are as many as endpoints, whatever paths clients ask for."""
-    rule = request.url_rule
     return CONVERTER.sub("<", rule.rule) if rule else UNMATCHED
 
 
-def loggable_path() -> str:
-    """The path with only the fixed segments of routes and, in the API, integers and uuids: paths can contain tokens and
+def loggable_path(path: str) -> str:
+    """A path with only the fixed segments of routes and, in the API, integers and uuids: paths can contain tokens and
     secrets, even where no route expects them."""
     words = current_app.extensions[PATH_WORDS]
-    path = request.path
     is_api = first_segment_of(path) == API
     segments = path.split("/")
     return "/".join(s if s in words or (is_api and PUBLIC_ID.fullmatch(s)) else "…" for s in segments[:12])

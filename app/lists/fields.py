@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class ValueType(Enum):
@@ -99,8 +99,7 @@ def is_reserved(key: str) -> bool:
     return key in RESERVED_KEYS or key.startswith("_") or not key
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
+class FieldSpec(NamedTuple):
     """One field of a list. The key of an Email field is `email` and of a Mobile Phone field `mobile`."""
 
     id: int

@@ -177,6 +177,13 @@ def test_a_process_takes_a_hundredth_of_a_limit_at_a_time(services: Services) ->
     assert int(services.redis.get(f"tms:rate:{whose}:{WINDOW}:7") or 0) == 6
 
 
+def test_of_a_small_limit_all_processes_know_what_is_left(services: Services) -> None:
+    """Below 200 each takes single requests, so the numbers are exact however many processes answer a client."""
+    counter, processes = (unique(), Rate(199, WINDOW)), [Portions() for _ in range(3)]
+    used = [one.use(services.redis, counter, 7) for _ in range(70) for one in processes]
+    assert used == list(range(1, 211))
+
+
 def test_processes_never_admit_more_than_the_limit_together(services: Services) -> None:
     counter, processes = (unique(), Rate(300, WINDOW)), [Portions() for _ in range(3)]
     used = [one.use(services.redis, counter, 7) for _ in range(150) for one in processes]

@@ -26,7 +26,7 @@ from app.http.server.answering_threads import STOPPING_KEEPALIVE_SECONDS, Answer
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
 from app.http.server.poller import make_poller
-from app.http.server.request import Limits, Request, max_connections
+from app.http.server.request import Limits, Request, max_connections, read_once
 from app.http.server.respond import respond
 from app.infrastructure import liveness
 from app.settings import from_environment
@@ -68,6 +68,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         liveness.leave()
+        read_once(self.cfg)
         self.max_connections = max_connections(self.cfg.worker_connections)
         self._selector = selectors.DefaultSelector()
         poller = make_poller()

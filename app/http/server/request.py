@@ -84,6 +84,13 @@ def max_connections(wanted: int) -> int:
     return most
 
 
+def read_once(cfg: Config) -> Config:
+    """Makes gunicorn's settings plain attributes: it looks up each by its name whenever it is asked for, a dozen times
+    in a request."""
+    vars(cfg).update({name: setting.get() for name, setting in cfg.settings.items()})
+    return cfg
+
+
 RAW = re.compile(rb"[\x80-\xff]")
 METHOD = re.compile(r"[!-~]{1,20}")
 PATH = re.compile(r"/[!-~]{0,999}")

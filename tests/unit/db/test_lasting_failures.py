@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database, accepts_writes
 from app.db.outage import failure_of, is_unavailable
-from app.db.prepared import PreparedStatement
+from app.db.prepared import CompiledStatement, PreparedStatement
 from tests.support.forked import Forked
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import PATIENCE, scratch_database, wait_until
@@ -218,7 +218,7 @@ def test_a_failure_of_one_statement_ends_no_connection(database: Database) -> No
 def test_statements_on_the_driver_end_their_connection_likewise(database: Database, use: Callable[..., object]) -> None:
     before = backend(database)
     missing: Any = PreparedStatement.__new__(PreparedStatement)
-    missing._compiled = ("SELECT * FROM no_such_table", {}, {})
+    missing._compiled = CompiledStatement("SELECT * FROM no_such_table", {}, {}, [])
     with pytest.raises(SQLAlchemyError), database.write() as transaction:
         use(missing, transaction)
     assert backend(database) != before

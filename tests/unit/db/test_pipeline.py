@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import psycopg
@@ -29,6 +31,19 @@ OFTEN = 8
 """More than the runs after which a statement is prepared on the server."""
 
 
+ROOT = Path(__file__).parents[3]
+RECORD = ROOT / "docs" / "decisions" / "027-the-drivers-pipeline.md"
+INTERNALS = set(re.findall(r"`(Connection|Cursor|Pipeline)\.(\w+)`", RECORD.read_text("utf-8")))
+"""The internals of psycopg in the table of the record."""
+
+
+def test_the_record_lists_all_internals_of_the_driver() -> None:
+    code = (ROOT / "app" / "db" / "prepared.py").read_text("utf-8")
+    execute = code[code.index("def _execute(connection: BoundedConnection") : code.index("_PSYCOPG: Any")]
+    used = set(re.findall(r"\.(_[a-z]\w*|command_queue|result_queue)\b", execute)) | {"_autocommit"}
+    assert used == {name for _, name in INTERNALS}
+
+
 @pytest.fixture
 def database(own_postgres: OwnPostgres) -> Iterator[Database]:
     """A database with one connection."""
@@ -45,6 +60,17 @@ def request_ends() -> Iterator[None]:
 
 def driver_of(transaction: Transaction) -> BoundedConnection:
     return cast(BoundedConnection, transaction.connection().connection.driver_connection)
+
+
+def test_each_internal_of_the_driver_is_there(database: Database) -> None:
+    driver = connection_of(database)
+    objects: dict[str, object] = {
+        "Connection": driver,
+        "Cursor": driver.cursor(),
+        "Pipeline": psycopg.Pipeline(driver, _no_lock=True),
+    }
+    missing = [f"{owner}.{name}" for owner, name in INTERNALS if not hasattr(objects[owner], name)]
+    assert not missing, f"psycopg {psycopg.__version__} lacks what app/db/prepared.py relies on"
 
 
 def numbers(transaction: Transaction, *statements: tuple[str, Any]) -> list[int]:

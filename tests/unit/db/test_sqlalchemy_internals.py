@@ -12,13 +12,15 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy import String, bindparam, select, text
+from sqlalchemy import String, bindparam, literal_column, null, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from app.db.bulk import POSTGRESQL
-from app.db.models import Account, Attachment, Base, Contact, Recipient, table_of
+from app.db.bulk import POSTGRESQL, BulkUpdate
+from app.db.models import Account, ApiKey, Attachment, Base, Contact, Recipient, table_of
+from app.db.outage import is_unavailable
 from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
+from app.db.types import BigId, UtcDateTime
 from tests.support.cases import each
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
@@ -112,10 +114,46 @@ def test_each_table_is_read_alike_by_the_driver_and_by_sqlalchemy(tenant: Tenant
             assert [tuple(row) for row in read_rows(session, statement)] == expected, changed("converts")
 
 
+def test_a_constant_of_a_statement_may_be_null(tenant: Tenant) -> None:
+    clear = BulkUpdate(
+        {"row": BigId},
+        lambda values: update(table_of(ApiKey)).where(ApiKey.id == values["row"]).values(last_used_time=None),
+    )
+    with tenant.services.database.write() as transaction:
+        ids = transaction.scalars(select(ApiKey.id).where(ApiKey.account_id == tenant.id)).all()
+        transaction.execute(update(ApiKey).where(ApiKey.id.in_(ids)).values(last_used_time=MOMENT))
+        clear.run(transaction, [{"row": key_id} for key_id in ids])
+        used = select(ApiKey.last_used_time).where(ApiKey.id.in_(ids)).distinct()
+        assert transaction.scalars(used).all() == [None]
+
+
+def test_a_prepared_statement_is_seen_converted_and_refused_like_one_of_the_engine(tenant: Tenant) -> None:
+    database = tenant.services.database
+    use = PreparedStatement(
+        update(table_of(ApiKey))
+        .where(ApiKey.account_id == bindparam("account_id"))
+        .values(last_used_time=bindparam("used", type_=UtcDateTime()))
+    )
+    table = table_of(Account)
+    nameless = PreparedStatement(update(table).where(table.c.id == bindparam("account_id")).values(name=null()))
+    with database.write() as transaction, StatementCounter(database.engine) as counter:
+        assert use.run(transaction, account_id=tenant.id, used=MOMENT) == len(tenant.tokens)
+        assert counter.count >= 1, changed("keeps its listeners elsewhere")
+    with database.read() as session:
+        used = select(ApiKey.last_used_time).where(ApiKey.account_id == tenant.id).distinct()
+        assert session.scalars(used).all() == [MOMENT], changed("converts bound values in another way")
+    with pytest.raises(IntegrityError), database.write() as transaction:
+        nameless.run(transaction, account_id=tenant.id)
+    with pytest.raises(DBAPIError) as wrong, database.read() as session:
+        PreparedStatement(select(literal_column("nothing")).select_from(table)).rows(session)
+    assert wrong.value.orig is not None
+    assert not is_unavailable(wrong.value)
+
+
 @pytest.fixture
 def session(tenant: Tenant) -> Any:
     if not tenant.services.database.is_postgresql:
-        pytest.skip("SQLite's statements take SQLAlchemy's own way")
+        pytest.skip("only PostgreSQL has these")
     with tenant.services.database.read() as reading:
         yield reading
 
