@@ -74,10 +74,14 @@ def suppression_key(recipient: Addressed, contact: ContactRow | None) -> Account
 
 
 class Entry(NamedTuple):
-    """An entry of the blocked or the unsubscribed addresses: since when, and of a blocked one why."""
+    """An entry of the blocked or of the unsubscribed addresses."""
 
     since: datetime
+    address: AccountAddress
+    list_id: int | None
+    """Of an unsubscribed one; None for the whole account."""
     cause: str | None
+    """Of a blocked one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +94,11 @@ class Suppressions:
 
 
 class Skip(NamedTuple):
-    """A reason for which a recipient gets nothing, with what was found: an entry for a list, or for the whole account.
-    One who is unsubscribed without an entry is so by the flag of the contact alone."""
+    """A reason for which a recipient gets nothing, with the entry that was found. Who is unsubscribed without one is so
+    by the flag of the contact alone."""
 
     reason: FailReason
     entry: Entry | None = None
-    list_id: int | None = None
 
 
 KNOWN_BEFORE = (FailReason.INVALID_CONTACT_ID, FailReason.UNREADABLE_VALUES)
@@ -144,7 +147,7 @@ def _unsubscribed(
     """By an entry for the list or for the whole account, else by the flag of the contact alone."""
     found: list[Skip] = []
     if list_id is not None and (key, list_id) in entries:
-        found.append(Skip(FailReason.UNSUBSCRIBED, entries[key, list_id], list_id))
+        found.append(Skip(FailReason.UNSUBSCRIBED, entries[key, list_id]))
     if (key, None) in entries:
         found.append(Skip(FailReason.UNSUBSCRIBED, entries[key, None]))
     is_off = contact is not None and not (
@@ -196,7 +199,8 @@ def load_suppressions(
     blocked: dict[AccountAddress, Entry] = {}
     unsubscribed: dict[tuple[AccountAddress, int | None], Entry] = {}
     for table, account_id, kind, key, list_id, since, cause in SUPPRESSIONS.tuples(session, **parameters):
-        address, entry = AccountAddress.of(account_id, kind, digests.get(key, key)), Entry(since, cause)
+        address = AccountAddress.of(account_id, kind, digests.get(key, key))
+        entry = Entry(since, address, list_id, cause)
         if table == BlockedAddress.__tablename__:
             blocked[address] = min(entry, blocked.get(address, entry))
         else:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, AddressKind, domain_of
 from app.clock import now, timestamp
+from app.contacts.row import ContactRow
 from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import WaitReason
@@ -59,6 +60,8 @@ class Route:
     in_account: Command
     list_id: int | None = None
     contact_id: int | None = None
+    contact: ContactRow | None = None
+    """None also if it is gone from the list."""
     send: Send | None = None
     turn: datetime | None = None
 
