@@ -17,7 +17,7 @@ from app.db.expressions import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.conditions import current_entry
 from app.recipients.filters import sent_to
-from app.recipients.states import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, RecipientState, WaitReason
+from app.recipients.states import NOT_PERMITTED, POSTPONEMENTS, FailReason, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.explain.again import sending_again
@@ -51,7 +51,7 @@ ATTEMPTED = (
     TimelineStep.BOUNCED,
     TimelineStep.FAILED,
 )
-NO_TRANSPORT = DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT]
+NO_TRANSPORT = POSTPONEMENTS[WaitReason.NO_TRANSPORT].text
 ARRIVED = (RecipientState.SENT, RecipientState.DELIVERED)
 _REPLY_CODE = re.compile(r"[245]\d\d\b")
 """How the reply of a mail server begins; other texts of deferrals are those of a transport, or our own."""
