@@ -67,39 +67,65 @@ NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED, Fail
 
 
 class WaitReason(enum.StrEnum):
-    """Why a message is not handed over now. The first six put it off without an attempt, and are counted under this
-    name; the others end an attempt as a deferral, whose text stands in `DEFERRAL_TEXTS`."""
+    """Why a message is not handed over now."""
 
     PAUSE = "pause"
     DOMAIN_BACKOFF = "domain_backoff"
-    RELAY = "relay"
-    """A relay refuses everything of the account."""
-    RATE_LIMIT = "rate_limit"
-    """Of the sender of text messages."""
-    TRANSPORT = "transport"
-    """It has no room, or has reached its rate."""
-    RENDER_QUOTA = "render_quota"
-    """Other messages of the send are being rendered, and there may not be enough of its limit left."""
-
-    NO_TRANSPORT = "no_transport"
-    """None of its route is in use."""
     OWNER_UNCONFIRMED = "owner_unconfirmed"
     DOMAIN_MISSING = "domain_missing"
     DOMAIN_UNVERIFIED = "domain_unverified"
     """Of the sender, or of the blind copy."""
     SENDER_MISSING = "sender_missing"
     """The sender of a text message is not approved any more, or only for another list."""
+    RENDER_QUOTA = "render_quota"
+    """Other messages of the send are being rendered, and there may not be enough of its limit left."""
+    RATE_LIMIT = "rate_limit"
+    """Of the sender of text messages."""
+    RELAY = "relay"
+    """A relay refuses everything of the account."""
+    NO_TRANSPORT = "no_transport"
+    """None of its route is in use."""
+    TRANSPORT = "transport"
+    """It has no room, or has reached its rate."""
+
+
+class Postponement(NamedTuple):
+    """How a message waits for a reason: until when, in words, and whether that ends an attempt."""
+
+    waits: str
+    text: str | None = None
+    """Of the deferral that ends its attempt, for clients. None if it is put off without an attempt, which is counted
+    under the name of the reason (docs/monitoring/metrics.md#all-metrics)."""
+    status: str | None = None
+    """The RFC 3463 code of that deferral."""
 
 
 NOT_PERMITTED = "not sent: "
 """How the texts begin of what a send needed when it was accepted, and lacks when it is to leave."""
-DEFERRAL_TEXTS = {
-    WaitReason.NO_TRANSPORT: "no transport for this message is in use",
-    WaitReason.OWNER_UNCONFIRMED: f"{NOT_PERMITTED}the owner of the account has not confirmed the address",
-    WaitReason.DOMAIN_MISSING: f"{NOT_PERMITTED}the account has no sending domain {{name}}",
-    WaitReason.DOMAIN_UNVERIFIED: f"{NOT_PERMITTED}the sending domain {{name}} is not verified",
-    WaitReason.SENDER_MISSING: f"{NOT_PERMITTED}{{name}} is no approved sender for this message",
+_NEXT, _UNAUTHORIZED = "for its next attempt", "4.7.1"
+POSTPONEMENTS = {
+    WaitReason.PAUSE: Postponement("until the pause ends"),
+    WaitReason.DOMAIN_BACKOFF: Postponement("until the back-off ends"),
+    WaitReason.OWNER_UNCONFIRMED: Postponement(
+        _NEXT, f"{NOT_PERMITTED}the owner of the account has not confirmed the address", _UNAUTHORIZED
+    ),
+    WaitReason.DOMAIN_MISSING: Postponement(
+        _NEXT, f"{NOT_PERMITTED}the account has no sending domain {{name}}", _UNAUTHORIZED
+    ),
+    WaitReason.DOMAIN_UNVERIFIED: Postponement(
+        _NEXT, f"{NOT_PERMITTED}the sending domain {{name}} is not verified", _UNAUTHORIZED
+    ),
+    WaitReason.SENDER_MISSING: Postponement(
+        _NEXT, f"{NOT_PERMITTED}{{name}} is no approved sender for this message", _UNAUTHORIZED
+    ),
+    WaitReason.RENDER_QUOTA: Postponement("half a second"),
+    WaitReason.RATE_LIMIT: Postponement("for its turn"),
+    WaitReason.RELAY: Postponement("for the next try"),
+    WaitReason.NO_TRANSPORT: Postponement(_NEXT, "no transport for this message is in use", "4.3.5"),
+    WaitReason.TRANSPORT: Postponement("for its turn"),
 }
+"""All reasons for which the service itself puts a message off, in the order in which delivery looks for them
+(app/sends/delivery/postponed.py); the table of docs/delivery.md#why-a-message-waits."""
 
 
 class Lacking(NamedTuple):
@@ -112,8 +138,3 @@ class Lacking(NamedTuple):
     def of_domain(cls, name: str, verified: bool | None) -> Lacking:
         """A domain that is not verified. `verified` is None if the account does not have it."""
         return cls(WaitReason.DOMAIN_MISSING if verified is None else WaitReason.DOMAIN_UNVERIFIED, name)
-
-    @property
-    def text(self) -> str:
-        """In words, for clients."""
-        return DEFERRAL_TEXTS[self.reason].format(name=self.name)

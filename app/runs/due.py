@@ -37,13 +37,17 @@ class DueRun(NamedTuple):
     automation_state: str
     automation_shifted_seconds: int
     time_zone: str
-    """Of the account."""
+    """Of the account, like the next two."""
+    is_test: bool
+    has_digests: bool
 
 
 _OF_OTHERS: dict[str, Any] = {
     "automation_state": Automation.state,
     "automation_shifted_seconds": Automation.shifted_seconds,
     "time_zone": Account.time_zone,
+    "is_test": Account.test_of.is_not(None),
+    "has_digests": Account.has_digests,
 }
 _COLUMNS = [
     (_OF_OTHERS[name] if name in _OF_OTHERS else getattr(AutomationRun, name)).label(name) for name in DueRun._fields

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import String, bindparam, case, func, not_, select
 from sqlalchemy.orm import Session
 
+from app.addresses import ADDRESS_KINDS, AccountAddress
 from app.automations.definition import Channel
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
 from app.automations.versions import Version, load_versions
@@ -21,9 +22,9 @@ from app.db.expressions import between_ids, in_json, json_array
 from app.db.models import Account, AutomationPassedStep, ListField, Recipient, RecipientStep
 from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.states import FailReason
 from app.recipients.timeline import TimelineStep
 from app.runs.due import DueRun
+from app.sends.skipping import Suppressions, load_suppressions, skips
 from app.tracking.visits import link_of_detail
 
 # What became of the messages that branches ask about.
@@ -119,10 +120,12 @@ HIDDEN = PreparedStatement(
 
 
 def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> list[LoadedRun]:
-    """The runs with what the rules need: seven statements at most."""
+    """The runs with what the rules need: eight statements at most."""
     versions = load_versions(transaction, [run.version_id for run in runs])
     passed = _passed(transaction, runs)
     contacts = load_contact_rows(transaction, [run.contact_id for run in runs])
+    keys = [key for contact in contacts.values() for key in _keys(contact).values()]
+    suppressions = load_suppressions(transaction, keys, has_digests=any(run.has_digests for run in runs))
     hidden = dict(HIDDEN.tuples(transaction, ids=json_array({run.list_id for run in runs})))
     asked_about = {run.id: _asked_about(versions[run.version_id], passed[run.id]) for run in runs}
     fates = load_fates(transaction, [id_ for of_run in asked_about.values() for id_ in of_run.values()])
@@ -130,7 +133,7 @@ def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime
         _loaded(
             run,
             versions[run.version_id],
-            _contact(run, contacts.get(run.contact_id), hidden.get(run.list_id)),
+            _contact(run, contacts.get(run.contact_id), hidden.get(run.list_id), suppressions),
             _History(passed[run.id], {name: fates[id_] for name, id_ in asked_about[run.id].items() if id_ in fates}),
             moment,
         )
@@ -169,24 +172,26 @@ class _History:
     fates: Mapping[str, Fate]
 
 
-def _contact(run: DueRun, row: ContactRow | None, hidden: int | None) -> _Contact | None:
+def _contact(run: DueRun, row: ContactRow | None, hidden: int | None, suppressions: Suppressions) -> _Contact | None:
     """None when it was deleted."""
     if row is None or row.list_id != run.list_id:
         return None
-    return _Contact(row, contact_facts(row, run.time_zone, hidden))
+    refused = refused_channels(row, suppressions, is_test=run.is_test)
+    return _Contact(row, _contact_facts(row, run.time_zone, hidden, refused))
 
 
 def load_contact_facts(session: Session, account: Account, contact_id: int) -> ContactFacts:
     """A contact of the account, which exists."""
     row = load_contact_rows(session, [contact_id])[contact_id]
     hidden = dict(HIDDEN.tuples(session, ids=json_array([row.list_id])))
-    return contact_facts(row, account.time_zone, hidden.get(row.list_id))
+    suppressions = load_suppressions(session, _keys(row).values(), has_digests=account.has_digests)
+    refused = refused_channels(row, suppressions, is_test=account.test_of is not None)
+    return _contact_facts(row, account.time_zone, hidden.get(row.list_id), refused)
 
 
-def contact_facts(row: ContactRow, time_zone: str, hidden: int | None) -> ContactFacts:
+def _contact_facts(row: ContactRow, time_zone: str, hidden: int | None, refused: Mapping[Channel, str]) -> ContactFacts:
     """A contact of an account with that time zone; `hidden` as in `HIDDEN`."""
-    values = ContactValues(row, zone_of_account(time_zone), hidden)
-    return ContactFacts(values, row.is_active, refused_channels(row))
+    return ContactFacts(ContactValues(row, zone_of_account(time_zone), hidden), row.is_active, refused)
 
 
 def _loaded(run: DueRun, version: Version, contact: _Contact | None, history: _History, moment: datetime) -> LoadedRun:
@@ -204,18 +209,27 @@ def _loaded(run: DueRun, version: Version, contact: _Contact | None, history: _H
     return LoadedRun(run, version, contact.row if contact else None, facts)
 
 
-def refused_channels(contact: ContactRow) -> dict[Channel, str]:
+def _keys(contact: ContactRow) -> dict[Channel, AccountAddress]:
+    """The addresses of a contact, as suppressions have them."""
+    addresses = {"email": contact.email, "mobile": contact.mobile}
+    return {
+        kind: AccountAddress.of(contact.account_id, kind, text) for kind in ADDRESS_KINDS if (text := addresses[kind])
+    }
+
+
+def refused_channels(contact: ContactRow, suppressions: Suppressions, *, is_test: bool) -> dict[Channel, str]:
     """Why the contact is sent nothing by a channel: the first reason that a send would have."""
-    channels: tuple[tuple[Channel, str | None, bool, bool], ...] = (
-        ("email", contact.email, contact.blocked_email, contact.subscribed_email),
-        ("mobile", contact.mobile, contact.blocked_mobile, contact.subscribed_mobile),
-    )
-    refused: dict[Channel, str] = {}
-    for channel, address, is_blocked, is_subscribed in channels:
-        if address is None:
-            refused[channel] = FailReason.ADDRESS_MISSING
-        elif is_blocked:
-            refused[channel] = FailReason.BLOCKED
-        elif not is_subscribed:
-            refused[channel] = FailReason.UNSUBSCRIBED
-    return refused
+    keys = _keys(contact)
+    found = {
+        kind: skips(
+            keys.get(kind),
+            contact,
+            suppressions,
+            list_id=contact.list_id,
+            names_contact=True,
+            include_unsubscribed=False,
+            is_test=is_test,
+        )
+        for kind in ADDRESS_KINDS
+    }
+    return {kind: some[0].reason for kind, some in found.items() if some}

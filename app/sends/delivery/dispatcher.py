@@ -17,18 +17,19 @@ from typing import Protocol
 from redis import Redis
 
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
-from app.recipients.states import DEFERRAL_TEXTS, WaitReason
+from app.recipients.states import WaitReason
 from app.routing.table import DEFAULT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
 from app.sends.delivery.message import BuiltMessage, PreparedRecipient
+from app.sends.delivery.postponed import deferral
 from app.sends.delivery.recipient import RouteProgress
 from app.sends.delivery.router import PassedOn
 from app.sends.delivery.sender_worker import SenderWorker, deferred, is_test
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
+from app.transports.base import OutboundEmail, OutboundSms
 
 STALL_TIMEOUT = 0.05
 """Seconds without any answer after which a quick connection counts as slow."""
@@ -296,7 +297,7 @@ def _is_fresh(recipient: PreparedRecipient) -> bool:
 
 
 ONLY_DEFAULT = (DEFAULT,)
-NONE_IN_USE = DeliveryResult.deferred(DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT], "4.3.5")
+NONE_IN_USE = deferral(WaitReason.NO_TRANSPORT)
 
 
 class Dispatchers:

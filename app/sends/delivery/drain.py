@@ -25,6 +25,7 @@ from app.db.outage import is_unavailable, log_failure
 from app.infrastructure import liveness
 from app.infrastructure.queueing import SENDS
 from app.infrastructure.tracing import span
+from app.recipients.states import WaitReason
 from app.sends.delivery.claim import (
     LEASE,
     ClaimedRecipient,
@@ -37,12 +38,10 @@ from app.sends.delivery.claim import (
     renew_leases,
 )
 from app.sends.delivery.dispatcher import Dispatchers
-from app.sends.delivery.limits import apply_render_quota, rate_limited, within_budget
+from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
 from app.sends.delivery.message import PreparedRecipient
-from app.sends.delivery.postponed import defer_backed_off, put_aside
-from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
-from app.sends.delivery.requirements import load_senders, not_permitted
+from app.sends.delivery.postponed import LOADED, Found, load_circumstances, put_off_claimed
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
     MAX_BATCH_SIZE,
@@ -53,6 +52,7 @@ from app.sends.delivery.sender_worker import (
     renew_sender_worker,
     sender_worker_of,
 )
+from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.recovery import recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.transitions import RetryRules
@@ -87,10 +87,9 @@ def claim_batch(
         claimed = claim(transaction, worker, size=size, after=last, number=number, due=due)
         if is_full(claimed, size):
             transaction.after_commit(lambda: services.wake_ups.wake(SENDS))  # for another worker
-        unpaused = put_aside(transaction, worker, claimed)
-        accepted = defer_backed_off(transaction, worker, unpaused)
+        accepted, reasons = put_off_claimed(transaction, worker, claimed)
     sender_worker.last_account = due.last_account
-    return Batch(accepted, is_paused=not accepted and len(unpaused) < len(claimed))
+    return Batch(accepted, is_paused=not accepted and WaitReason.PAUSE in reasons)
 
 
 # What a drain still has to write: attempt results, released rows, leases.
@@ -341,40 +340,44 @@ class Drain:
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
-        """Dispatches the recipients to send to; the others are skipped, postponed, or beyond the memory budget."""
+        """Dispatches the recipients to send to; the others are skipped, put off, or beyond the memory budget."""
+        services, router = self._services, self._sender_worker.router
         try:
-            with self._services.database.read() as session:
+            with services.database.read() as session:
                 loaded = within_budget(session, claimed)
-                recipients, postponed = apply_render_quota(
-                    session, load(session, loaded, self._services.settings), self._sender_worker.builder.limits
-                )
-                senders = load_senders(session, recipients)
-                self._sender_worker.router.update(session, recipients)
-                refusals = load_refusals(session, recipients)
+                recipients = load(session, loaded, services.settings)
+                router.update(session, recipients)
+                limits = self._sender_worker.builder.limits
+                circumstances = load_circumstances(session, services, router, limits, recipients)
         except Exception as error:
             self._after_failed_load(claimed, error)
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
         self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
         wanted = [recipient for recipient in recipients if not recipient.skip]
-        lacking = not_permitted(wanted, senders)
-        self._pending.add(
-            [deferred(recipient, lacking[recipient.id]) for recipient in wanted if recipient.id in lacking]
-        )
-        sendable = [recipient for recipient in wanted if recipient.id not in lacking]
-        postponed |= rate_limited(self._services.redis, senders, sendable)
-        postponed |= self._wait_for_relays(refusals, [one for one in sendable if one.id not in postponed])
-        self._pending.postponed |= postponed
-        self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)
+        for reason, find in LOADED.items():
+            try:
+                found = find(circumstances, wanted)
+            except SQLAlchemyError as error:
+                self._pause(error)  # the database has gone meanwhile: one attempt is made
+                continue
+            if found:
+                self._put_off(reason, [one for one in wanted if one.id in found], found)
+                wanted = [one for one in wanted if one.id not in found]
+        self._dispatcher.enqueue(wanted)
 
-    def _wait_for_relays(self, refusals: Refusals, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
-        """The new due times of those that wait. If the database has gone meanwhile, one attempt is made."""
-        router, period = self._sender_worker.router, self._services.settings.retry_period
-        try:
-            return wait_for_relays(self._services.database, router, refusals, recipients, period)
-        except SQLAlchemyError as error:
-            self._pause(error)
-            return {}
+    def _put_off(self, reason: WaitReason, recipients: list[PreparedRecipient], found: Found) -> None:
+        """Ends their attempts as deferrals, or puts them off without one; those of captured messages do not count."""
+        results: list[AttemptResult] = []
+        for recipient in recipients:
+            put_off = found[recipient.id]
+            if isinstance(put_off, datetime):
+                self._pending.postponed[recipient.id] = put_off
+            else:
+                results.append(deferred(recipient, put_off))
+        self._pending.add(results)
+        if not results:
+            count_deferred([one.claimed for one in recipients if not one.compiled.send.is_test], reason)
 
     def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
         """Defers only the row that cannot be read; it is found by halving the batch."""

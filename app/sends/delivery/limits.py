@@ -7,7 +7,7 @@ import logging
 import math
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
@@ -21,12 +21,10 @@ from app.clock import now
 from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
-from app.recipients.states import RecipientState, WaitReason
+from app.recipients.states import RecipientState
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import PreparedRecipient
-from app.sends.delivery.requirements import SenderKey, Senders, sender_key
 from app.sends.delivery.sizes import RenderQuota, SizeLimits
-from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.limits import MAX_RECIPIENTS
 
 logger = logging.getLogger(__name__)
@@ -57,21 +55,6 @@ def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Buck
     return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
 
 
-def rate_limited(redis: Redis, senders: Senders, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
-    """The recipients that must wait, with their new due times by id."""
-    rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
-    by_sender: dict[SenderKey, list[int]] = defaultdict(list)
-    for recipient in recipients if rates else ():
-        if recipient.claimed.type == "sms" and sender_key(recipient) in rates:
-            by_sender[sender_key(recipient)].append(recipient.id)
-    due_times: dict[int, datetime] = {}
-    for sender, ids in by_sender.items():
-        due_times |= _due_times(redis, sender, rates[sender], ids)
-    live = [one for one in recipients if one.id in due_times and not one.compiled.send.is_test]
-    count_deferred([one.claimed for one in live], WaitReason.RATE_LIMIT)
-    return due_times
-
-
 def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
     """How many of that many messages may be sent now under a rate that all workers share."""
     try:
@@ -81,7 +64,8 @@ def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
         return count
 
 
-def _due_times(redis: Redis, sender: SenderKey, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
+def turns(redis: Redis, sender: tuple[int, str], rate: float, ids: Sequence[int]) -> dict[int, datetime]:
+    """When it is the turn of those of the recipients that must wait, by id. The sender is an account and an address."""
     try:
         allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:
@@ -134,56 +118,52 @@ ROWS_OF_SENDS = PreparedStatement(
 )
 
 
-def apply_render_quota(
-    session: Session, recipients: Sequence[PreparedRecipient], limits: SizeLimits
-) -> tuple[list[PreparedRecipient], dict[int, datetime]]:
-    """The recipients that may be rendered now, and the new due times of the others by id.
+Rendered = Mapping[int, Sequence[Any]]
+"""By send, its recipients with what was rendered for them."""
 
-    No select if no send of the batch can reach the limit, else one.
-    """
-    by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
-    for recipient in recipients:
-        by_send[recipient.compiled.send.id].append(recipient)
-    large = {send_id for send_id, some in by_send.items() if _max_bytes(some, limits) * MAX_RECIPIENTS > limits.send}
-    if not large:
-        return list(recipients), {}
+
+def load_rendered(session: Session, batch: Iterable[PreparedRecipient], limits: SizeLimits) -> Rendered:
+    """Of those sends of the batch that can reach the limit; no select if there is none, else one."""
+    sizes = {one.compiled.send.id: one.compiled.sizes for one in batch}
+    large = [send_id for send_id, one in sizes.items() if one.max_bytes(limits.body) * MAX_RECIPIENTS > limits.send]
     rows: dict[int, list[Any]] = defaultdict(list)
-    for row in ROWS_OF_SENDS.rows(session, send_ids=json_array(large)):
+    for row in ROWS_OF_SENDS.rows(session, send_ids=json_array(large)) if large else ():
         rows[row.send_id].append(row)
-    allowed = {recipient.id for send_id in large for recipient in _allowed(by_send[send_id], rows[send_id], limits)}
-    allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
+    return rows
+
+
+def beyond_quota(
+    recipients: Iterable[PreparedRecipient], batch: Iterable[PreparedRecipient], rendered: Rendered, limits: SizeLimits
+) -> dict[int, datetime]:
+    """The new due times of those of the batch that may not be rendered now, by id."""
+    if not rendered:
+        return {}
+    own, by_send = {one.id for one in batch}, defaultdict[int, list[PreparedRecipient]](list)
+    for recipient in recipients:
+        if recipient.compiled.send.id in rendered:
+            by_send[recipient.compiled.send.id].append(recipient)
     due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
-    others = [recipient for recipient in recipients if recipient.id not in allowed]
-    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], WaitReason.RENDER_QUOTA)
-    return (
-        [recipient for recipient in recipients if recipient.id in allowed],
-        {recipient.id: due_time for recipient in others},
-    )
+    others = (one for send_id, some in by_send.items() for one in _beyond(some, rendered[send_id], own, limits))
+    return {recipient.id: due_time for recipient in others}
 
 
-def _max_bytes(recipients: Sequence[PreparedRecipient], limits: SizeLimits) -> int:
-    """The maximum that any recipient of the send can render."""
-    return recipients[0].compiled.sizes.max_bytes(limits.body)
-
-
-def _allowed(
-    recipients: Sequence[PreparedRecipient], rows: Sequence[Any], limits: SizeLimits
-) -> list[PreparedRecipient]:
-    """The recipients of one send that may be rendered now."""
-    max_bytes, own = _max_bytes(recipients, limits), {recipient.id for recipient in recipients}
+def _beyond(
+    recipients: Sequence[PreparedRecipient], rows: Sequence[Any], own: Collection[int], limits: SizeLimits
+) -> Sequence[PreparedRecipient]:
+    """The recipients of one send that may not be rendered now."""
+    max_bytes = recipients[0].compiled.sizes.max_bytes(limits.body)
     rendered = {row.id: row.rendered_bytes for row in rows if row.rendered_bytes is not None}
     elsewhere = sum(
         row.state == RecipientState.SENDING and row.id not in own and row.id not in rendered for row in rows
     )
-    counted = [recipient for recipient in recipients if recipient.id in rendered]
     new = [recipient for recipient in recipients if recipient.id not in rendered]
     remaining = limits.send - sum(rendered.values())
     if elsewhere:
-        return [*counted, *new[: max(0, remaining - elsewhere * max_bytes) // max_bytes]]
+        return new[max(0, remaining - elsewhere * max_bytes) // max_bytes :]
     quota = RenderQuota(limits.send, remaining)
     for recipient in new:
         recipient.quota = quota
-    return list(recipients)
+    return ()
 
 
 MEMORY_BUDGET = 32 * 1024 * 1024

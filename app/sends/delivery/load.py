@@ -1,186 +1,39 @@
-"""Loading everything that a batch of claimed recipients needs, in a fixed number of selects; who of them is skipped."""
+"""Loading everything that a batch of claimed recipients needs, in a fixed number of selects."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Select,
-    String,
-    and_,
-    bindparam,
-    case,
-    exists,
-    func,
-    literal_column,
-    not_,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import BindParameter, String, and_, bindparam, case, exists, func, not_, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, all_forms, domain_of
-from app.contacts.row import ContactRow, load_contact_rows
+from app.addresses import AccountAddress, domain_of
+from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import HIDEABLE
-from app.db.address_forms import find_digests
 from app.db.engine import release_after
 from app.db.expressions import in_json, json_array
-from app.db.models import (
-    Account,
-    Attachment,
-    BlockedAddress,
-    DkimKey,
-    Domain,
-    ListField,
-    RelayRefusal,
-    Send,
-    Unsubscriber,
-)
+from app.db.models import Account, Attachment, DkimKey, Domain, ListField, RelayRefusal, Send
 from app.db.prepared import PreparedStatement
-from app.inbox.magic import magic_of
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.states import FailReason, Lacking
+from app.recipients.states import Lacking
 from app.routing.table import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message import CompiledMessage, PreparedRecipient, SendingDomain, StoredKey, with_secret_values
 from app.sends.delivery.recipient import SendContent
 from app.sends.outcomes.relay_refusals import IS_NOTICED
+from app.sends.skipping import Suppressions, delivery_address, load_contacts, load_suppressions, skips, suppression_key
 from app.settings import Settings
 from app.tracking.links import find_links
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.email import mime
 
 
-def load_contacts(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, ContactRow]:
-    """The contact of each recipient that still has one, by recipient id; no select if none refers to a contact."""
-    by_id = load_contact_rows(
-        session, (recipient.contact_id for recipient in claimed if recipient.contact_id is not None)
-    )
-    pairs = ((recipient, by_id.get(recipient.contact_id or 0)) for recipient in claimed)
-    return {recipient.id: contact for recipient, contact in pairs if contact and _is_in_its_list(recipient, contact)}
-
-
-def _is_in_its_list(recipient: ClaimedRecipient, contact: ContactRow) -> bool:
-    return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id
-
-
-@dataclass(frozen=True, slots=True)
-class Suppressions:
-    """Suppressed addresses; an unsubscribed one with its list, or with None for the whole account."""
-
-    blocked: frozenset[AccountAddress]
-    unsubscribed: frozenset[tuple[AccountAddress, int | None]]
-
-
-def delivery_address(recipient: ClaimedRecipient, contact: ContactRow | None) -> str | None:
-    """The address of the request, else the current one of the contact."""
-    if recipient.type == "email":
-        return recipient.email or (contact.email if contact else None)
-    return recipient.mobile or (contact.mobile if contact else None)
-
-
-def suppression_key(recipient: ClaimedRecipient, contact: ContactRow | None) -> AccountAddress | None:
-    """The delivery address in the form in which the suppression tables store it."""
-    address = delivery_address(recipient, contact)
-    return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address) if address else None
-
-
-def skip_reason(
-    recipient: ClaimedRecipient,
-    contact: ContactRow | None,
-    key: AccountAddress | None,
-    suppressions: Suppressions,
-    *,
-    include_unsubscribed: bool,
-    is_test: bool,
-) -> FailReason | None:
-    """The reason for which the recipient is skipped, the first that applies in this order; None if it is sent to. `key`
-    is its `suppression_key`. A test sends to a magic address again and again, whatever that has simulated."""
-    if recipient.reason == FailReason.INVALID_CONTACT_ID:
-        return FailReason.INVALID_CONTACT_ID
-    if recipient.reason == FailReason.UNREADABLE_VALUES:
-        return FailReason.UNREADABLE_VALUES
-    if recipient.contact_id is not None and contact is None:
-        return FailReason.CONTACT_DELETED
-    if contact is not None and not contact.is_active:
-        return FailReason.CONTACT_INACTIVE
-    if key is None:
-        return FailReason.ADDRESS_MISSING
-    if is_test and magic_of(recipient.type, key.key):
-        return None
-    if key in suppressions.blocked:
-        return FailReason.BLOCKED
-    if not include_unsubscribed and _is_unsubscribed(recipient, contact, key, suppressions):
-        return FailReason.UNSUBSCRIBED
-    return None
-
-
-def _is_unsubscribed(
-    recipient: ClaimedRecipient, contact: ContactRow | None, key: AccountAddress, suppressions: Suppressions
-) -> bool:
-    if contact is not None and not (contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile):
-        return True
-    entries = suppressions.unsubscribed
-    return (key, None) in entries or (recipient.list_id is not None and (key, recipient.list_id) in entries)
-
-
 def _parameter(name: str) -> BindParameter[Any]:
     return bindparam(name, type_=String)
-
-
-def _suppressed(model: type[BlockedAddress | Unsubscriber], list_id: Any) -> Select[Any]:
-    """Entries whose account and address both occur among the parameters, though not always as a pair."""
-    table: ColumnElement[str] = literal_column(f"'{model.__tablename__}'").label("table_name")
-    return select(table, model.account_id, model.kind, model.address, list_id.label("list_id")).where(
-        in_json(model.account_id, _parameter("accounts")),
-        in_json(model.kind, _parameter("kinds")),
-        in_json(model.address, _parameter("addresses")),
-    )
-
-
-_UNSUBSCRIBED = _suppressed(Unsubscriber, Unsubscriber.list_id)
-# Entries of a list and account-wide ones have an index each, which is used only if they are selected separately.
-SUPPRESSIONS = PreparedStatement(
-    union_all(
-        _suppressed(BlockedAddress, null()),
-        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)),
-        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_(None)),
-    )
-)
-
-
-def load_suppressions(
-    session: Session, addresses: Iterable[AccountAddress | None], sends: Iterable[SendContent]
-) -> Suppressions:
-    """The suppressions of these addresses; one select."""
-    looked_up = {address for address in addresses if address}
-    digests = _digests(session, looked_up) if any(send.has_digests for send in sends) else {}
-    parameters = {
-        "accounts": json_array({address.account_id for address in looked_up}),
-        "kinds": json_array({address.kind for address in looked_up}),
-        "addresses": json_array({*all_forms(address.key for address in looked_up), *digests}),
-    }
-    blocked, unsubscribed = set(), set()
-    for table, account_id, kind, key, list_id in SUPPRESSIONS.tuples(session, **parameters):
-        address = AccountAddress.of(account_id, kind, digests.get(key, key))
-        if table == BlockedAddress.__tablename__:
-            blocked.add(address)
-        else:
-            unsubscribed.add((address, list_id))
-    return Suppressions(frozenset(blocked), frozenset(unsubscribed))
-
-
-def _digests(session: Session, addresses: Collection[AccountAddress]) -> dict[str, str]:
-    """Digest -> address, as the tables store them. Those of one address are the same in all accounts."""
-    return {digest: address.key for digest, address in find_digests(session, addresses).items()}
 
 
 # Attributes of contacts that fields of the list hide.
@@ -253,7 +106,8 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settin
         contacts = load_contacts(session, claimed)
         sends, with_attachments = _sends(session, claimed)
         keys = {row.id: suppression_key(row, contacts.get(row.id)) for row in claimed}
-        suppressions = load_suppressions(session, keys.values(), sends)
+        has_digests = any(send.has_digests for send in sends)
+        suppressions = load_suppressions(session, keys.values(), has_digests=has_digests)
         domains = load_domains(session, claimed, sends)
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
@@ -277,9 +131,17 @@ def prepare_recipient(
 ) -> PreparedRecipient:
     """What its message is composed from, or why there is none: also of a dry run. `key` is its `suppression_key`."""
     send = compiled.send
-    skip = skip_reason(
-        claimed, contact, key, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
+    found = skips(
+        key,
+        contact,
+        suppressions,
+        list_id=claimed.list_id,
+        names_contact=claimed.contact_id is not None,
+        include_unsubscribed=send.include_unsubscribed,
+        is_test=send.is_test,
+        known=claimed.reason,
     )
+    skip = found[0].reason if found else None
     address = delivery_address(claimed, contact) or ""
     is_large = compiled.sizes.is_large(_wildcard_values(claimed, contact))
     return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)

@@ -1,10 +1,18 @@
-"""Claimed recipients that are due but not sent now: a pause concerns them, or their domain's back-off."""
+"""What is due and not sent now (docs/delivery.md#why-a-message-waits): who looks for each reason of the table
+(`app.recipients.states.POSTPONEMENTS`), in its order.
+
+A pause and the back-off of a domain are looked for in the transaction that claims a batch, the others once it is
+loaded. Whether a transport is in use and has room turns out when it is given a message
+(app/sends/delivery/dispatcher.py).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Update, select, update
 from sqlalchemy.orm import Session
@@ -14,15 +22,25 @@ from app.clock import now
 from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.expressions import in_json
-from app.db.models import Contact, DomainBackoff, QueueEntry, Send, table_of
+from app.db.models import Contact, DomainBackoff, QueueEntry, RelayRefusal, Send, SmsSender, table_of
 from app.recipients.row import step_row
-from app.recipients.states import RecipientState, WaitReason
+from app.recipients.states import POSTPONEMENTS, RecipientState, WaitReason
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, ClaimedRecipient, postpone
+from app.sends.delivery.limits import Rendered, beyond_quota, load_rendered, turns
+from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.router import Router
+from app.sends.delivery.sizes import SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
+from app.sends.outcomes.relay_refusals import IS_NOTICED, RelayKey
 from app.sends.pauses.read import ActivePause, active_pauses, lock_active, test_accounts
+from app.services import Services
+from app.transports.base import DeliveryResult
+
+# A pause, and the back-off of a domain.
 
 
 def domains_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, str]:
@@ -59,7 +77,6 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRe
             for row in paused
         ],
     )
-    count_deferred(paused, WaitReason.PAUSE)
     ids = {row.id for row in paused}
     return [row for row in claimed if row.id not in ids]
 
@@ -152,7 +169,6 @@ def defer_backed_off(
         rows = by_domain[backoff.account_id, backoff.domain]
         concerned_by = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
         deferred.update(_defer(transaction, worker, backoff, concerned_by))
-    count_deferred([row for row in claimed if row.id in deferred], WaitReason.DOMAIN_BACKOFF)
     return [row for row in claimed if row.id not in deferred]
 
 
@@ -192,3 +208,246 @@ def _claim_probe(transaction: Transaction, backoff: Backoff) -> bool:
         .returning(DomainBackoff.id)
     )
     return transaction.execute(extended, execution_options={"synchronize_session": False}).first() is not None
+
+
+# What the account does not have any more: an owner whose confirmation was taken back, a domain that is not verified any
+# more or was deleted, a sender of text messages that was withdrawn. What needs it is deferred until the account has it
+# again, or the retry period ends, so that no mail leaves unsigned or from a stranger's domain, and none is lost.
+
+SenderKey = tuple[int, str]
+"""Account and address."""
+
+
+class ApprovedSender(NamedTuple):
+    """What concerns delivery of a sender of text messages: its rate, and the only list that it sends to, if any."""
+
+    messages_per_second: float | None
+    list_id: int | None
+
+
+Senders = Mapping[SenderKey, ApprovedSender]
+
+
+def sender_key(recipient: PreparedRecipient) -> SenderKey:
+    """That of the recipient's text message."""
+    return recipient.claimed.account_id, recipient.compiled.send.from_address
+
+
+def load_senders(session: Session, recipients: Iterable[PreparedRecipient]) -> Senders:
+    """The approved senders of these text messages; no select where there is none."""
+    keys = {sender_key(recipient) for recipient in recipients if recipient.claimed.type == "sms"}
+    if not keys:
+        return {}
+    columns = SmsSender.account_id, SmsSender.address, SmsSender.messages_per_second, SmsSender.list_id
+    statement = select(*columns).where(
+        SmsSender.account_id.in_({account for account, _ in keys}),
+        SmsSender.address.in_({address for _, address in keys}),
+    )
+    rows = session.execute(statement)
+    return {(account, address): ApprovedSender(rate, list_id) for account, address, rate, list_id in rows}
+
+
+# A relay that refuses everything of an account (docs/delivery.md#a-relay-that-refuses-everything).
+#
+# What makes it one is counted with the outcomes (`app/sends/outcomes/relay_refusals.py`). Loading a batch tells whether
+# an account has such a relay, so that nothing more is read for all others. Its messages go over the further transports
+# of their route; those without one are due again at the next try, or for their last attempt at the end of the retry
+# period, which counts as no attempt. At the next try one message goes as a probe, and the others wait for its result.
+
+
+class Refusing(NamedTuple):
+    """The id of a noticed refusal, and the time of its next try."""
+
+    id: int
+    until_time: datetime
+
+
+Refusals = dict[RelayKey, Refusing]
+
+
+def load_refusals(session: Session, recipients: Iterable[PreparedRecipient]) -> Refusals:
+    """The transports that refuse everything of an account of these recipients; no select if there is none."""
+    accounts = {one.claimed.account_id for one in recipients if _may_be_refused(one)}
+    if not accounts:
+        return {}
+    columns = RelayRefusal.account_id, RelayRefusal.transport, RelayRefusal.id, RelayRefusal.until_time
+    rows = session.execute(select(*columns).where(in_json(RelayRefusal.account_id, accounts), *IS_NOTICED))
+    return {RelayKey(row.account_id, row.transport): Refusing(row.id, row.until_time) for row in rows}
+
+
+def _may_be_refused(recipient: PreparedRecipient) -> bool:
+    return (
+        recipient.compiled.send.relay_refuses
+        and recipient.claimed.type == "email"
+        and not recipient.compiled.send.is_test
+    )
+
+
+class _Waits:
+    """The decisions on one batch."""
+
+    def __init__(self, transaction: Transaction, router: Router, refusals: Refusals, period: timedelta) -> None:
+        self.due_times: dict[int, datetime] = {}
+        self._transaction = transaction
+        self._router = router
+        self._refusals = dict(refusals)
+        self._period = period
+        self._moment = now()
+
+    def decide(self, recipient: PreparedRecipient) -> None:
+        """Gives the recipient a due time or, where it must go around something, its route."""
+        end = recipient.compiled.send.creation_time + self._period
+        if end <= self._moment:
+            return
+        names = self._router.route(recipient)
+        left: list[str] = []
+        for name in names:
+            if self._is_open(RelayKey(recipient.claimed.account_id, name), recipient, is_first=not left):
+                left.append(name)
+        if names and not left:
+            keys = (RelayKey(recipient.claimed.account_id, name) for name in names)
+            self.due_times[recipient.id] = min(end, *(self._refusals[key].until_time for key in keys))
+        elif len(left) < len(names):
+            recipient.route = RouteProgress(left)
+
+    def _is_open(self, key: RelayKey, recipient: PreparedRecipient, *, is_first: bool) -> bool:
+        """Whether the recipient's message may go there: nothing is refused, or it is the probe."""
+        refusing = self._refusals.get(key)
+        if refusing is None:
+            return True
+        if not is_first or refusing.until_time > self._moment:
+            return False
+        until = self._moment + timedelta(seconds=PROBE_TIMEOUT)
+        self._refusals[key] = refusing._replace(until_time=until)
+        return self._claim_probe(refusing, recipient, until)
+
+    def _claim_probe(self, refusing: Refusing, recipient: PreparedRecipient, until: datetime) -> bool:
+        """Whether this worker is the one that sets the time of the next try, which only one does."""
+        claimed = (
+            update(RelayRefusal)
+            .where(RelayRefusal.id == refusing.id, RelayRefusal.until_time == refusing.until_time, *IS_NOTICED)
+            .values(until_time=until, probe_id=recipient.id)
+            .returning(RelayRefusal.id)
+        )
+        return self._transaction.execute(claimed, execution_options={"synchronize_session": False}).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides whether the messages of a batch may leave now; most of it is loaded with the batch."""
+
+    services: Services
+    router: Router
+    limits: SizeLimits
+    batch: Sequence[PreparedRecipient]
+    senders: Senders
+    rendered: Rendered
+    refusals: Refusals
+
+
+def load_circumstances(
+    session: Session, services: Services, router: Router, limits: SizeLimits, batch: Sequence[PreparedRecipient]
+) -> Circumstances:
+    """At most three selects, none for mails of which no relay refuses anything and that cannot become too large."""
+    senders, rendered = load_senders(session, batch), load_rendered(session, batch, limits)
+    return Circumstances(services, router, limits, batch, senders, rendered, load_refusals(session, batch))
+
+
+def deferral(reason: WaitReason, name: str = "") -> DeliveryResult:
+    """The result of an attempt that ends for this reason; `name` is what is lacking."""
+    how = POSTPONEMENTS[reason]
+    return DeliveryResult.deferred((how.text or "").format(name=name), how.status)
+
+
+Found = Mapping[int, DeliveryResult | datetime]
+"""By the ids of recipients, the deferral that ends the attempt, or when it is due again without one."""
+Find = Callable[[Circumstances, Sequence[PreparedRecipient]], Found]
+
+
+def _unconfirmed(_circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+    result = deferral(WaitReason.OWNER_UNCONFIRMED)
+    return {one.id: result for one in recipients if not one.compiled.send.owner_confirmed}
+
+
+def _lacking_domain(reason: WaitReason) -> Find:
+    def find(_circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+        return {
+            one.id: deferral(reason, lacking.name)
+            for one in recipients
+            if (lacking := one.compiled.domain.lacking) and lacking.reason is reason and one.claimed.type == "email"
+        }
+
+    return find
+
+
+def _unapproved(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+    found = {}
+    for one in (one for one in recipients if one.claimed.type == "sms"):
+        sender = circumstances.senders.get(sender_key(one))
+        if sender is None or sender.list_id not in (None, one.compiled.send.list_id):
+            found[one.id] = deferral(WaitReason.SENDER_MISSING, one.compiled.send.from_address)
+    return found
+
+
+def _beyond_quota(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+    return beyond_quota(recipients, circumstances.batch, circumstances.rendered, circumstances.limits)
+
+
+def _beyond_rate(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+    senders = circumstances.senders
+    rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
+    by_sender: dict[SenderKey, list[int]] = defaultdict(list)
+    for one in recipients if rates else ():
+        if one.claimed.type == "sms" and sender_key(one) in rates:
+            by_sender[sender_key(one)].append(one.id)
+    due_times: dict[int, datetime] = {}
+    for sender, ids in by_sender.items():
+        due_times |= turns(circumstances.services.redis, sender, rates[sender], ids)
+    return due_times
+
+
+def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+    """Those that must wait; of the others, the route leads around what refuses them. A message that was attempted least
+    comes first as a probe: one that is refused for itself must not stand for all others each time."""
+    concerned = [one for one in recipients if _may_be_refused(one)] if circumstances.refusals else []
+    if not concerned:
+        return {}
+    services = circumstances.services
+    with services.database.write() as transaction:
+        period = timedelta(seconds=services.settings.retry_period)
+        waits = _Waits(transaction, circumstances.router, circumstances.refusals, period)
+        for recipient in sorted(concerned, key=lambda one: one.claimed.attempts):
+            waits.decide(recipient)
+    return waits.due_times
+
+
+CLAIMED: Mapping[WaitReason, Callable[[Transaction, str, Sequence[ClaimedRecipient]], list[ClaimedRecipient]]] = {
+    WaitReason.PAUSE: put_aside,
+    WaitReason.DOMAIN_BACKOFF: defer_backed_off,
+}
+"""What puts claimed rows off for a reason, and returns the others."""
+LOADED: Mapping[WaitReason, Find] = {
+    WaitReason.OWNER_UNCONFIRMED: _unconfirmed,
+    WaitReason.DOMAIN_MISSING: _lacking_domain(WaitReason.DOMAIN_MISSING),
+    WaitReason.DOMAIN_UNVERIFIED: _lacking_domain(WaitReason.DOMAIN_UNVERIFIED),
+    WaitReason.SENDER_MISSING: _unapproved,
+    WaitReason.RENDER_QUOTA: _beyond_quota,
+    WaitReason.RATE_LIMIT: _beyond_rate,
+    WaitReason.RELAY: _waiting_for_relays,
+}
+"""What finds the recipients of a loaded batch that wait for a reason."""
+
+
+def put_off_claimed(
+    transaction: Transaction, worker: str, claimed: list[ClaimedRecipient]
+) -> tuple[list[ClaimedRecipient], set[WaitReason]]:
+    """The claimed rows that may be sent, and the reasons for which others are put off."""
+    reasons = set()
+    for reason, put_off in CLAIMED.items():
+        left = put_off(transaction, worker, claimed)
+        if len(left) < len(claimed):
+            reasons.add(reason)
+            kept = {row.id for row in left}
+            count_deferred([row for row in claimed if row.id not in kept], reason)
+        claimed = left
+    return claimed, reasons

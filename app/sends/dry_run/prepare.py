@@ -25,18 +25,12 @@ from app.sends.accept.draft import AttachmentDraft, RecipientDraft
 from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, send_columns
 from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.load import (
-    Suppressions,
-    load_contacts,
-    load_domains,
-    load_suppressions,
-    prepare_recipient,
-    suppression_key,
-)
+from app.sends.delivery.load import load_domains, prepare_recipient
 from app.sends.delivery.message import CompiledMessage, ComposedMessage, MessageBuilder, PreparedRecipient, masked
 from app.sends.delivery.recipient import SendContent, Unfilled
 from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.secret_values import SecretValues, is_secret
+from app.sends.skipping import Suppressions, load_contacts, load_suppressions, suppression_key
 from app.settings import Settings
 from app.tracking.feedback_channels import FeedbackChannels, LinkIds
 from app.transports.base import OutboundEmail, OutboundSms
@@ -73,7 +67,7 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
     }
     compiled = _compiled(session, check, valid, claimed, request_id)
     keys = (suppression_key(row, contacts.get(row.id)) for row in claimed)
-    suppressions = load_suppressions(session, keys, [compiled.send])
+    suppressions = load_suppressions(session, keys, has_digests=compiled.send.has_digests)
     return [
         PlannedRecipient(
             _prepared(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments)),

@@ -5,97 +5,83 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import AccountAddress, address_forms
-from app.contacts.subscriptions import SUBSCRIBED_COLUMNS
-from app.db.address_forms import find_digests
-from app.db.models import BlockedAddress, Contact, List, Recipient, Unsubscriber
+from app.db.models import List, Recipient
 from app.recipients.conditions import settled_as
 from app.recipients.filters import sent_to
-from app.recipients.states import RecipientState
+from app.recipients.states import FailReason, RecipientState
 from app.sends.explain.waits import Finding, Route, at, waits
+from app.sends.skipping import Entry, Skip, load_suppressions, skips
+
+MOST_LISTS = 10
+"""Lists from which an address is unsubscribed that are named where the message has none."""
 
 
 def obstacles(session: Session, route: Route) -> Iterator[Finding]:
     """What would keep a further message from its address; what makes it wait comes first."""
     yield from waits(session, route)
-    contact, list_name = _contact(session, route), _list_name(session, route.list_id)
-    yield from _of_contact(route, contact, list_name)
-    if route.address is not None:
-        yield from _blocked(session, route, route.address)
-        if route.send is None or not route.send.include_unsubscribed:
-            yield from _unsubscribed(session, route, route.address, contact, list_name)
+    suppressions = load_suppressions(session, [route.address], has_digests=route.account.has_digests)
+    includes_unsubscribed = route.send is not None and route.send.include_unsubscribed
+    found = skips(
+        route.address,
+        route.contact,
+        suppressions,
+        list_id=route.list_id,
+        names_contact=route.contact_id is not None,
+        include_unsubscribed=includes_unsubscribed,
+        is_test=route.account.test_of is not None,
+    )
+    for skip in found:
+        yield from _said(session, route, skip)
+    if route.list_id is None and not includes_unsubscribed:
+        of_lists = sorted(entry for entry in suppressions.unsubscribed.values() if entry.list_id is not None)
+        yield from (_unsubscribed(session, route, entry) for entry in of_lists[:MOST_LISTS])
 
 
-def _contact(session: Session, route: Route) -> Contact | None:
-    if route.contact_id is None:
-        return None
-    of_account = Contact.account_id == route.account.id, Contact.id == route.contact_id
-    return session.scalars(select(Contact).where(*of_account)).first()
+def _said(session: Session, route: Route, skip: Skip) -> Iterator[Finding]:
+    match skip:
+        case Skip(FailReason.CONTACT_DELETED):
+            yield Finding(f"The contact {route.contact_id} has been deleted.", prevents=True)
+        case Skip(FailReason.CONTACT_INACTIVE):
+            yield _of_contact(session, route, "is not active", "is_active=yes")
+        case Skip(FailReason.ADDRESS_MISSING) if route.contact is not None:
+            yield _of_contact(session, route, "has no address to send to", f"{route.kind}=ADDRESS")
+        case Skip(FailReason.BLOCKED, Entry() as entry):
+            yield _blocked(session, route, entry)
+        case Skip(FailReason.UNSUBSCRIBED, Entry() as entry):
+            yield _unsubscribed(session, route, entry)
+        case Skip(FailReason.UNSUBSCRIBED):
+            yield _of_contact(session, route, "is unsubscribed", f"subscribed.{route.kind}=yes")
+
+
+def _of_contact(session: Session, route: Route, state: str, mended: str) -> Finding:
+    name = str(_list_name(session, route.list_id))
+    command = ("contacts", "update", str(route.contact_id), "--list", name, *route.in_account, mended)
+    return Finding(f"The contact {route.contact_id} of the list {name} {state}.", [command], prevents=True)
 
 
 def _list_name(session: Session, list_id: int | None) -> str | None:
     return None if list_id is None else session.scalar(select(List.name).where(List.id == list_id))
 
 
-def _of_contact(route: Route, contact: Contact | None, list_name: str | None) -> Iterator[Finding]:
-    if route.contact_id is None:
-        return
-    if contact is None:
-        yield Finding(f"The contact {route.contact_id} has been deleted.", prevents=True)
-        return
-    update = ("contacts", "update", str(contact.id), "--list", str(list_name), *route.in_account)
-    if not contact.is_active:
-        text = f"The contact {contact.id} of the list {list_name} is not active."
-        yield Finding(text, [(*update, "is_active=yes")], prevents=True)
-    if route.address is None:
-        text = f"The contact {contact.id} of the list {list_name} has no address to send to."
-        yield Finding(text, [(*update, f"{route.kind}=ADDRESS")], prevents=True)
-
-
-def _stored(session: Session, address: AccountAddress) -> list[str]:
-    """What stands in suppressions of the address: itself, or its digest if it was forgotten."""
-    return [*address_forms(address.key), *find_digests(session, [address])]
-
-
-def _blocked(session: Session, route: Route, address: AccountAddress) -> Iterator[Finding]:
-    of_address = BlockedAddress.account_id == address.account_id, BlockedAddress.address.in_(_stored(session, address))
-    entry = session.scalars(select(BlockedAddress).where(*of_address, BlockedAddress.kind == address.kind)).first()
-    if entry is None:
-        return
-    text = f"{address.key} has been blocked since {at(entry.creation_time)} ({entry.reason}): nothing is sent to it."
-    bounced = settled_as(RecipientState.BOUNCED), Recipient.creation_time <= entry.creation_time
+def _blocked(session: Session, route: Route, entry: Entry) -> Finding:
+    address = entry.address
+    text = f"{address.key} has been blocked since {at(entry.since)} ({entry.cause}): nothing is sent to it."
+    bounced = settled_as(RecipientState.BOUNCED), Recipient.creation_time <= entry.since
     bounces = select(Recipient).where(Recipient.account_id == address.account_id, sent_to(address), *bounced)
     bounce = session.scalars(bounces.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(1)).first()
     if bounce is not None:
         text += f" Before that {bounce.uuid} bounced: {bounce.reason}"
-    yield Finding(text, [("suppressions", "unblock", address.key, *route.in_account)], prevents=True)
+    return Finding(text, [("suppressions", "unblock", address.key, *route.in_account)], prevents=True)
 
 
-def _unsubscribed(
-    session: Session, route: Route, address: AccountAddress, contact: Contact | None, list_name: str | None
-) -> Iterator[Finding]:
-    """By an entry of the unsubscribers list for this list or for all, else by the flag of the contact alone."""
-    for_list = or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == route.list_id)
-    entries = (
-        select(Unsubscriber)
-        .where(Unsubscriber.account_id == address.account_id, Unsubscriber.kind == address.kind)
-        .where(Unsubscriber.address.in_(_stored(session, address)), *(() if route.list_id is None else (for_list,)))
-        .order_by(Unsubscriber.id)
-        .limit(10)
-    )
-    found = session.scalars(entries).all()
-    for entry in found:
-        name = None if entry.list_id is None else _list_name(session, entry.list_id)
-        where = "account-wide" if name is None else f"in the list {name}"
-        text = f"{address.key} has been unsubscribed {where} since {at(entry.creation_time)}."
-        of_list = () if name is None else ("--list", name)
-        command = ("suppressions", "resubscribe", address.key, *of_list, *route.in_account)
-        # Without a list, the entry of one does not keep away what goes to another.
-        yield Finding(text, [command], prevents=name is None or route.list_id is not None)
-    if contact is not None and not found and not getattr(contact, SUBSCRIBED_COLUMNS[address.kind].key):
-        text = f"The contact {contact.id} of the list {list_name} is unsubscribed."
-        words = (f"subscribed.{address.kind}=yes", "--list", str(list_name), *route.in_account)
-        yield Finding(text, [("contacts", "update", str(contact.id), *words)], prevents=True)
+def _unsubscribed(session: Session, route: Route, entry: Entry) -> Finding:
+    """Without a list, the entry of one does not keep away what goes to another."""
+    key, name = entry.address.key, _list_name(session, entry.list_id)
+    where = "account-wide" if name is None else f"in the list {name}"
+    of_list = () if name is None else ("--list", name)
+    command = ("suppressions", "resubscribe", key, *of_list, *route.in_account)
+    text = f"{key} has been unsubscribed {where} since {at(entry.since)}."
+    return Finding(text, [command], prevents=entry.list_id in (None, route.list_id))

@@ -10,20 +10,21 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, Select, and_, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, address_forms
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, address_forms
 from app.clock import now
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.expressions import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.conditions import current_entry
 from app.recipients.filters import sent_to
-from app.recipients.states import DEFERRAL_TEXTS, NOT_PERMITTED, FailReason, RecipientState, WaitReason
+from app.recipients.states import NOT_PERMITTED, POSTPONEMENTS, FailReason, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.explain.again import sending_again
 from app.sends.explain.obstacles import obstacles
 from app.sends.explain.waits import Command, Finding, Route, at, transport_trial
 from app.sends.outcomes.attempt_result import INTERNAL_FAULT
+from app.sends.skipping import TYPES, load_contacts, suppression_key
 from app.settings import Settings
 
 LATE = timedelta(minutes=1)
@@ -50,7 +51,7 @@ ATTEMPTED = (
     TimelineStep.BOUNCED,
     TimelineStep.FAILED,
 )
-NO_TRANSPORT = DEFERRAL_TEXTS[WaitReason.NO_TRANSPORT]
+NO_TRANSPORT = POSTPONEMENTS[WaitReason.NO_TRANSPORT].text
 ARRIVED = (RecipientState.SENT, RecipientState.DELIVERED)
 _REPLY_CODE = re.compile(r"[245]\d\d\b")
 """How the reply of a mail server begins; other texts of deferrals are those of a transport, or our own."""
@@ -95,20 +96,17 @@ def _route(
     session: Session, recipient: Recipient, entry: QueueEntry | None, last: RecipientStep | None, in_account: Command
 ) -> Route:
     """The address is that of the contact until a message has been sent to it."""
-    kind = ADDRESS_KIND_BY_TYPE[recipient.type]
-    text: str | None = getattr(recipient, kind)
-    if text is None and recipient.contact_id is not None:
-        of_account = Contact.account_id == recipient.account_id, Contact.id == recipient.contact_id
-        text = session.scalar(select(getattr(Contact, kind)).where(*of_account))
+    contact = load_contacts(session, [recipient]).get(recipient.id)
     is_put_off = entry is not None and entry.state == RecipientState.QUEUED and entry.ready_time > now()
     has_deferred = last is not None and last.step == TimelineStep.DEFERRED
     return Route(
         account=session.get_one(Account, recipient.account_id),
-        kind=kind,
-        address=AccountAddress.of(recipient.account_id, kind, text) if text else None,
+        kind=ADDRESS_KIND_BY_TYPE[recipient.type],
+        address=suppression_key(recipient, contact),
         in_account=in_account,
         list_id=recipient.list_id,
         contact_id=recipient.contact_id,
+        contact=contact,
         send=session.get_one(Send, recipient.send_id),
         turn=entry.ready_time if entry is not None and is_put_off and not has_deferred else None,
     )
@@ -220,7 +218,6 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
 
 # The messages to an address.
 
-TYPES: dict[AddressKind, str] = {"email": "email", "mobile": "sms"}
 MOST_CONTACTS = 100
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, AddressKind, domain_of
 from app.clock import now, timestamp
+from app.contacts.row import ContactRow
 from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import WaitReason
@@ -59,6 +60,8 @@ class Route:
     in_account: Command
     list_id: int | None = None
     contact_id: int | None = None
+    contact: ContactRow | None = None
+    """None also if it is gone from the list."""
     send: Send | None = None
     turn: datetime | None = None
 
@@ -70,8 +73,11 @@ class Route:
 
 def waits(session: Session, route: Route) -> Iterator[Finding]:
     """What keeps the message, or a further one, from leaving now; the account's own matters first."""
-    found = [finding for find in WAITS.values() for finding in find(session, route)]
-    yield from found or _quota(session, route)
+    found: list[Finding] = []
+    for reason, find in WAITS.items():
+        if reason is not WaitReason.RENDER_QUOTA or not found:
+            found += find(session, route)
+    return iter(found)
 
 
 def _owner(_session: Session, route: Route) -> Iterator[Finding]:
@@ -242,6 +248,6 @@ WAITS: Mapping[WaitReason, Find] = {
     WaitReason.DOMAIN_BACKOFF: _backed_off,
     WaitReason.RATE_LIMIT: _rate,
     WaitReason.TRANSPORT: _no_room,
+    WaitReason.RENDER_QUOTA: _quota,
 }
-"""Each reason for which a message may wait -> what says that it applies, and what to do. `_quota` is for the last one,
-`WaitReason.RENDER_QUOTA`."""
+"""Each reason of `app.recipients.states.POSTPONEMENTS` -> what says that it applies, and what to do."""

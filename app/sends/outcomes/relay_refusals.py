@@ -3,7 +3,7 @@
 A relay refuses emails of an account to three domains within five minutes, for reasons that lie in no mailbox, and
 accepts none meanwhile: it is set up wrongly, or has no use for the account. From then on the account's messages over
 it wait instead of bouncing, and one is tried at growing intervals. The next one that it accepts ends that.
-`app/sends/delivery/refusing_relays.py` makes the messages wait.
+`app/sends/delivery/postponed.py` makes the messages wait.
 
 The database alone knows, so that all senders act as one. What nobody has refused costs nothing: the select that locks
 the rows of a batch also tells whose account has a refusal.

@@ -12,21 +12,20 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, Select, String, case, func, select
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind, all_forms
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress
 from app.audit.record import Act, record
 from app.clock import now, timestamp
-from app.db.address_forms import find_digests
 from app.db.bulk import insert_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
-from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, RelayRefusal, Send
+from app.db.models import QueueEntry, Recipient, RecipientStep, RelayRefusal, Send
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.row import step_row
@@ -34,6 +33,7 @@ from app.recipients.states import NOT_RETRYABLE, RecipientState
 from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.relay_refusals import try_now
+from app.sends.skipping import load_suppressions
 
 # Which recipients can be retried, and why others cannot: one rule for one recipient and for many.
 
@@ -120,18 +120,8 @@ def _forgotten(session: Session, ids: Collection[int]) -> Collection[int]:
 
 
 def _blocked(session: Session, found: Sequence[Known]) -> Collection[int]:
-    """The recipients whose address is blocked, also one that was forgotten: then a digest stands in its place."""
-    addresses = {one.address for one in found}
-    digests = find_digests(session, addresses)
-    rows = select(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address).where(
-        in_json(BlockedAddress.account_id, {address.account_id for address in addresses}),
-        in_json(BlockedAddress.kind, {address.kind for address in addresses}),
-        in_json(BlockedAddress.address, {*digests, *all_forms(address.key for address in addresses)}),
-    )
-    blocked = {
-        digests.get(key) or AccountAddress.of(account_id, cast(AddressKind, kind), key)
-        for account_id, kind, key in session.execute(rows)
-    }
+    """The recipients whose address is blocked."""
+    blocked = load_suppressions(session, [one.address for one in found]).blocked
     return {one.id for one in found if one.address in blocked}
 
 

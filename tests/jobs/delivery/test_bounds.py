@@ -10,7 +10,7 @@ from app.sends.delivery import sender_worker
 from app.sends.delivery.claim import claim
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.drain import drain
-from app.sends.delivery.limits import apply_render_quota
+from app.sends.delivery.limits import beyond_quota, load_rendered
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.delivery.sizes import MAX_SUBJECT_BYTES, SizeLimits
@@ -139,8 +139,9 @@ def test_the_limit_of_a_send_costs_a_select_only_where_it_can_be_reached(
     with worker.database.write() as transaction:
         recipients = load(transaction, claim(transaction, "worker", size=count, after=0), worker.settings)
         with StatementCounter(worker.database.engine) as counted:
-            allowed, postponed = apply_render_quota(transaction, recipients, SizeLimits.of(worker.settings))
-    assert (allowed, postponed) == (recipients, {})
+            limits = SizeLimits.of(worker.settings)
+            rendered = load_rendered(transaction, recipients, limits)
+    assert beyond_quota(recipients, recipients, rendered, limits) == {}
     assert counted.count == selects
 
 

@@ -14,8 +14,8 @@ from app.db.models import BlockedAddress, RecipientStep, RelayRefusal, SoftBounc
 from app.routing.table import DEFAULT
 from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
-from app.sends.delivery.refusing_relays import PROBE_TIMEOUT
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.domain_deferrals import PROBE_TIMEOUT
 from app.sends.outcomes.recovery import resolve_uncertain
 from app.sends.outcomes.relay_refusals import DOMAINS_THAT_TELL, MAX_INTERVAL, NO_SMTPUTF8, WINDOW, is_refusal
 from app.sends.outcomes.transitions import RetryRules
@@ -238,7 +238,7 @@ def test_others_wait_for_the_result_of_the_probe(
     drain(worker)
     after = now()
     due_times = sorted(rows.recipient(one).due_time for one in waiting)
-    assert all(due <= after + PROBE_TIMEOUT for due in due_times[:2])
+    assert all(due <= after + timedelta(seconds=PROBE_TIMEOUT) for due in due_times[:2])
     (refusal,) = refusals(rows)
     assert refusal.probe_id in waiting
     assert refusal.until_time == due_times[1]
