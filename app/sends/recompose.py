@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from app.db.models import Recipient, Send
 from app.infrastructure.secrets import SecretUnreadable
 from app.recipients.conditions import is_forgotten
-from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import load
-from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient
+from app.sends.delivery.message import ComposedMessage, MessageBuilder
+from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
 from app.sends.delivery.sizes import Unsendable
 from app.sends.explain.waits import at
 from app.sends.secret_values import MASK, SecretValues

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Update, select, update
 from sqlalchemy.orm import Session
@@ -33,7 +32,7 @@ from app.db.queue import (
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
-from app.sends.secret_values import SecretValues
+from app.sends.delivery.recipient import ClaimedRecipient
 
 REACH = timedelta(seconds=0.3)
 """A look reaches back this far before the last one: acceptance commits a moment after the time that it writes."""
@@ -164,26 +163,6 @@ LEASE = 90.0
 
 # Plain strings, because the driver of PostgreSQL binds them without a search through the bases of their class.
 QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
-
-
-class ClaimedRecipient(NamedTuple):
-    """A recipient that this worker has claimed: the columns `RECIPIENT` of app/db/queue.py, and the attempt."""
-
-    id: int
-    account_id: int
-    uuid: str
-    send_id: int
-    list_id: int | None
-    contact_id: int | None
-    type: str
-    email: str | None
-    mobile: str | None
-    values: Mapping[str, Any]
-    reason: str | None
-    attempts: int
-    due_time: datetime | None = None
-    secrets: SecretValues | None = None
-    """The secret ones among the values, once they are decrypted (app/sends/delivery/message.py)."""
 
 
 def claim(

@@ -22,8 +22,8 @@ from app.routing.table import DEFAULT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
-from app.sends.delivery.message import BuiltMessage, PreparedRecipient
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.message import BuiltMessage
+from app.sends.delivery.recipient import PreparedRecipient, RouteProgress
 from app.sends.delivery.router import PassedOn
 from app.sends.delivery.sender_worker import SenderWorker, deferred, is_test
 from app.sends.delivery.transmission_counts import count_deferred

@@ -27,7 +27,6 @@ from app.infrastructure.queueing import SENDS
 from app.infrastructure.tracing import span
 from app.sends.delivery.claim import (
     LEASE,
-    ClaimedRecipient,
     claim,
     has_due,
     is_full,
@@ -39,8 +38,8 @@ from app.sends.delivery.claim import (
 from app.sends.delivery.dispatcher import Dispatchers
 from app.sends.delivery.limits import apply_render_quota, rate_limited, within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.message import PreparedRecipient
 from app.sends.delivery.postponed import defer_backed_off, put_aside
+from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
 from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
 from app.sends.delivery.requirements import load_senders, not_permitted
 from app.sends.delivery.sender_worker import (

@@ -22,8 +22,7 @@ from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState, WaitReason
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
 from app.sends.delivery.requirements import SenderKey, Senders, sender_key
 from app.sends.delivery.sizes import RenderQuota, SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred

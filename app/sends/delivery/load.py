@@ -39,20 +39,29 @@ from app.db.models import (
     DkimKey,
     Domain,
     ListField,
+    QueueEntry,
     RelayRefusal,
     Send,
     Unsubscriber,
 )
 from app.db.prepared import PreparedStatement
 from app.inbox.magic import magic_of
+from app.infrastructure.secrets import SecretUnreadable
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
 from app.recipients.states import FailReason, Lacking
 from app.routing.table import VERSION
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import CompiledMessage, PreparedRecipient, SendingDomain, StoredKey, with_secret_values
-from app.sends.delivery.recipient import SendContent
+from app.secret_keys import SecretKeys
+from app.sends.delivery.recipient import (
+    ClaimedRecipient,
+    CompiledMessage,
+    PreparedRecipient,
+    SendContent,
+    SendingDomain,
+    StoredKey,
+)
 from app.sends.outcomes.relay_refusals import IS_NOTICED
+from app.sends.secret_values import SecretValues
 from app.settings import Settings
 from app.tracking.links import find_links
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
@@ -243,6 +252,36 @@ DOMAINS = PreparedStatement(
     )
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
+
+
+STORED = PreparedStatement(
+    select(QueueEntry.recipient_id, QueueEntry.secret_values).where(
+        in_json(QueueEntry.recipient_id, bindparam("ids", type_=String))
+    )
+)
+
+
+def with_secret_values(
+    session: Session, settings: Settings, claimed: Sequence[ClaimedRecipient]
+) -> list[ClaimedRecipient]:
+    """The recipients, in their order, with all their values; one select, and none if no value is secret. One whose
+    secret values cannot be read fails with that reason."""
+    ids = [row.id for row in claimed if None in row.values.values()]
+    if not ids:
+        return list(claimed)
+    stored, keys = dict(STORED.tuples(session, ids=json_array(ids))), settings.secret_keys
+    return [_decrypted(keys, row, stored.get(row.id)) if None in row.values.values() else row for row in claimed]
+
+
+def _decrypted(secret_keys: SecretKeys, claimed: ClaimedRecipient, stored: str | None) -> ClaimedRecipient:
+    names = [name for name, value in claimed.values.items() if value is None]
+    try:
+        if stored is None:
+            raise SecretUnreadable("there are none")
+        secrets = SecretValues.decrypted(secret_keys, claimed.uuid, stored, names)
+    except SecretUnreadable:
+        return claimed._replace(reason=FailReason.UNREADABLE_VALUES)
+    return claimed._replace(values={**claimed.values, **secrets.values}, secrets=secrets)
 
 
 def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settings) -> list[PreparedRecipient]:

@@ -19,7 +19,8 @@ from app.recipients.row import step_row
 from app.recipients.states import RecipientState, WaitReason
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
-from app.sends.delivery.claim import SENDING, ClaimedRecipient, postpone
+from app.sends.delivery.claim import SENDING, postpone
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 from app.sends.pauses.read import ActivePause, active_pauses, lock_active, test_accounts

@@ -20,8 +20,7 @@ from app.db.database import Database, Transaction
 from app.db.expressions import in_json
 from app.db.models import RelayRefusal
 from app.recipients.states import WaitReason
-from app.sends.delivery.message import PreparedRecipient
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.recipient import PreparedRecipient, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sender_worker import is_test
 from app.sends.delivery.transmission_counts import count_deferred

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import SmsSender
 from app.recipients.states import Lacking, WaitReason
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import PreparedRecipient
 from app.transports.base import DeliveryResult
 
 NOT_PERMITTED = "4.7.1"

@@ -18,8 +18,8 @@ from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
-from app.sends.delivery.message import BuiltMessage, PreparedRecipient
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.message import BuiltMessage
+from app.sends.delivery.recipient import PreparedRecipient, RouteProgress
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls

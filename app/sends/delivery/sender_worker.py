@@ -25,10 +25,10 @@ from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.recipients.states import FailReason
 from app.routing.table import DEFAULT
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts
+from app.sends.delivery.claim import DueAccounts
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
-from app.sends.delivery.message import BuiltMessage, MessageBuilder, PreparedRecipient, deferred_by_fault
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.message import BuiltMessage, MessageBuilder, deferred_by_fault
+from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient, RouteProgress
 from app.sends.delivery.router import PassedOn, Router
 from app.sends.delivery.sizes import Unsendable
 from app.sends.delivery.transmission_counts import Transmission

@@ -17,8 +17,7 @@ from app.infrastructure.metrics import (
 )
 from app.network.connections import attempts
 from app.recipients.states import WaitReason
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
 from app.transports.base import DeliveryResult, Outcome
 
 NETWORK = "4.4."

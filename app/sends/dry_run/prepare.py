@@ -24,7 +24,6 @@ from app.recipients.states import FailReason
 from app.sends.accept.draft import AttachmentDraft, RecipientDraft
 from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, send_columns
-from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import (
     Suppressions,
     load_contacts,
@@ -33,8 +32,15 @@ from app.sends.delivery.load import (
     prepare_recipient,
     suppression_key,
 )
-from app.sends.delivery.message import CompiledMessage, ComposedMessage, MessageBuilder, PreparedRecipient, masked
-from app.sends.delivery.recipient import SendContent, Unfilled
+from app.sends.delivery.message import ComposedMessage, MessageBuilder
+from app.sends.delivery.recipient import (
+    ClaimedRecipient,
+    CompiledMessage,
+    PreparedRecipient,
+    SendContent,
+    Unfilled,
+    masked,
+)
 from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.secret_values import SecretValues, is_secret
 from app.settings import Settings

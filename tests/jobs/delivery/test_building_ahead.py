@@ -10,7 +10,7 @@ from app.infrastructure import logs
 from app.sends.delivery import connections
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.load import load
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import PreparedRecipient
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services

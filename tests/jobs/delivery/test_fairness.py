@@ -15,10 +15,11 @@ from app.clock import now
 from app.db.history_ranges import AHEAD
 from app.db.models import QueueEntry, Recipient
 from app.recipients.states import FailReason
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, has_due, release_claims, renew_leases
+from app.sends.delivery.claim import DueAccounts, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sender_worker import INITIAL_BATCH_SIZE, AdaptiveBatchSize, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases

@@ -23,7 +23,8 @@ from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
 from app.sends.delivery import claim as claim_module
-from app.sends.delivery.claim import ClaimedRecipient, DueAccounts, claim, postpone, release_claims
+from app.sends.delivery.claim import DueAccounts, claim, postpone, release_claims
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue

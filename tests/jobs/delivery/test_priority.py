@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from app.clock import now
-from app.sends.delivery.claim import ClaimedRecipient, claim, release_claims
+from app.sends.delivery.claim import claim, release_claims
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from tests.jobs.conftest import new_account
