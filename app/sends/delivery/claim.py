@@ -20,7 +20,6 @@ from app.db.models import QueueEntry, table_of
 from app.db.queue import (
     FULL_SHARE,
     NORMAL_PART,
-    ClaimedRow,
     FullLooks,
     Position,
     Positions,
@@ -32,7 +31,7 @@ from app.db.queue import (
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
-from app.sends.delivery.recipient import ClaimedRecipient
+from app.sends.delivery.recipient import Claimed
 
 REACH = timedelta(seconds=0.3)
 """A look reaches back this far before the last one: acceptance commits a moment after the time that it writes."""
@@ -112,24 +111,24 @@ class DueAccounts:
         latest = list(islice(reversed(self._newcomers), max(1, size // (2 * NEWCOMER_ENTRIES))))
         return {account_id: self._positions[account_id] for account_id in latest}
 
-    def note_claimed(self, served: Collection[int], size: int, rows: Iterable[ClaimedRow]) -> None:
+    def note_claimed(self, served: Collection[int], size: int, claimed: Iterable[Claimed]) -> None:
         """Records the positions of the accounts after a claim of that size; one that gave less than its part has
         nothing more."""
-        claimed: dict[int, list[ClaimedRow]] = {account_id: [] for account_id in served}
-        for row in rows:
+        by_account: dict[int, list[Claimed]] = {account_id: [] for account_id in served}
+        for recipient in claimed:
             # A recipient that was moved to another account by hand must not stop the sending of all others.
-            if row.recipient[1] in claimed:
-                claimed[row.recipient[1]].append(row)
+            if recipient.account_id in by_account:
+                by_account[recipient.account_id].append(recipient)
         part = max(1, size // max(1, len(served)))
-        for account_id, own in claimed.items():
+        for account_id, own in by_account.items():
             self._newcomers.pop(account_id, None)
             if len(own) < part:
                 self._positions.pop(account_id, None)
                 continue
-            for row in own:
-                place = Position(row.due_time, row.recipient[0])
+            for recipient in own:
+                place = Position(recipient.due_time, recipient.id)
                 positions = self._positions[account_id]
-                positions[row.priority] = max(positions[row.priority], place)
+                positions[recipient.priority] = max(positions[recipient.priority], place)
 
     def clear(self) -> None:
         """Makes the next look a full one: a claim was rolled back, or it is unknown whether it was."""
@@ -167,7 +166,7 @@ QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 def claim(
     transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
-) -> list[ClaimedRecipient]:
+) -> list[Claimed]:
     """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, if
     more accounts wait than can be served, some from those that had nothing due until now; `number` counts the claims of
     the worker, and `due` is its memory between them.
@@ -177,7 +176,7 @@ def claim(
     due = due or DueAccounts()
     due.look(transaction)
 
-    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRow]:
+    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[Claimed]:
         rows = claim_due(
             transaction,
             moment=now(),
@@ -188,30 +187,30 @@ def claim(
             worker=worker,
             lease_end=seconds_from_now(LEASE),
         )
-        due.note_claimed(accounts, most, rows)
-        return rows
+        claimed = [Claimed(*row) for row in rows]
+        due.note_claimed(accounts, most, claimed)
+        return claimed
 
     with span("claim") as open_span:
         newcomers = due.newcomers(size)
         first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
         remaining = max(1, size - len(first))
-        rows: list[ClaimedRow] = []
-        while not rows and (accounts := due.next_accounts(after, remaining)):
-            rows = claimed_from(accounts, remaining)
-        open_span.add(tms__recipients=len(first) + len(rows))
-    return [*_in_turns(first), *_in_turns(rows)]
+        others: list[Claimed] = []
+        while not others and (accounts := due.next_accounts(after, remaining)):
+            others = claimed_from(accounts, remaining)
+        open_span.add(tms__recipients=len(first) + len(others))
+    return [*_in_turns(first), *_in_turns(others)]
 
 
-def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
-    by_account: dict[int, list[ClaimedRow]] = {}
-    for row in sorted(rows, key=lambda row: (row.due_time, row.recipient[0])):
-        by_account.setdefault(row.recipient[1], []).append(row)
+def _in_turns(claimed: Iterable[Claimed]) -> list[Claimed]:
+    by_account: dict[int, list[Claimed]] = {}
+    for recipient in sorted(claimed, key=lambda one: (one.due_time, one.id)):
+        by_account.setdefault(recipient.account_id, []).append(recipient)
     turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
-    ordered = (row for one_each in turns for row in one_each if row is not None)
-    return [ClaimedRecipient._make((*row.recipient, row.attempts, row.due_time, None)) for row in ordered]
+    return [recipient for one_each in turns for recipient in one_each if recipient is not None]
 
 
-def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
+def _by_priority(rows: Sequence[Claimed]) -> Iterable[Claimed]:
     """The rows of one account: a normal one after a number of those with high priority. The last rows of a batch are
     the first to be released if connections are scarce, and these must not always be the normal ones."""
     high = [row for row in rows if row.priority == "high"]
@@ -222,7 +221,7 @@ def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
     return [*itertools.chain.from_iterable([*part, *itertools.islice(normal, 1)] for part in parts), *normal]
 
 
-def is_full(claimed: Collection[ClaimedRecipient], size: int) -> bool:
+def is_full(claimed: Collection[Claimed], size: int) -> bool:
     """Whether a claim of that size found as much as it may take of some account, so that there is probably more."""
     counts = Counter(recipient.account_id for recipient in claimed)
     return bool(counts) and max(counts.values()) >= max(1, size // len(counts))

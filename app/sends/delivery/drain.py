@@ -39,7 +39,7 @@ from app.sends.delivery.dispatcher import Dispatchers
 from app.sends.delivery.limits import apply_render_quota, rate_limited, within_budget
 from app.sends.delivery.load import load
 from app.sends.delivery.postponed import defer_backed_off, put_aside
-from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.refusing_relays import Refusals, load_refusals, wait_for_relays
 from app.sends.delivery.requirements import load_senders, not_permitted
 from app.sends.delivery.sender_worker import (
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 class Batch(NamedTuple):
     """What may be sent; and whether it is nothing because all that was claimed is paused, so that more may be due."""
 
-    recipients: list[ClaimedRecipient]
+    recipients: list[Claimed]
     is_paused: bool = False
 
 
@@ -324,7 +324,7 @@ class Drain:
         elif not self._claims_at_once:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
-    def _claim(self, size: int) -> list[ClaimedRecipient]:
+    def _claim(self, size: int) -> list[Claimed]:
         leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
         self._claims_at_once = False
         try:
@@ -339,7 +339,7 @@ class Drain:
         self._claims_at_once = is_paused or self._ended_pauses.has_left
         return accepted
 
-    def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
+    def _load_and_dispatch(self, claimed: list[Claimed]) -> None:
         """Dispatches the recipients to send to; the others are skipped, postponed, or beyond the memory budget."""
         try:
             with self._services.database.read() as session:
@@ -354,7 +354,7 @@ class Drain:
             self._after_failed_load(claimed, error)
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
-        self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
+        self._pending.add([not_sent(recipient) for recipient in recipients if recipient.skip])
         wanted = [recipient for recipient in recipients if not recipient.skip]
         lacking = not_permitted(wanted, senders)
         self._pending.add(
@@ -366,7 +366,7 @@ class Drain:
         self._pending.postponed |= postponed
         self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)
 
-    def _wait_for_relays(self, refusals: Refusals, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+    def _wait_for_relays(self, refusals: Refusals, recipients: Sequence[Claimed]) -> dict[int, datetime]:
         """The new due times of those that wait. If the database has gone meanwhile, one attempt is made."""
         router, period = self._sender_worker.router, self._services.settings.retry_period
         try:
@@ -375,7 +375,7 @@ class Drain:
             self._pause(error)
             return {}
 
-    def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
+    def _after_failed_load(self, claimed: list[Claimed], error: Exception) -> None:
         """Defers only the row that cannot be read; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             self._pending.released += [recipient.id for recipient in claimed]

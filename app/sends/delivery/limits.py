@@ -22,7 +22,7 @@ from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState, WaitReason
-from app.sends.delivery.recipient import ClaimedRecipient, PreparedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.requirements import SenderKey, Senders, sender_key
 from app.sends.delivery.sizes import RenderQuota, SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred
@@ -56,18 +56,18 @@ def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Buck
     return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
 
 
-def rate_limited(redis: Redis, senders: Senders, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+def rate_limited(redis: Redis, senders: Senders, recipients: Sequence[Claimed]) -> dict[int, datetime]:
     """The recipients that must wait, with their new due times by id."""
     rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
     by_sender: dict[SenderKey, list[int]] = defaultdict(list)
     for recipient in recipients if rates else ():
-        if recipient.claimed.type == "sms" and sender_key(recipient) in rates:
+        if recipient.type == "sms" and sender_key(recipient) in rates:
             by_sender[sender_key(recipient)].append(recipient.id)
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
         due_times |= _due_times(redis, sender, rates[sender], ids)
     live = [one for one in recipients if one.id in due_times and not one.compiled.send.is_test]
-    count_deferred([one.claimed for one in live], WaitReason.RATE_LIMIT)
+    count_deferred(live, WaitReason.RATE_LIMIT)
     return due_times
 
 
@@ -134,13 +134,13 @@ ROWS_OF_SENDS = PreparedStatement(
 
 
 def apply_render_quota(
-    session: Session, recipients: Sequence[PreparedRecipient], limits: SizeLimits
-) -> tuple[list[PreparedRecipient], dict[int, datetime]]:
+    session: Session, recipients: Sequence[Claimed], limits: SizeLimits
+) -> tuple[list[Claimed], dict[int, datetime]]:
     """The recipients that may be rendered now, and the new due times of the others by id.
 
     No select if no send of the batch can reach the limit, else one.
     """
-    by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
+    by_send: dict[int, list[Claimed]] = defaultdict(list)
     for recipient in recipients:
         by_send[recipient.compiled.send.id].append(recipient)
     large = {send_id for send_id, some in by_send.items() if _max_bytes(some, limits) * MAX_RECIPIENTS > limits.send}
@@ -153,21 +153,19 @@ def apply_render_quota(
     allowed.update(recipient.id for recipient in recipients if recipient.compiled.send.id not in large)
     due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
     others = [recipient for recipient in recipients if recipient.id not in allowed]
-    count_deferred([one.claimed for one in others if not one.compiled.send.is_test], WaitReason.RENDER_QUOTA)
+    count_deferred([one for one in others if not one.compiled.send.is_test], WaitReason.RENDER_QUOTA)
     return (
         [recipient for recipient in recipients if recipient.id in allowed],
         {recipient.id: due_time for recipient in others},
     )
 
 
-def _max_bytes(recipients: Sequence[PreparedRecipient], limits: SizeLimits) -> int:
+def _max_bytes(recipients: Sequence[Claimed], limits: SizeLimits) -> int:
     """The maximum that any recipient of the send can render."""
     return recipients[0].compiled.sizes.max_bytes(limits.body)
 
 
-def _allowed(
-    recipients: Sequence[PreparedRecipient], rows: Sequence[Any], limits: SizeLimits
-) -> list[PreparedRecipient]:
+def _allowed(recipients: Sequence[Claimed], rows: Sequence[Any], limits: SizeLimits) -> list[Claimed]:
     """The recipients of one send that may be rendered now."""
     max_bytes, own = _max_bytes(recipients, limits), {recipient.id for recipient in recipients}
     rendered = {row.id: row.rendered_bytes for row in rows if row.rendered_bytes is not None}
@@ -201,12 +199,12 @@ ATTACHMENT_SIZES = PreparedStatement(
 )
 
 
-def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The first recipients of the batch, as many as fit into the budget and at least one; two selects, none for one."""
     if len(claimed) < 2:
         return list(claimed)
     shared, own = _load_sizes(session, {recipient.send_id for recipient in claimed})
-    total, counted_sends, fitting = 0, set[int](), list[ClaimedRecipient]()
+    total, counted_sends, fitting = 0, set[int](), list[Claimed]()
     for recipient in claimed:
         total += own[recipient.id] + (0 if recipient.send_id in counted_sends else shared[recipient.send_id])
         counted_sends.add(recipient.send_id)

@@ -53,9 +53,8 @@ from app.recipients.states import FailReason, Lacking
 from app.routing.table import VERSION
 from app.secret_keys import SecretKeys
 from app.sends.delivery.recipient import (
-    ClaimedRecipient,
+    Claimed,
     CompiledMessage,
-    PreparedRecipient,
     SendContent,
     SendingDomain,
     StoredKey,
@@ -68,7 +67,7 @@ from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
 from app.transports.email import mime
 
 
-def load_contacts(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, ContactRow]:
+def load_contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactRow]:
     """The contact of each recipient that still has one, by recipient id; no select if none refers to a contact."""
     by_id = load_contact_rows(
         session, (recipient.contact_id for recipient in claimed if recipient.contact_id is not None)
@@ -77,7 +76,7 @@ def load_contacts(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict
     return {recipient.id: contact for recipient, contact in pairs if contact and _is_in_its_list(recipient, contact)}
 
 
-def _is_in_its_list(recipient: ClaimedRecipient, contact: ContactRow) -> bool:
+def _is_in_its_list(recipient: Claimed, contact: ContactRow) -> bool:
     return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id
 
 
@@ -89,21 +88,21 @@ class Suppressions:
     unsubscribed: frozenset[tuple[AccountAddress, int | None]]
 
 
-def delivery_address(recipient: ClaimedRecipient, contact: ContactRow | None) -> str | None:
+def delivery_address(recipient: Claimed, contact: ContactRow | None) -> str | None:
     """The address of the request, else the current one of the contact."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def suppression_key(recipient: ClaimedRecipient, contact: ContactRow | None) -> AccountAddress | None:
+def suppression_key(recipient: Claimed, contact: ContactRow | None) -> AccountAddress | None:
     """The delivery address in the form in which the suppression tables store it."""
     address = delivery_address(recipient, contact)
     return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address) if address else None
 
 
 def skip_reason(
-    recipient: ClaimedRecipient,
+    recipient: Claimed,
     contact: ContactRow | None,
     key: AccountAddress | None,
     suppressions: Suppressions,
@@ -133,7 +132,7 @@ def skip_reason(
 
 
 def _is_unsubscribed(
-    recipient: ClaimedRecipient, contact: ContactRow | None, key: AccountAddress, suppressions: Suppressions
+    recipient: Claimed, contact: ContactRow | None, key: AccountAddress, suppressions: Suppressions
 ) -> bool:
     if contact is not None and not (contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile):
         return True
@@ -261,34 +260,33 @@ STORED = PreparedStatement(
 )
 
 
-def with_secret_values(
-    session: Session, settings: Settings, claimed: Sequence[ClaimedRecipient]
-) -> list[ClaimedRecipient]:
-    """The recipients, in their order, with all their values; one select, and none if no value is secret. One whose
-    secret values cannot be read fails with that reason."""
-    ids = [row.id for row in claimed if None in row.values.values()]
-    if not ids:
-        return list(claimed)
-    stored, keys = dict(STORED.tuples(session, ids=json_array(ids))), settings.secret_keys
-    return [_decrypted(keys, row, stored.get(row.id)) if None in row.values.values() else row for row in claimed]
+def load_secret_values(session: Session, settings: Settings, claimed: Iterable[Claimed]) -> None:
+    """Adds their secret values to the recipients; one select, and none if no value is secret. One whose secret values
+    cannot be read fails with that reason."""
+    lacking = [recipient for recipient in claimed if None in recipient.values.values()]
+    if not lacking:
+        return
+    stored = dict(STORED.tuples(session, ids=json_array([recipient.id for recipient in lacking])))
+    keys = settings.secret_keys
+    for recipient in lacking:
+        _decrypt(keys, recipient, stored.get(recipient.id))
 
 
-def _decrypted(secret_keys: SecretKeys, claimed: ClaimedRecipient, stored: str | None) -> ClaimedRecipient:
-    names = [name for name, value in claimed.values.items() if value is None]
+def _decrypt(secret_keys: SecretKeys, recipient: Claimed, stored: str | None) -> None:
+    names = [name for name, value in recipient.values.items() if value is None]
     try:
         if stored is None:
             raise SecretUnreadable("there are none")
-        secrets = SecretValues.decrypted(secret_keys, claimed.uuid, stored, names)
+        recipient.fill_in(SecretValues.decrypted(secret_keys, recipient.uuid, stored, names))
     except SecretUnreadable:
-        return claimed._replace(reason=FailReason.UNREADABLE_VALUES)
-    return claimed._replace(values={**claimed.values, **secrets.values}, secrets=secrets)
+        recipient.reason = FailReason.UNREADABLE_VALUES
 
 
-def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settings) -> list[PreparedRecipient]:
-    """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
-    and no recipient is a contact, and one more if values are secret."""
+def load(session: Session, claimed: list[Claimed], settings: Settings) -> list[Claimed]:
+    """Completes each recipient with what its message is composed from, and returns them; at most six selects, three if
+    nothing is tracked or attached and no recipient is a contact, and one more if values are secret."""
     with span("load", tms__recipients=len(claimed)):
-        claimed = with_secret_values(session, settings, claimed)
+        load_secret_values(session, settings, claimed)
         contacts = load_contacts(session, claimed)
         sends, with_attachments = _sends(session, claimed)
         keys = {row.id: suppression_key(row, contacts.get(row.id)) for row in claimed}
@@ -297,45 +295,47 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settin
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
-    return [
+    for row in claimed:
         prepare_recipient(
             row, compiled[row.send_id], contacts.get(row.id), keys[row.id], suppressions, attachments=own[row.id]
         )
-        for row in claimed
-    ]
+    return claimed
 
 
 def prepare_recipient(
-    claimed: ClaimedRecipient,
+    recipient: Claimed,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     key: AccountAddress | None,
     suppressions: Suppressions,
     *,
     attachments: Sequence[mime.EncodedAttachment],
-) -> PreparedRecipient:
-    """What its message is composed from, or why there is none: also of a dry run. `key` is its `suppression_key`."""
+) -> None:
+    """Completes the recipient with what its message is composed from, or why there is none: also that of a dry run.
+    `key` is its `suppression_key`."""
     send = compiled.send
-    skip = skip_reason(
-        claimed, contact, key, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
+    recipient.compiled, recipient.contact, recipient.attachments = compiled, contact, attachments
+    recipient.skip = skip_reason(
+        recipient, contact, key, suppressions, include_unsubscribed=send.include_unsubscribed, is_test=send.is_test
     )
-    address = delivery_address(claimed, contact) or ""
-    is_large = compiled.sizes.is_large(_wildcard_values(claimed, contact))
-    return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)
+    recipient.detail = None
+    recipient.address = delivery_address(recipient, contact) or ""
+    recipient.is_large = compiled.sizes.is_large(_wildcard_values(recipient, contact))
+    recipient.quota, recipient.route, recipient.is_built = None, None, False
 
 
-def _wildcard_values(claimed: ClaimedRecipient, contact: ContactRow | None) -> Iterable[object]:
+def _wildcard_values(claimed: Claimed, contact: ContactRow | None) -> Iterable[object]:
     return (*claimed.values.values(), *(contact.values.values() if contact else ()))
 
 
-def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[SendContent], set[int]]:
+def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:
     """The sends, and the ids of those with attachments."""
     rows = SENDS.rows(session, send_ids=json_array({row.send_id for row in claimed}))
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_attachments}
 
 
 def load_domains(
-    session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
+    session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]
 ) -> dict[int, SendingDomain]:
     """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
     and its hosts; and what a domain that it needs lacks. One select."""
@@ -366,7 +366,7 @@ def _domains_of(send: SendContent) -> list[str]:
 
 
 def _attachments(
-    session: Session, claimed: Sequence[ClaimedRecipient], with_attachments: Collection[int]
+    session: Session, claimed: Sequence[Claimed], with_attachments: Collection[int]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)

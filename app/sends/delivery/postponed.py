@@ -20,13 +20,13 @@ from app.recipients.states import RecipientState, WaitReason
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, postpone
-from app.sends.delivery.recipient import ClaimedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 from app.sends.pauses.read import ActivePause, active_pauses, lock_active, test_accounts
 
 
-def domains_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, str]:
+def domains_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, str]:
     """By the ids of recipients; one select if any is named by its contact, whose address it has."""
     emails = [row for row in claimed if row.type == "email"]
     contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
@@ -43,7 +43,7 @@ DETAILS = {
 }
 
 
-def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+def put_aside(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The claimed rows that may be sent; those that a pause concerns are put aside. One select if there is no pause."""
     pauses = active_pauses(transaction, {row.account_id for row in claimed}) if claimed else []
     concerned = _concerned(transaction, pauses, claimed) if pauses else {}
@@ -66,7 +66,7 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRe
 
 
 def _concerned(
-    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[ClaimedRecipient]
+    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[Claimed]
 ) -> dict[int, ActivePause]:
     """By the ids of recipients, the first pause that concerns each."""
     by_account: dict[int, ActivePause] = {}
@@ -93,7 +93,7 @@ def _concerned(
 def _concerned_by_domain(
     transaction: Transaction,
     by_domain: dict[tuple[int | None, str], ActivePause],
-    claimed: Sequence[ClaimedRecipient],
+    claimed: Sequence[Claimed],
 ) -> dict[int, ActivePause]:
     """Mail of test accounts is captured, so that it goes to no domain."""
     accounts = {account_id for account_id, _ in by_domain}
@@ -134,9 +134,7 @@ _PUT_ASIDE = BulkUpdate(
 )
 
 
-def defer_backed_off(
-    transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
-) -> list[ClaimedRecipient]:
+def defer_backed_off(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The claimed rows that may be sent; those that are backed off go back into the queue until the back-off ends.
 
     At most two selects if nothing is backed off.
@@ -157,25 +155,23 @@ def defer_backed_off(
     return [row for row in claimed if row.id not in deferred]
 
 
-def _by_domain(
-    transaction: Transaction, claimed: Sequence[ClaimedRecipient]
-) -> dict[tuple[int, str], list[ClaimedRecipient]]:
+def _by_domain(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[tuple[int, str], list[Claimed]]:
     """The emails of the batch by account and domain."""
     domains = domains_of(transaction, claimed)
-    by_domain: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
+    by_domain: dict[tuple[int, str], list[Claimed]] = defaultdict(list)
     for row in claimed:
         if domain := domains.get(row.id):
             by_domain[row.account_id, domain].append(row)
     return by_domain
 
 
-def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
+def _sender_domains(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[int, str]:
     """The sender's domain of each send of these rows."""
     senders = select(Send.id, Send.from_address).where(in_json(Send.id, {row.send_id for row in claimed}))
     return {row.id: domain_of(row.from_address) for row in transaction.execute(senders)}
 
 
-def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
+def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[Claimed]) -> list[int]:
     """Postpones all of the rows, or all but one if the back-off is over: the worker that extends it sends the probe."""
     until = max(backoff.until_time, now())
     if rows and backoff.until_time <= now() and _claim_probe(transaction, backoff):

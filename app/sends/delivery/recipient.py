@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from app.content.plain_text import plain_text
 from app.content.render import Rendered, RenderingTooLong, Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.content.wildcards import AttachmentReference, Wildcard
+from app.db.queue import RECIPIENT
 from app.ids import shown_id
 from app.infrastructure.secrets import decrypt
 from app.recipients.states import FailReason, Lacking
@@ -33,7 +35,7 @@ from app.settings import Settings
 from app.tracking.feedback_channels import NO_LINKS, FeedbackChannels, LinkIds
 from app.tracking.links import LinkType, exempt_none, has_secret
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
-from app.transports.base import OutboundEmail, OutboundSms
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 from app.transports.email import dkim, mime
 
 
@@ -163,9 +165,16 @@ class RouteProgress:
         return "; ".join(notes)[:MAX_NOTE] if notes else None
 
 
-class ClaimedRecipient(NamedTuple):
-    """A recipient that this worker has claimed: the columns `RECIPIENT` of app/db/queue.py, and the attempt."""
+@dataclass(slots=True, eq=False, repr=False)
+class Claimed:
+    """A recipient from its claim to the result of the attempt: one object, which the stations of delivery complete in
+    this order (docs/architecture.md#a-send).
 
+    What a station has yet to add cannot be read before: the attribute is not there. One thread at a time has the
+    object. There is one per message, so it is neither frozen nor given names where it is claimed.
+    """
+
+    # The claim: the columns `RECIPIENT` and `ENTRY` of app/db/queue.py, in their order.
     id: int
     account_id: int
     uuid: str
@@ -178,46 +187,75 @@ class ClaimedRecipient(NamedTuple):
     values: Mapping[str, Any]
     reason: str | None
     attempts: int
-    due_time: datetime | None = None
+    due_time: datetime
+    priority: str = "normal"
+
+    # Loading the batch (app/sends/delivery/load.py).
     secrets: SecretValues | None = None
-    """The secret ones among the values, once they are decrypted (app/sends/delivery/load.py)."""
-
-
-@dataclass(slots=True, eq=False)
-class PreparedRecipient:
-    """A claimed recipient with everything that its message is composed from. One with a `skip` reason is not sent to.
-
-    Not frozen, because there is one per message: a frozen dataclass of as many fields takes four times as long to make.
-    """
-
-    claimed: ClaimedRecipient
-    compiled: CompiledMessage
-    id: int = field(init=False)
-    address: str
+    """The secret ones among the values, once they are known."""
+    compiled: CompiledMessage = field(init=False)
+    contact: ContactRow | None = field(init=False)
+    address: str = field(init=False)
     """The address of the request or of the contact; empty if there is neither."""
-    contact: ContactRow | None
-    attachments: Sequence[mime.EncodedAttachment]
+    attachments: Sequence[mime.EncodedAttachment] = field(init=False)
     """The recipient's own attachments."""
-    skip: FailReason | None
-    is_large: bool
+    skip: FailReason | None = field(init=False)
+    """Why it is not sent to; building the message may find a reason, too."""
+    detail: str | None = field(init=False)
+    """What that reason needs to be understood."""
+    is_large: bool = field(init=False)
     """Whether building the message takes long."""
-    quota: RenderQuota | None = None
+    quota: RenderQuota | None = field(init=False)
     """The quota that the message counts against, if its send may reach the limit."""
-    queued_at: float = 0.0
-    """When the dispatcher took it, by the monotonic clock."""
-    route: RouteProgress | None = None
+
+    # The dispatcher.
+    route: RouteProgress | None = field(init=False)
     """How far it has come on its route; None if only the default transport is on it."""
+    queued_at: float = field(init=False)
+    """When the dispatcher took it, by the monotonic clock."""
 
-    def __post_init__(self) -> None:
-        self.id = self.claimed.id
+    # Building the message (app/sends/delivery/message.py), in the thread that sends it or ahead.
+    is_built: bool = field(init=False)
+    """Whether there is a message, or it is known that there is none."""
+    has_message: bool = field(init=False)
+    fault: DeliveryResult | None = field(init=False)
+    """The deferral, if there is no message because of a fault of the service."""
+    message: OutboundEmail | OutboundSms = field(init=False)
+    copy: OutboundEmail | None = field(init=False)
+    """The blind copy, which is sent once the message is accepted."""
+    rendered: RenderedContent = field(init=False)
+    """What was rendered for the message."""
+    rendered_bytes: int = field(init=False)
+    """How many bytes were rendered, those of the copy included."""
 
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Any], secret_values: Mapping[str, str]) -> Claimed:
+        """One that no worker has claimed, to show what its message is: from the columns of its row, of which those
+        that are missing are null, and from what stands in place of its secret values."""
+        own: dict[str, Any] = {name: columns.get(name) for name in RECIPIENT}
+        claimed = cls(**own, attempts=columns["attempts"], due_time=columns["creation_time"])
+        if secret_values:
+            claimed.fill_in(SecretValues(secret_values))
+        return claimed
 
-def masked(recipient: PreparedRecipient) -> PreparedRecipient:
-    """The recipient with a mask in place of each secret value; the same object if it has none."""
-    claimed = recipient.claimed
-    if claimed.secrets is None:
-        return recipient
-    return replace(recipient, claimed=claimed._replace(values={**claimed.values, **claimed.secrets.masked}))
+    def fill_in(self, secrets: SecretValues) -> None:
+        """Adds the secret values, which its row does not have."""
+        self.values, self.secrets = {**self.values, **secrets.values}, secrets
+
+    def masked(self) -> Claimed:
+        """The recipient with a mask in place of each secret value; the same object if it has none."""
+        if self.secrets is None:
+            return self
+        masked = copy(self)
+        masked.values = {**self.values, **self.secrets.masked}
+        return masked
+
+    def give_up_message(
+        self, skip: FailReason | None = None, detail: str | None = None, fault: DeliveryResult | None = None
+    ) -> None:
+        """Notes why there is no message: it must not be sent, or a fault defers it."""
+        self.skip, self.detail, self.fault = skip, detail, fault
+        self.has_message, self.copy, self.is_built = False, None, True
 
 
 class CompiledMessage:
@@ -263,7 +301,7 @@ class CompiledMessage:
     def _text(self) -> Template | None:
         return cached_template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
-    def render(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> RenderedContent:
+    def render(self, recipient: Claimed, channels: FeedbackChannels, limit: int) -> RenderedContent:
         """Subject and bodies for one recipient, each body of at most `limit` bytes.
 
         Raises `MessageTooLarge`.
@@ -278,7 +316,7 @@ class CompiledMessage:
                 raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
         return RenderedContent(subject, html, text)
 
-    def unfilled(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> Unfilled:
+    def unfilled(self, recipient: Claimed, channels: FeedbackChannels, limit: int) -> Unfilled:
         """Attribute -> what has no value in it for this recipient, whose content was rendered within the limits."""
         values, names = self._values(recipient, channels), self._attachment_names(recipient)
         parts = {"subject": self._subject, "body_html": self._html, "body_text": self._text}
@@ -288,12 +326,12 @@ class CompiledMessage:
             if template
         }
 
-    def _attachment_names(self, recipient: PreparedRecipient) -> dict[str, str]:
+    def _attachment_names(self, recipient: Claimed) -> dict[str, str]:
         """Name -> Content-ID of the attachments that the recipient gets."""
         return {file.name: file.content_id or "" for file in (*self._attachments, *recipient.attachments)}
 
     def build_email(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
+        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
         """The mail for one recipient. Every attempt has the same Message-ID and the same date.
 
@@ -305,20 +343,20 @@ class CompiledMessage:
                 text=rendered.text and self._with_links(rendered.text, "text_email", recipient, channels),
             )
         content = self._encode(recipient, rendered, limit, self._list_unsubscribe(channels))
-        return OutboundEmail(recipient.claimed.uuid, channels.return_path, recipient.address, content)
+        return OutboundEmail(recipient.uuid, channels.return_path, recipient.address, content)
 
     def build_copy(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
+        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
         """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
         (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
         content = self._encode(recipient, rendered, limit, None)
-        to, uuid = self.send.bcc_address or "", f"{recipient.claimed.uuid}-bcc"
+        to, uuid = self.send.bcc_address or "", f"{recipient.uuid}-bcc"
         return OutboundEmail(uuid, channels.return_path, to, content)
 
     def _encode(
         self,
-        recipient: PreparedRecipient,
+        recipient: Claimed,
         rendered: RenderedContent,
         limit: int,
         unsubscribe: tuple[str, str | None] | None,
@@ -334,7 +372,7 @@ class CompiledMessage:
             html=html,
             text=text,
             attachments=[*self._attachments, *recipient.attachments],
-            message_id=f"{recipient.claimed.uuid}@{self._message_id_domain}",
+            message_id=f"{recipient.uuid}@{self._message_id_domain}",
             date=send.creation_time,
             unsubscribe=unsubscribe,
         )
@@ -349,7 +387,7 @@ class CompiledMessage:
             return None
         return channels.unsubscribe_link, channels.unsubscribe_address
 
-    def check_attachments(self, recipient: PreparedRecipient, limit: int, *, bodies: int = 0) -> None:
+    def check_attachments(self, recipient: Claimed, limit: int, *, bodies: int = 0) -> None:
         """Raises `MessageTooLarge` if the attachments, with bodies of that size, are too large for a mail; called
         before the rest of the work."""
         if bodies + sum(len(file.body) for file in (*self._attachments, *recipient.attachments)) > limit:
@@ -363,21 +401,21 @@ class CompiledMessage:
             self._last_text = html, text
         return text
 
-    def _with_html_tracking(self, html: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
+    def _with_html_tracking(self, html: str, recipient: Claimed, channels: FeedbackChannels) -> str:
         """The body with tracked links and the pixel, as far as the send has them."""
         html = self._with_links(html, "html_email", recipient, channels)
         return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
 
-    def _with_links(self, body: str, kind: LinkType, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
+    def _with_links(self, body: str, kind: LinkType, recipient: Claimed, channels: FeedbackChannels) -> str:
         """The body with tracked links, if the send has them. A link with a secret value is never tracked."""
         if not self.send.track_clicks:
             return body
-        secrets = recipient.claimed.secrets
+        secrets = recipient.secrets
         is_exempt = secrets.exempting(self._is_exempt) if secrets else self._is_exempt
         return channels.instrumenter.with_links(body, kind, recipient.id, self._links, is_exempt)
 
     def build_sms(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
+        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
     ) -> OutboundSms:
         """The text message for one recipient, with an opt-out link if the send has one
         (docs/sending.md#opting-out-of-sms).
@@ -389,14 +427,14 @@ class CompiledMessage:
             raise EmptyMessage("the text is empty once it is filled in")
         if self.send.unsubscribe_type == "link":
             text = f"{text}\nOpt out: {channels.unsubscribe_link}"
-        return OutboundSms(recipient.claimed.uuid, self.send.from_address, recipient.address, text, receipt_url)
+        return OutboundSms(recipient.uuid, self.send.from_address, recipient.address, text, receipt_url)
 
-    def _values(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> WildcardValues:
+    def _values(self, recipient: Claimed, channels: FeedbackChannels) -> WildcardValues:
         """The recipient's own, then the contact's (docs/personalisation.md#values), then the unsubscribe link."""
-        own = recipient_values(recipient.claimed.values, html_encoded=self.send.recipient_data_html_encoded)
+        own = recipient_values(recipient.values, html_encoded=self.send.recipient_data_html_encoded)
         return MergedValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
 
-    def _contact_values(self, recipient: PreparedRecipient) -> Mapping[str, object]:
+    def _contact_values(self, recipient: Claimed) -> Mapping[str, object]:
         if recipient.contact is None:
             list_id = shown_id(self.send.list_id)
             return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": list_id}

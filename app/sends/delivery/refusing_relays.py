@@ -20,7 +20,7 @@ from app.db.database import Database, Transaction
 from app.db.expressions import in_json
 from app.db.models import RelayRefusal
 from app.recipients.states import WaitReason
-from app.sends.delivery.recipient import PreparedRecipient, RouteProgress
+from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sender_worker import is_test
 from app.sends.delivery.transmission_counts import count_deferred
@@ -40,9 +40,9 @@ class Refusing(NamedTuple):
 Refusals = dict[RelayKey, Refusing]
 
 
-def load_refusals(session: Session, recipients: Iterable[PreparedRecipient]) -> Refusals:
+def load_refusals(session: Session, recipients: Iterable[Claimed]) -> Refusals:
     """The transports that refuse everything of an account of these recipients; no select if there is none."""
-    accounts = {one.claimed.account_id for one in recipients if _may_be_refused(one)}
+    accounts = {one.account_id for one in recipients if _may_be_refused(one)}
     if not accounts:
         return {}
     columns = RelayRefusal.account_id, RelayRefusal.transport, RelayRefusal.id, RelayRefusal.until_time
@@ -51,7 +51,7 @@ def load_refusals(session: Session, recipients: Iterable[PreparedRecipient]) -> 
 
 
 def wait_for_relays(
-    database: Database, router: Router, refusals: Refusals, recipients: Sequence[PreparedRecipient], period: float
+    database: Database, router: Router, refusals: Refusals, recipients: Sequence[Claimed], period: float
 ) -> dict[int, datetime]:
     """The new due times of recipients that wait, by id; of the others, the route leads around what refuses them.
     `period` is the retry period in seconds. A message that was attempted least comes first as a probe: one that is
@@ -61,14 +61,14 @@ def wait_for_relays(
         return {}
     with database.write() as transaction:
         waits = _Waits(transaction, router, refusals, timedelta(seconds=period))
-        for recipient in sorted(concerned, key=lambda one: one.claimed.attempts):
+        for recipient in sorted(concerned, key=lambda one: one.attempts):
             waits.decide(recipient)
-    count_deferred([one.claimed for one in concerned if one.id in waits.due_times], WaitReason.RELAY)
+    count_deferred([one for one in concerned if one.id in waits.due_times], WaitReason.RELAY)
     return waits.due_times
 
 
-def _may_be_refused(recipient: PreparedRecipient) -> bool:
-    return recipient.compiled.send.relay_refuses and recipient.claimed.type == "email" and not is_test(recipient)
+def _may_be_refused(recipient: Claimed) -> bool:
+    return recipient.compiled.send.relay_refuses and recipient.type == "email" and not is_test(recipient)
 
 
 class _Waits:
@@ -82,7 +82,7 @@ class _Waits:
         self._period = period
         self._moment = now()
 
-    def decide(self, recipient: PreparedRecipient) -> None:
+    def decide(self, recipient: Claimed) -> None:
         """Gives the recipient a due time or, where it must go around something, its route."""
         end = recipient.compiled.send.creation_time + self._period
         if end <= self._moment:
@@ -90,15 +90,15 @@ class _Waits:
         names = self._router.route(recipient)
         left: list[str] = []
         for name in names:
-            if self._is_open(RelayKey(recipient.claimed.account_id, name), recipient, is_first=not left):
+            if self._is_open(RelayKey(recipient.account_id, name), recipient, is_first=not left):
                 left.append(name)
         if names and not left:
-            keys = (RelayKey(recipient.claimed.account_id, name) for name in names)
+            keys = (RelayKey(recipient.account_id, name) for name in names)
             self.due_times[recipient.id] = min(end, *(self._refusals[key].until_time for key in keys))
         elif len(left) < len(names):
             recipient.route = RouteProgress(left)
 
-    def _is_open(self, key: RelayKey, recipient: PreparedRecipient, *, is_first: bool) -> bool:
+    def _is_open(self, key: RelayKey, recipient: Claimed, *, is_first: bool) -> bool:
         """Whether the recipient's message may go there: nothing is refused, or it is the probe."""
         refusing = self._refusals.get(key)
         if refusing is None:
@@ -109,7 +109,7 @@ class _Waits:
         self._refusals[key] = refusing._replace(until_time=until)
         return self._claim_probe(refusing, recipient, until)
 
-    def _claim_probe(self, refusing: Refusing, recipient: PreparedRecipient, until: datetime) -> bool:
+    def _claim_probe(self, refusing: Refusing, recipient: Claimed, until: datetime) -> bool:
         """Whether this worker is the one that sets the time of the next try, which only one does."""
         claimed = (
             update(RelayRefusal)

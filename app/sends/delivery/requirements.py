@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import SmsSender
 from app.recipients.states import Lacking, WaitReason
-from app.sends.delivery.recipient import PreparedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.transports.base import DeliveryResult
 
 NOT_PERMITTED = "4.7.1"
@@ -35,14 +35,14 @@ class ApprovedSender(NamedTuple):
 Senders = Mapping[SenderKey, ApprovedSender]
 
 
-def sender_key(recipient: PreparedRecipient) -> SenderKey:
+def sender_key(recipient: Claimed) -> SenderKey:
     """That of the recipient's text message."""
-    return recipient.claimed.account_id, recipient.compiled.send.from_address
+    return recipient.account_id, recipient.compiled.send.from_address
 
 
-def load_senders(session: Session, recipients: Iterable[PreparedRecipient]) -> Senders:
+def load_senders(session: Session, recipients: Iterable[Claimed]) -> Senders:
     """The approved senders of these text messages; no select where there is none."""
-    keys = {sender_key(recipient) for recipient in recipients if recipient.claimed.type == "sms"}
+    keys = {sender_key(recipient) for recipient in recipients if recipient.type == "sms"}
     if not keys:
         return {}
     columns = SmsSender.account_id, SmsSender.address, SmsSender.messages_per_second, SmsSender.list_id
@@ -54,7 +54,7 @@ def load_senders(session: Session, recipients: Iterable[PreparedRecipient]) -> S
     return {(account, address): ApprovedSender(rate, list_id) for account, address, rate, list_id in rows}
 
 
-def lacking_of(recipient: PreparedRecipient, senders: Senders) -> Lacking | None:
+def lacking_of(recipient: Claimed, senders: Senders) -> Lacking | None:
     """The first of what the recipient's send needs and lacks."""
     send = recipient.compiled.send
     if not send.owner_confirmed:
@@ -66,7 +66,7 @@ def lacking_of(recipient: PreparedRecipient, senders: Senders) -> Lacking | None
     return None if is_approved else Lacking(WaitReason.SENDER_MISSING, send.from_address)
 
 
-def not_permitted(recipients: Collection[PreparedRecipient], senders: Senders) -> dict[int, DeliveryResult]:
+def not_permitted(recipients: Collection[Claimed], senders: Senders) -> dict[int, DeliveryResult]:
     """The deferrals of those whose sends lack something, by id."""
     return {
         recipient.id: DeliveryResult.deferred(lacking.text, NOT_PERMITTED)

@@ -24,7 +24,7 @@ from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
 from app.sends.delivery import claim as claim_module
 from app.sends.delivery.claim import DueAccounts, claim, postpone, release_claims
-from app.sends.delivery.recipient import ClaimedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
@@ -46,12 +46,12 @@ DEAD = 3000
 """Entries that are claimed and settled while the snapshot is held."""
 
 
-def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[ClaimedRecipient]:
+def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[Claimed]:
     with services.database.write() as transaction:
         return claim(transaction, "w", size=size, after=after, due=due)
 
 
-def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
+def settle(services: Services, claimed: list[Claimed]) -> None:
     with services.database.write() as transaction:
         delete_queue_entries(transaction, [one.id for one in claimed])
 
