@@ -268,7 +268,7 @@ class Dispatcher:
         for position, recipient in enumerate(self._queue):
             if self._may_begin(recipient):
                 del self._queue[position]
-                self._answers.building_large |= recipient.is_large
+                self._answers.building_large |= recipient.is_large and not recipient.is_built
                 return recipient
         return None
 
@@ -277,8 +277,9 @@ class Dispatcher:
         return any(map(self._may_begin, self._queue))
 
     def _may_begin(self, recipient: Claimed) -> bool:
-        is_free = recipient.id not in self._being_built and not (self._answers.building_large and recipient.is_large)
-        return is_free and _is_fresh(recipient)
+        if self._answers.building_large and recipient.is_large and not recipient.is_built:
+            return False
+        return recipient.id not in self._being_built and _is_fresh(recipient)
 
 
 def _is_fresh(recipient: Claimed) -> bool:
