@@ -23,7 +23,7 @@ from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
 from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import PassedOn
-from app.sends.delivery.sender_worker import SenderWorker, deferred, is_test
+from app.sends.delivery.sender_worker import SenderWorker, deferred
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.transports.base import DeliveryResult
@@ -359,7 +359,7 @@ class Dispatchers:
         return postponed
 
     def _first_pool(self, recipient: Claimed) -> TransportPool | None:
-        if is_test(recipient):  # it is captured, so it waits for no transport
+        if recipient.compiled.send.is_test:  # it is captured, so it waits for no transport
             return self._sender_worker.pool
         if recipient.route is None:
             names = self._sender_worker.router.route(recipient)

@@ -22,7 +22,6 @@ from app.db.models import RelayRefusal
 from app.recipients.states import WaitReason
 from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import Router
-from app.sends.delivery.sender_worker import is_test
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.relay_refusals import IS_NOTICED, RelayKey
 
@@ -68,7 +67,7 @@ def wait_for_relays(
 
 
 def _may_be_refused(recipient: Claimed) -> bool:
-    return recipient.compiled.send.relay_refuses and recipient.type == "email" and not is_test(recipient)
+    return recipient.compiled.send.relay_refuses and recipient.type == "email" and not recipient.compiled.send.is_test
 
 
 class _Waits:

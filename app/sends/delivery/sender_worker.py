@@ -83,11 +83,6 @@ class Capture(Protocol):
     ) -> DeliveryResult: ...
 
 
-def is_test(recipient: Claimed) -> bool:
-    """Whether the recipient's message is captured."""
-    return recipient.compiled.send.is_test
-
-
 def capture_in(database: Database) -> Capture:
     """A capture that stores in this database, in a transaction of its own for each message. Raises
     `SQLAlchemyError`."""
@@ -301,14 +296,15 @@ class SenderWorker:
         connection, not even behind another one."""
         if recipient.fault is not None:
             return recipient.fault
-        if is_test(recipient):
+        if recipient.compiled.send.is_test:
             return self.capture(recipient, recipient.message, is_copy=False)
-        announced = following.message if following and following.has_message and not is_test(following) else None
-        return send_over(slot, recipient.message, announced, while_waiting)
+        if following and (following.compiled.send.is_test or not following.has_message):
+            following = None
+        return send_over(slot, recipient.message, following.message if following else None, while_waiting)
 
     def _send_copy(self, slot: ConnectionSlot, recipient: Claimed, copy: OutboundEmail) -> str:
         """Sends or captures the blind copy; returns a text to add to the reply, empty if it is accepted."""
-        if not is_test(recipient):
+        if not recipient.compiled.send.is_test:
             return send_copy(slot, copy)
         try:
             self.capture(recipient, copy, is_copy=True)
@@ -359,7 +355,7 @@ def _span(recipient: Claimed, slot: ConnectionSlot) -> AbstractContextManager[tr
 
 
 def _attempt_result(recipient: Claimed, result: DeliveryResult, transport: str | None) -> AttemptResult:
-    tests = is_test(recipient)
+    tests = recipient.compiled.send.is_test
     return AttemptResult(
         recipient.id,
         recipient.attempts,
