@@ -87,11 +87,11 @@ def compose_content(settings: Settings, kept: Kept) -> Content:
     if kept.ingredients is None:
         return kept.content
     try:
-        composed = recompose(settings, kept.ingredients)
+        recompose(settings, kept.ingredients.recipient)
     except NotComposable as reason:
         return replace(kept.content, missing=str(reason))
     remarks = tuple(kept.ingredients.remarks)
-    message, rendered = composed.message, composed.rendered
+    message, rendered = kept.ingredients.recipient.message, kept.ingredients.recipient.rendered
     if isinstance(message, OutboundSms):
         sms = TextMessage(message.sender, message.to, message.text)
         return replace(kept.content, sms=sms, remarks=remarks)

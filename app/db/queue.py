@@ -67,18 +67,9 @@ RECIPIENT = (
     "values",
     "reason",
 )
-"""Columns of a claimed recipient."""
-ENTRY = "attempts", "priority", "due_time"
-"""Columns of its entry in the queue."""
-
-
-class ClaimedRow(NamedTuple):
-    """The columns of a recipient, named in `RECIPIENT`, and those of its entry in the queue."""
-
-    recipient: tuple[Any, ...]
-    attempts: int
-    priority: str
-    due_time: datetime
+"""Columns of a recipient that a claim returns."""
+ENTRY = "attempts", "due_time", "priority"
+"""Columns of its entry in the queue that follow them."""
 
 
 def claim_due(
@@ -91,7 +82,7 @@ def claim_due(
     state: str,
     worker: str,
     lease_end: datetime,
-) -> list[ClaimedRow]:
+) -> list[tuple[Any, ...]]:
     """Claims about `size` entries due at `moment`, evenly from those of the accounts that have some at or behind their
     positions: gives them the state, the worker and the lease, counts the attempt, and returns them with their
     recipients.
@@ -109,18 +100,17 @@ def claim_due(
         "lease_end": lease_end,
     }
     if is_postgresql(session):
-        rows = _claim_with_recipients().tuples(session, **values)
-        return [ClaimedRow(row[: len(RECIPIENT)], *row[len(RECIPIENT) :]) for row in rows]
+        return _claim_with_recipients().tuples(session, **values)
     return _claim_on_sqlite(session, values)
 
 
-def _claim_on_sqlite(session: Session, values: Mapping[str, Any]) -> list[ClaimedRow]:
+def _claim_on_sqlite(session: Session, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Its UPDATE cannot return columns of another table."""
     entries = {row[0]: row[1:] for row in _claim_entries().tuples(session, **values)}
     if not entries:
         return []
     recipients = _recipients().tuples(session, ids=json_array(entries))
-    return [ClaimedRow(tuple(recipient), *entries[recipient[0]]) for recipient in recipients]
+    return [(*recipient, *entries[recipient[0]]) for recipient in recipients]
 
 
 @cache

@@ -15,14 +15,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, Send
+from app.db.queue import RECIPIENT
 from app.infrastructure.secrets import SecretUnreadable
 from app.recipients.conditions import is_forgotten
-from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.load import load
-from app.sends.delivery.message import ComposedMessage, MessageBuilder, PreparedRecipient
+from app.sends.delivery.message import MessageBuilder
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.sizes import Unsendable
 from app.sends.explain.waits import at
-from app.sends.secret_values import MASK, SecretValues
+from app.sends.secret_values import MASK
 from app.settings import Settings
 
 
@@ -37,7 +38,7 @@ class NotComposable(Exception):
 class Ingredients:
     """What a message is composed from, and how it may differ from that which was sent."""
 
-    prepared: PreparedRecipient
+    recipient: Claimed
     remarks: Sequence[str]
 
 
@@ -49,44 +50,31 @@ def load_again(session: Session, settings: Settings, recipient: Recipient) -> In
         raise NotComposable(f"What was sent is not kept any more: it was purged at {at(purged)} (RETAIN_CONTENT).")
     if is_forgotten(session, recipient.id):
         raise NotComposable("What was sent is not kept any more: its recipient was forgotten.")
-    (prepared,) = load(session, [as_claimed(recipient)], settings)
-    return Ingredients(prepared, list(_remarks(recipient, prepared)))
+    (claimed,) = load(session, [as_claimed(recipient)], settings)
+    return Ingredients(claimed, list(_remarks(recipient, claimed)))
 
 
-def recompose(settings: Settings, ingredients: Ingredients) -> ComposedMessage:
-    """The message. Raises `NotComposable` if it would not be sent either."""
-    builder, prepared = MessageBuilder(settings), ingredients.prepared
+def recompose(settings: Settings, recipient: Claimed) -> None:
+    """Completes the recipient with its message. Raises `NotComposable` if it would not be sent either."""
+    builder = MessageBuilder(settings)
     try:
-        return builder.compose(prepared, builder.channels(prepared).of_dry_run())
+        builder.compose(recipient, builder.channels(recipient).of_dry_run())
     except Unsendable as refusal:
         raise NotComposable(f"{NotComposable.NO_MESSAGE}{refusal}.") from None
     except SecretUnreadable:
         raise NotComposable("It cannot be composed: SECRET_KEY is not the one of the domain's DKIM keys.") from None
 
 
-def as_claimed(recipient: Recipient) -> ClaimedRecipient:
+def as_claimed(recipient: Recipient) -> Claimed:
     """The recipient as a worker would claim it, with a mask in place of each secret value."""
+    columns = {name: getattr(recipient, name) for name in (*RECIPIENT, "attempts", "creation_time")}
     masks = dict.fromkeys((name for name, value in recipient.values.items() if value is None), MASK)
-    return ClaimedRecipient(
-        id=recipient.id,
-        account_id=recipient.account_id,
-        uuid=recipient.uuid,
-        send_id=recipient.send_id,
-        list_id=recipient.list_id,
-        contact_id=recipient.contact_id,
-        type=recipient.type,
-        email=recipient.email,
-        mobile=recipient.mobile,
-        values={**recipient.values, **masks},
-        reason=None,
-        attempts=recipient.attempts,
-        secrets=SecretValues(masks) if masks else None,
-    )
+    return Claimed.of_columns(columns | {"reason": None}, masks)
 
 
-def _remarks(recipient: Recipient, prepared: PreparedRecipient) -> Iterator[str]:
-    contact = prepared.contact
-    if prepared.claimed.secrets is not None:
+def _remarks(recipient: Recipient, claimed: Claimed) -> Iterator[str]:
+    contact = claimed.contact
+    if claimed.secrets is not None:
         yield f"{MASK} stands for values that are secret."
     if recipient.contact_id is not None and contact is None:
         yield "The contact is not there any more: where the message named something of it, that is missing here."

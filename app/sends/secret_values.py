@@ -42,10 +42,15 @@ def without_secrets(values: Mapping[str, str], names: Collection[str]) -> Mappin
     return {name: None if is_secret(name, names) else value for name, value in values.items()} if names else values
 
 
+def secrets_of(values: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The secret ones of a recipient's values."""
+    return {name: value for name, value in values.items() if is_secret(name, names)}
+
+
 def encrypt_values(secret_key: str, uuid: str, values: Mapping[str, str], names: Collection[str]) -> str | None:
     """The secret ones of a recipient's values as one text to be stored; None if it has none. It names the recipient,
     so that it cannot be passed off as another one's."""
-    secret = {name: value for name, value in values.items() if is_secret(name, names)}
+    secret = secrets_of(values, names)
     return encrypt(secret_key, json.dumps({"uuid": uuid, "values": secret})) if secret else None
 
 

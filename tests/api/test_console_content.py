@@ -159,13 +159,13 @@ def test_without_links_of_the_recipient_it_is_what_is_sent_to_the_byte(tenant: T
     services = tenant.services
     with services.database.read() as session:
         recipient = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
-        (prepared,) = load(session, [as_claimed(recipient)], services.settings)
+        (claimed,) = load(session, [as_claimed(recipient)], services.settings)
         kept = find_content(session, services.settings, recipient)
-    sent = MessageBuilder(services.settings).build(prepared).message
+    MessageBuilder(services.settings).build(claimed)
     shown = compose_content(services.settings, kept)
-    assert isinstance(sent, OutboundEmail)
+    assert isinstance(claimed.message, OutboundEmail)
     assert shown.mail
-    assert shown.mail.source == sent.content
+    assert shown.mail.source == claimed.message.content
 
 
 def test_attachments_are_only_stored(tenant: Tenant, sends: SendsApi) -> None:

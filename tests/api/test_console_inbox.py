@@ -55,10 +55,10 @@ def mail_of(tenant: Tenant, uuid: str) -> bytes:
     services = tenant.services
     with services.database.read() as session:
         recipient = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).one()
-        (prepared,) = load(session, [as_claimed(recipient)], services.settings)
-    message = MessageBuilder(services.settings).build(prepared).message
-    assert isinstance(message, OutboundEmail)
-    return message.content
+        (claimed,) = load(session, [as_claimed(recipient)], services.settings)
+    MessageBuilder(services.settings).build(claimed)
+    assert isinstance(claimed.message, OutboundEmail)
+    return claimed.message.content
 
 
 def capture_mail(testing: Tenant) -> tuple[int, str]:

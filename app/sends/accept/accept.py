@@ -32,6 +32,7 @@ from app.sends.accept.write import (
     AcceptedSend,
     TrackingOptions,
     ValidSend,
+    create_contacts,
     encrypted_values,
     recipient_rows,
     write_send,
@@ -104,7 +105,8 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     with span("accept", tms__recipients=len(request.draft.recipients)):
         check = check_references(transaction, request.account_id, request.draft, request.content)
         valid = check_rules(check, request.saved_message, find_group(check, services.settings.max_groups))
-        rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
+        named = create_contacts(transaction, valid.draft, valid.contact_list, check.references.contacts)
+        rows = recipient_rows(valid.draft, named)
         secret_values = encrypted_values(services.settings.secret_key, valid.draft, rows)
         accepted = write_send(
             transaction, request.account_id, request.request_id, valid, rows, secret_values=secret_values

@@ -4,7 +4,7 @@ of statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,19 +34,27 @@ from app.tracking.links import exempt_none, has_secret, link_rows
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
 
-def recipient_rows(
+def create_contacts(
     transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None, named: NamedContacts
-) -> list[dict[str, Any]]:
-    """The columns that differ between the rows. Contacts that the list lacks are created (docs/sending.md#recipients);
-    without a list there are no contacts. Raises `list_not_mutable` if a system list lacks a contact.
+) -> NamedContacts:
+    """The contacts of the recipients. Those that the list lacks are created (docs/sending.md#recipients); without a
+    list there are none. Raises `list_not_mutable` if a system list lacks a contact."""
+    if contact_list is None:
+        return named
+    kind, addresses = ADDRESS_KIND_BY_TYPE[draft.type], addresses_of(draft)
+    by_key = get_or_create_contacts(transaction, contact_list, kind, addresses, named.by_key)
+    return NamedContacts(named.ids, by_key)
+
+
+def recipient_rows(draft: SendDraft, named: NamedContacts) -> list[dict[str, Any]]:
+    """The columns that differ between the rows.
 
     A recipient named by `contact_id` has no address yet: delivery uses the one that the contact has then.
     """
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
-    contact_of = _contacts(transaction, contact_list, draft, named) if contact_list else _no_contact
     rows = []
     for recipient in draft.recipients:
-        contact_id = contact_of(recipient)
+        contact_id = _contact_id(kind, recipient, named)
         is_invalid = contact_id is None and recipient.contact_id is not None
         rows.append(
             {
@@ -64,24 +72,11 @@ def _address(kind: AddressKind, recipient: RecipientDraft) -> str | None:
     return recipient.email if kind == "email" else recipient.mobile
 
 
-def _no_contact(_recipient: RecipientDraft) -> int | None:
-    return None
-
-
-def _contacts(
-    transaction: Transaction, contact_list: ListSpec, draft: SendDraft, named: NamedContacts
-) -> Callable[[RecipientDraft], int | None]:
-    """A lookup of each recipient's contact, with statements only if contacts are created."""
-    kind, addresses = ADDRESS_KIND_BY_TYPE[draft.type], addresses_of(draft)
-    by_key = get_or_create_contacts(transaction, contact_list, kind, addresses, named.by_key)
-
-    def contact_of(recipient: RecipientDraft) -> int | None:
-        if recipient.contact_id is not None:
-            return recipient.contact_id if recipient.contact_id in named.ids else None
-        address = _address(kind, recipient)
-        return None if address is None else by_key.get(normalize_address(kind, address).key)
-
-    return contact_of
+def _contact_id(kind: AddressKind, recipient: RecipientDraft, named: NamedContacts) -> int | None:
+    if recipient.contact_id is not None:
+        return recipient.contact_id if recipient.contact_id in named.ids else None
+    address = _address(kind, recipient)
+    return named.by_key.get(normalize_address(kind, address).key) if address is not None and named.by_key else None
 
 
 def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: datetime) -> dict[str, Any]:

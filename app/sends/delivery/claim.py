@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Update, select, update
 from sqlalchemy.orm import Session
@@ -17,11 +16,11 @@ from app.db.database import Transaction
 from app.db.due import NEWCOMER_ENTRIES, DueAccounts, Positions
 from app.db.expressions import in_json
 from app.db.models import QueueEntry, table_of
-from app.db.queue import NORMAL_PART, SEND_QUEUE, ClaimedRow, claim_due
+from app.db.queue import NORMAL_PART, SEND_QUEUE, claim_due
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
-from app.sends.secret_values import SecretValues
+from app.sends.delivery.recipient import Claimed
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
@@ -30,29 +29,9 @@ LEASE = 90.0
 QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 
-class ClaimedRecipient(NamedTuple):
-    """A recipient that this worker has claimed: the columns `RECIPIENT` of app/db/queue.py, and the attempt."""
-
-    id: int
-    account_id: int
-    uuid: str
-    send_id: int
-    list_id: int | None
-    contact_id: int | None
-    type: str
-    email: str | None
-    mobile: str | None
-    values: Mapping[str, Any]
-    reason: str | None
-    attempts: int
-    due_time: datetime | None = None
-    secrets: SecretValues | None = None
-    """The secret ones among the values, once they are decrypted (app/sends/delivery/message.py)."""
-
-
 def claim(
     transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
-) -> list[ClaimedRecipient]:
+) -> list[Claimed]:
     """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, if
     more accounts wait than can be served, some from those that had nothing due until now; `number` counts the claims of
     the worker, and `due` is its memory between them.
@@ -62,7 +41,7 @@ def claim(
     due = due or DueAccounts(SEND_QUEUE)
     due.look(transaction)
 
-    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRow]:
+    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[Claimed]:
         rows = claim_due(
             transaction,
             moment=now(),
@@ -73,31 +52,31 @@ def claim(
             worker=worker,
             lease_end=seconds_from_now(LEASE),
         )
-        places = ((row.recipient[1], row.priority, (row.due_time, row.recipient[0])) for row in rows)
+        claimed = [Claimed(*row) for row in rows]
+        places = ((one.account_id, one.priority, (one.due_time, one.id)) for one in claimed)
         due.note_taken(accounts, max(1, most // max(1, len(accounts))), places)
-        return rows
+        return claimed
 
     with span("claim") as open_span:
         newcomers = due.newcomers(size)
         first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
         remaining = max(1, size - len(first))
-        rows: list[ClaimedRow] = []
-        while not rows and (accounts := due.next_accounts(after, remaining)):
-            rows = claimed_from(accounts, remaining)
-        open_span.add(tms__recipients=len(first) + len(rows))
-    return [*_in_turns(first), *_in_turns(rows)]
+        others: list[Claimed] = []
+        while not others and (accounts := due.next_accounts(after, remaining)):
+            others = claimed_from(accounts, remaining)
+        open_span.add(tms__recipients=len(first) + len(others))
+    return [*_in_turns(first), *_in_turns(others)]
 
 
-def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
-    by_account: dict[int, list[ClaimedRow]] = {}
-    for row in sorted(rows, key=lambda row: (row.due_time, row.recipient[0])):
-        by_account.setdefault(row.recipient[1], []).append(row)
+def _in_turns(claimed: Iterable[Claimed]) -> list[Claimed]:
+    by_account: dict[int, list[Claimed]] = {}
+    for recipient in sorted(claimed, key=lambda one: (one.due_time, one.id)):
+        by_account.setdefault(recipient.account_id, []).append(recipient)
     turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
-    ordered = (row for one_each in turns for row in one_each if row is not None)
-    return [ClaimedRecipient._make((*row.recipient, row.attempts, row.due_time, None)) for row in ordered]
+    return [recipient for one_each in turns for recipient in one_each if recipient is not None]
 
 
-def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
+def _by_priority(rows: Sequence[Claimed]) -> Iterable[Claimed]:
     """The rows of one account: a normal one after a number of those with high priority. The last rows of a batch are
     the first to be released if connections are scarce, and these must not always be the normal ones."""
     high = [row for row in rows if row.priority == "high"]
@@ -108,7 +87,7 @@ def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
     return [*itertools.chain.from_iterable([*part, *itertools.islice(normal, 1)] for part in parts), *normal]
 
 
-def is_full(claimed: Collection[ClaimedRecipient], size: int) -> bool:
+def is_full(claimed: Collection[Claimed], size: int) -> bool:
     """Whether a claim of that size found as much as it may take of some account, so that there is probably more."""
     counts = Counter(recipient.account_id for recipient in claimed)
     return bool(counts) and max(counts.values()) >= max(1, size // len(counts))

@@ -18,7 +18,6 @@ from app.clock import now
 from app.infrastructure.metric_kinds import Measurement
 from app.infrastructure.metrics import TRANSPORT_BACKOFFS, TRANSPORT_SET_ASIDE, TRANSPORT_SLOTS
 from app.recipients.redaction import Redaction
-from app.sends.delivery.message import BuiltMessage
 from app.transports.availability import Availability
 from app.transports.base import (
     Connection,
@@ -96,23 +95,17 @@ def id_at(transport: str | None, gateway_id: str) -> str:
 
 def send_over(
     slot: ConnectionSlot,
-    built: BuiltMessage,
-    following: BuiltMessage | None = None,
+    message: OutboundEmail | OutboundSms,
+    following: OutboundEmail | OutboundSms | None = None,
     while_waiting: Callable[[], None] = wait_only,
 ) -> DeliveryResult:
     """Sends the message; `following` is the message that the slot sends next, if it is known. `while_waiting` may be
     called before the answer to the message is read."""
-    match built.message:
-        case OutboundEmail() as email:
-            next_message = following.message if following else None
-            if slot.pipelining and isinstance(next_message, OutboundEmail):
-                return slot.pipelining.send(email, next_message, while_waiting)
-            return slot.email.send(email)
-        case OutboundSms() as text:
-            return slot.sms.send(text)
-        case DeliveryResult() as result:
-            return result
-    raise TypeError(f"a {type(built.message).__name__} is no message")
+    if isinstance(message, OutboundSms):
+        return slot.sms.send(message)
+    if slot.pipelining and isinstance(following, OutboundEmail):
+        return slot.pipelining.send(message, following, while_waiting)
+    return slot.email.send(message)
 
 
 def send_copy(slot: ConnectionSlot, copy: OutboundEmail) -> str:

@@ -8,10 +8,9 @@ import queue
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Protocol
 
 from redis import Redis
@@ -22,14 +21,12 @@ from app.routing.table import DEFAULT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
-from app.sends.delivery.message import BuiltMessage, PreparedRecipient
 from app.sends.delivery.postponed import deferral
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import PassedOn
-from app.sends.delivery.sender_worker import SenderWorker, deferred, is_test
+from app.sends.delivery.sender_worker import SenderWorker, deferred
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.transports.base import OutboundEmail, OutboundSms
 
 STALL_TIMEOUT = 0.05
 """Seconds without any answer after which a quick connection counts as slow."""
@@ -107,14 +104,12 @@ class Dispatcher:
         self._answers = answers or Answers()
         self._answers.dispatchers.append(self)
         self._lock = self._answers.lock
-        self._queue: deque[PreparedRecipient] = deque()
+        self._queue: deque[Claimed] = deque()
         self._in_flight: set[int] = set()
         self._running = self._blocked = 0
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
         self._being_built: set[int] = set()
         """Recipients in the queue whose messages are being built ahead."""
-        self._built: dict[int, BuiltMessage] = {}
-        """Messages of recipients in the queue that were built ahead."""
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -128,17 +123,14 @@ class Dispatcher:
         """Number of recipients that no thread has taken yet."""
         return len(self._queue)
 
-    def enqueue(
-        self, recipients: Iterable[PreparedRecipient], built: Mapping[int, BuiltMessage] = MappingProxyType({})
-    ) -> None:
-        """Appends recipients to the queue; some of their messages may be `built` already, by the recipient's id."""
+    def enqueue(self, recipients: Iterable[Claimed]) -> None:
+        """Appends recipients to the queue; the messages of some may be built already."""
         moment, added = time.monotonic(), list(recipients)
         for recipient in added:
             recipient.queued_at = moment
         self._in_flight.update(recipient.id for recipient in added)
         with self._lock:
             self._queue += added
-            self._built.update(built)
             threads = SIGNING_THREADS if any(recipient.compiled.domain.keys for recipient in added) else 1
             for _ in range(threads - (self._running - self._blocked)):
                 self._start_thread()
@@ -147,14 +139,13 @@ class Dispatcher:
         """Like `withdraw_recipients`; returns their ids."""
         return [recipient.id for recipient in self.withdraw_recipients(waited)]
 
-    def withdraw_recipients(self, waited: float) -> list[PreparedRecipient]:
+    def withdraw_recipients(self, waited: float) -> list[Claimed]:
         """Removes recipients that have been queued for `waited` seconds or longer; nothing was sent to them."""
         latest = time.monotonic() - waited
-        withdrawn = list[PreparedRecipient]()
+        withdrawn = list[Claimed]()
         with self._lock:
             while self._queue and self._queue[0].queued_at <= latest:
                 withdrawn.append(self._queue.popleft())
-                self._built.pop(withdrawn[-1].id, None)
         self._in_flight.difference_update(recipient.id for recipient in withdrawn)
         return withdrawn
 
@@ -182,32 +173,32 @@ class Dispatcher:
         """The work of one thread, until the queue is empty."""
         try:
             with self._pool.slot() as slot:
-                built, is_announced = self._next(), False
-                while built:
-                    following = self._send(slot, built, is_announced=is_announced)
-                    built, is_announced = following or self._next(), following is not None
+                recipient, is_announced = self._next(), False
+                while recipient:
+                    following = self._send(slot, recipient, is_announced=is_announced)
+                    recipient, is_announced = following or self._next(), following is not None
         finally:
             with self._lock:
                 self._running -= 1
                 self._start_thread()
 
-    def _send(self, slot: ConnectionSlot, built: BuiltMessage, *, is_announced: bool) -> BuiltMessage | None:
+    def _send(self, slot: ConnectionSlot, recipient: Claimed, *, is_announced: bool) -> Claimed | None:
         """Sends one message; returns the one that was pipelined behind it, which must be the slot's next."""
-        if not _is_fresh(built.recipient):
+        if not _is_fresh(recipient):
             with self._lock:
-                self._queue.appendleft(built.recipient)  # where it is withdrawn
+                self._queue.appendleft(recipient)  # where it is withdrawn
             return None
-        route = built.recipient.route
+        route = recipient.route
         if route and route.upcoming and not is_announced and not self._pool.availability.begin():
-            self._answers.received.put(PassedOn(built, self._pool.name))
+            self._answers.received.put(PassedOn(recipient, self._pool.name))
             return None
         # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
-        following = self._next() if self._may_pipeline(slot) and not built.copy else None
+        following = self._next() if self._may_pipeline(slot) and not recipient.copy else None
         with contextlib.nullcontext() if slot.is_quick else self._blocking():
-            answer = self._sender_worker.transmit(slot, built, following, self._build_ahead)
+            answer = self._sender_worker.transmit(slot, recipient, following, self._build_ahead)
         self._pool.seconds = slot.seconds
         if route:
-            self._pool.report(answer.result if isinstance(built.message, OutboundEmail | OutboundSms) else None)
+            self._pool.report(answer.result if recipient.has_message else None)
         self._answers.received.put(answer)
         return following
 
@@ -228,26 +219,27 @@ class Dispatcher:
             with self._lock:
                 self._blocked -= 1
 
-    def _next(self) -> BuiltMessage | None:
-        """The next message of the queue.
+    def _next(self) -> Claimed | None:
+        """The next recipient of the queue, with its message.
 
         Large ones are built one at a time, while small ones overtake them: several at once would take the interpreter
         from everything else in this process, and all connections from messages that are built at once.
         """
         with self._lock:
             recipient = self._pop()
-            built = self._built.pop(recipient.id, None) if recipient else None
-        if recipient is None or built:
-            return built
+        if recipient is None or recipient.is_built:
+            return recipient
         if not recipient.is_large:
-            return self._sender_worker.builder.build(recipient)
+            self._sender_worker.builder.build(recipient)
+            return recipient
         try:
             with self._blocking():
-                return self._sender_worker.builder.build(recipient)
+                self._sender_worker.builder.build(recipient)
         finally:
             with self._lock:
                 self._answers.building_large = False
                 self._start_thread()
+        return recipient
 
     def _build_ahead(self) -> float:
         """Builds the message that comes next, while a thread awaits an answer; returns the seconds that it took.
@@ -260,25 +252,23 @@ class Dispatcher:
             if recipient is None or not self._may_build_ahead(recipient):
                 return 0.0
             self._being_built.add(recipient.id)
-        built = self._sender_worker.builder.build(recipient)
+        self._sender_worker.builder.build(recipient)
         with self._lock:
             self._being_built.discard(recipient.id)
-            if recipient in self._queue:  # else it was withdrawn
-                self._built[recipient.id] = built
         return time.monotonic() - began
 
-    def _may_build_ahead(self, recipient: PreparedRecipient) -> bool:
+    def _may_build_ahead(self, recipient: Claimed) -> bool:
         """A large message is built by a thread that waits for nothing else, and what counts against a quota only when
         it is sent for sure. Under the lock."""
-        is_begun = recipient.id in self._built or recipient.id in self._being_built
+        is_begun = recipient.is_built or recipient.id in self._being_built
         return not (is_begun or recipient.is_large or recipient.quota) and self._may_begin(recipient)
 
-    def _pop(self) -> PreparedRecipient | None:
+    def _pop(self) -> Claimed | None:
         """The first recipient whose message may be built now. Under the lock."""
         for position, recipient in enumerate(self._queue):
             if self._may_begin(recipient):
                 del self._queue[position]
-                self._answers.building_large |= recipient.is_large
+                self._answers.building_large |= recipient.is_large and not recipient.is_built
                 return recipient
         return None
 
@@ -286,12 +276,13 @@ class Dispatcher:
         """Whether the message of any queued recipient may be built now. Under the lock."""
         return any(map(self._may_begin, self._queue))
 
-    def _may_begin(self, recipient: PreparedRecipient) -> bool:
-        is_free = recipient.id not in self._being_built and not (self._answers.building_large and recipient.is_large)
-        return is_free and _is_fresh(recipient)
+    def _may_begin(self, recipient: Claimed) -> bool:
+        if self._answers.building_large and recipient.is_large and not recipient.is_built:
+            return False
+        return recipient.id not in self._being_built and _is_fresh(recipient)
 
 
-def _is_fresh(recipient: PreparedRecipient) -> bool:
+def _is_fresh(recipient: Claimed) -> bool:
     """Whether the worker certainly still holds the lease."""
     return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE
 
@@ -326,12 +317,12 @@ class Dispatchers:
         """Number of recipients that no thread has taken yet."""
         return sum(dispatcher.queued() for dispatcher in self._all.values())
 
-    def enqueue(self, recipients: Iterable[PreparedRecipient]) -> None:
+    def enqueue(self, recipients: Iterable[Claimed]) -> None:
         """Queues recipients, each for the first available transport of its route."""
         if self._sender_worker.router.is_empty:
             self._default.enqueue(recipients)
             return
-        by_pool: dict[TransportPool, list[PreparedRecipient]] = defaultdict(list)
+        by_pool: dict[TransportPool, list[Claimed]] = defaultdict(list)
         for recipient in recipients:
             if pool := self._first_pool(recipient):
                 by_pool[pool].append(recipient)
@@ -367,8 +358,8 @@ class Dispatchers:
         postponed, self.postponed = self.postponed, {}
         return postponed
 
-    def _first_pool(self, recipient: PreparedRecipient) -> TransportPool | None:
-        if is_test(recipient):  # it is captured, so it waits for no transport
+    def _first_pool(self, recipient: Claimed) -> TransportPool | None:
+        if recipient.compiled.send.is_test:  # it is captured, so it waits for no transport
             return self._sender_worker.pool
         if recipient.route is None:
             names = self._sender_worker.router.route(recipient)
@@ -379,45 +370,34 @@ class Dispatchers:
 
     def _pass_on(self, passed: PassedOn) -> list[AttemptResult]:
         """Queues the message for the next transport; returns its result if there is none any more."""
-        recipient = passed.built.recipient
+        recipient = passed.recipient
         progress = recipient.route or RouteProgress([])
         progress.passed.append(passed.why)
         TRANSPORT_FAILOVERS.labels(passed.transport).inc()
         pool = self._sender_worker.router.next_pool(progress)
         if pool is None:
             return [deferred(recipient, passed.result or NONE_IN_USE)]
-        self._enqueue(pool, [recipient], built=passed.built)
+        self._enqueue(pool, [recipient])
         return []
 
-    def _enqueue(
-        self,
-        pool: TransportPool,
-        recipients: Sequence[PreparedRecipient],
-        *,
-        room: int | None = None,
-        built: BuiltMessage | None = None,
-    ) -> None:
+    def _enqueue(self, pool: TransportPool, recipients: Sequence[Claimed], *, room: int | None = None) -> None:
         """Queues as many as there is room for and the rate allows; the others get their turn."""
         if pool is self._sender_worker.pool:
-            self._default.enqueue(recipients, _by_id(built))
+            self._default.enqueue(recipients)
             return
         count = len(recipients) if room is None else max(0, min(room, len(recipients)))
         if pool.rate and count:
             count = allowed_now(self._redis, f"tms:transport:{pool.name}", pool.rate, count)
         if count:
-            self._of(pool).enqueue(recipients[:count], _by_id(built))
+            self._of(pool).enqueue(recipients[:count])
         self._postpone(pool, recipients[count:])
 
-    def _postpone(self, pool: TransportPool, recipients: Sequence[PreparedRecipient]) -> None:
-        count_deferred([one.claimed for one in recipients], WaitReason.TRANSPORT)
+    def _postpone(self, pool: TransportPool, recipients: Sequence[Claimed]) -> None:
+        count_deferred(recipients, WaitReason.TRANSPORT)
         for recipient in recipients:
-            self.postponed[recipient.id] = pool.turns.next(recipient.claimed.account_id, pool.step)
+            self.postponed[recipient.id] = pool.turns.next(recipient.account_id, pool.step)
 
     def _of(self, pool: TransportPool) -> Dispatcher:
         if pool not in self._all:
             self._all[pool] = Dispatcher(self._sender_worker, pool, self._answers)
         return self._all[pool]
-
-
-def _by_id(built: BuiltMessage | None) -> dict[int, BuiltMessage]:
-    return {built.recipient.id: built} if built else {}

@@ -28,7 +28,6 @@ from app.infrastructure.tracing import span
 from app.recipients.states import WaitReason
 from app.sends.delivery.claim import (
     LEASE,
-    ClaimedRecipient,
     claim,
     has_due,
     is_full,
@@ -40,8 +39,8 @@ from app.sends.delivery.claim import (
 from app.sends.delivery.dispatcher import Dispatchers
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.message import PreparedRecipient
 from app.sends.delivery.postponed import LOADED, Found, load_circumstances, put_off_claimed
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
     MAX_BATCH_SIZE,
@@ -70,7 +69,7 @@ logger = logging.getLogger(__name__)
 class Batch(NamedTuple):
     """What may be sent; and whether it is nothing because all that was claimed is paused, so that more may be due."""
 
-    recipients: list[ClaimedRecipient]
+    recipients: list[Claimed]
     is_paused: bool = False
 
 
@@ -324,7 +323,7 @@ class Drain:
         elif not self._claims_at_once:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
-    def _claim(self, size: int) -> list[ClaimedRecipient]:
+    def _claim(self, size: int) -> list[Claimed]:
         leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
         self._claims_at_once = False
         try:
@@ -339,7 +338,7 @@ class Drain:
         self._claims_at_once = is_paused or self._ended_pauses.has_left
         return accepted
 
-    def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
+    def _load_and_dispatch(self, claimed: list[Claimed]) -> None:
         """Dispatches the recipients to send to; the others are skipped, put off, or beyond the memory budget."""
         services, router = self._services, self._sender_worker.router
         try:
@@ -353,7 +352,7 @@ class Drain:
             self._after_failed_load(claimed, error)
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
-        self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
+        self._pending.add([not_sent(recipient) for recipient in recipients if recipient.skip])
         wanted = [recipient for recipient in recipients if not recipient.skip]
         for reason, find in LOADED.items():
             try:
@@ -366,7 +365,7 @@ class Drain:
                 wanted = [one for one in wanted if one.id not in found]
         self._dispatcher.enqueue(wanted)
 
-    def _put_off(self, reason: WaitReason, recipients: list[PreparedRecipient], found: Found) -> None:
+    def _put_off(self, reason: WaitReason, recipients: list[Claimed], found: Found) -> None:
         """Ends their attempts as deferrals, or puts them off without one; those of captured messages do not count."""
         results: list[AttemptResult] = []
         for recipient in recipients:
@@ -377,9 +376,9 @@ class Drain:
                 results.append(deferred(recipient, put_off))
         self._pending.add(results)
         if not results:
-            count_deferred([one.claimed for one in recipients if not one.compiled.send.is_test], reason)
+            count_deferred([one for one in recipients if not one.compiled.send.is_test], reason)
 
-    def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
+    def _after_failed_load(self, claimed: list[Claimed], error: Exception) -> None:
         """Defers only the row that cannot be read; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             self._pending.released += [recipient.id for recipient in claimed]

@@ -22,8 +22,7 @@ from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.sends.delivery.sizes import RenderQuota, SizeLimits
 from app.sends.limits import MAX_RECIPIENTS
 
@@ -122,7 +121,7 @@ Rendered = Mapping[int, Sequence[Any]]
 """By send, its recipients with what was rendered for them."""
 
 
-def load_rendered(session: Session, batch: Iterable[PreparedRecipient], limits: SizeLimits) -> Rendered:
+def load_rendered(session: Session, batch: Iterable[Claimed], limits: SizeLimits) -> Rendered:
     """Of those sends of the batch that can reach the limit; no select if there is none, else one."""
     sizes = {one.compiled.send.id: one.compiled.sizes for one in batch}
     large = [send_id for send_id, one in sizes.items() if one.max_bytes(limits.body) * MAX_RECIPIENTS > limits.send]
@@ -133,12 +132,12 @@ def load_rendered(session: Session, batch: Iterable[PreparedRecipient], limits: 
 
 
 def beyond_quota(
-    recipients: Iterable[PreparedRecipient], batch: Iterable[PreparedRecipient], rendered: Rendered, limits: SizeLimits
+    recipients: Iterable[Claimed], batch: Iterable[Claimed], rendered: Rendered, limits: SizeLimits
 ) -> dict[int, datetime]:
     """The new due times of those of the batch that may not be rendered now, by id."""
     if not rendered:
         return {}
-    own, by_send = {one.id for one in batch}, defaultdict[int, list[PreparedRecipient]](list)
+    own, by_send = {one.id for one in batch}, defaultdict[int, list[Claimed]](list)
     for recipient in recipients:
         if recipient.compiled.send.id in rendered:
             by_send[recipient.compiled.send.id].append(recipient)
@@ -148,8 +147,8 @@ def beyond_quota(
 
 
 def _beyond(
-    recipients: Sequence[PreparedRecipient], rows: Sequence[Any], own: Collection[int], limits: SizeLimits
-) -> Sequence[PreparedRecipient]:
+    recipients: Sequence[Claimed], rows: Sequence[Any], own: Collection[int], limits: SizeLimits
+) -> Sequence[Claimed]:
     """The recipients of one send that may not be rendered now."""
     max_bytes = recipients[0].compiled.sizes.max_bytes(limits.body)
     rendered = {row.id: row.rendered_bytes for row in rows if row.rendered_bytes is not None}
@@ -182,12 +181,12 @@ ATTACHMENT_SIZES = PreparedStatement(
 )
 
 
-def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The first recipients of the batch, as many as fit into the budget and at least one; two selects, none for one."""
     if len(claimed) < 2:
         return list(claimed)
     shared, own = _load_sizes(session, {recipient.send_id for recipient in claimed})
-    total, counted_sends, fitting = 0, set[int](), list[ClaimedRecipient]()
+    total, counted_sends, fitting = 0, set[int](), list[Claimed]()
     for recipient in claimed:
         total += own[recipient.id] + (0 if recipient.send_id in counted_sends else shared[recipient.send_id])
         counted_sends.add(recipient.send_id)

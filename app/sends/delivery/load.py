@@ -15,16 +15,23 @@ from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import HIDEABLE
 from app.db.engine import release_after
 from app.db.expressions import in_json, json_array
-from app.db.models import Account, Attachment, DkimKey, Domain, ListField, RelayRefusal, Send
+from app.db.models import Account, Attachment, DkimKey, Domain, ListField, QueueEntry, RelayRefusal, Send
 from app.db.prepared import PreparedStatement
+from app.infrastructure.secrets import SecretUnreadable
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.states import Lacking
+from app.recipients.states import FailReason, Lacking
 from app.routing.table import VERSION
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import CompiledMessage, PreparedRecipient, SendingDomain, StoredKey, with_secret_values
-from app.sends.delivery.recipient import SendContent
+from app.secret_keys import SecretKeys
+from app.sends.delivery.recipient import (
+    Claimed,
+    CompiledMessage,
+    SendContent,
+    SendingDomain,
+    StoredKey,
+)
 from app.sends.outcomes.relay_refusals import IS_NOTICED
+from app.sends.secret_values import SecretValues
 from app.sends.skipping import Suppressions, delivery_address, load_contacts, load_suppressions, skips, suppression_key
 from app.settings import Settings
 from app.tracking.links import find_links
@@ -98,11 +105,40 @@ DOMAINS = PreparedStatement(
 )
 
 
-def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settings) -> list[PreparedRecipient]:
-    """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
-    and no recipient is a contact, and one more if values are secret."""
+STORED = PreparedStatement(
+    select(QueueEntry.recipient_id, QueueEntry.secret_values).where(
+        in_json(QueueEntry.recipient_id, bindparam("ids", type_=String))
+    )
+)
+
+
+def load_secret_values(session: Session, settings: Settings, claimed: Iterable[Claimed]) -> None:
+    """Adds their secret values to the recipients; one select, and none if no value is secret. One whose secret values
+    cannot be read fails with that reason."""
+    lacking = [recipient for recipient in claimed if None in recipient.values.values()]
+    if not lacking:
+        return
+    stored = dict(STORED.tuples(session, ids=json_array([recipient.id for recipient in lacking])))
+    keys = settings.secret_keys
+    for recipient in lacking:
+        _decrypt(keys, recipient, stored.get(recipient.id))
+
+
+def _decrypt(secret_keys: SecretKeys, recipient: Claimed, stored: str | None) -> None:
+    names = [name for name, value in recipient.values.items() if value is None]
+    try:
+        if stored is None:
+            raise SecretUnreadable("there are none")
+        recipient.fill_in(SecretValues.decrypted(secret_keys, recipient.uuid, stored, names))
+    except SecretUnreadable:
+        recipient.reason = FailReason.UNREADABLE_VALUES
+
+
+def load(session: Session, claimed: list[Claimed], settings: Settings) -> list[Claimed]:
+    """Completes each recipient with what its message is composed from, and returns them; at most six selects, three if
+    nothing is tracked or attached and no recipient is a contact, and one more if values are secret."""
     with span("load", tms__recipients=len(claimed)):
-        claimed = with_secret_values(session, settings, claimed)
+        load_secret_values(session, settings, claimed)
         contacts = load_contacts(session, claimed)
         sends, with_attachments = _sends(session, claimed)
         keys = {row.id: suppression_key(row, contacts.get(row.id)) for row in claimed}
@@ -112,53 +148,54 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient], settings: Settin
         links = find_links(session, [send.id for send in sends if send.track_clicks])
         shared, own = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
-    return [
+    for row in claimed:
         prepare_recipient(
             row, compiled[row.send_id], contacts.get(row.id), keys[row.id], suppressions, attachments=own[row.id]
         )
-        for row in claimed
-    ]
+    return claimed
 
 
 def prepare_recipient(
-    claimed: ClaimedRecipient,
+    recipient: Claimed,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     key: AccountAddress | None,
     suppressions: Suppressions,
     *,
     attachments: Sequence[mime.EncodedAttachment],
-) -> PreparedRecipient:
-    """What its message is composed from, or why there is none: also of a dry run. `key` is its `suppression_key`."""
+) -> None:
+    """Completes the recipient with what its message is composed from, or why there is none: also that of a dry run.
+    `key` is its `suppression_key`."""
     send = compiled.send
+    recipient.compiled, recipient.contact, recipient.attachments = compiled, contact, attachments
     found = skips(
         key,
         contact,
         suppressions,
-        list_id=claimed.list_id,
-        names_contact=claimed.contact_id is not None,
+        list_id=recipient.list_id,
+        names_contact=recipient.contact_id is not None,
         include_unsubscribed=send.include_unsubscribed,
         is_test=send.is_test,
-        known=claimed.reason,
+        known=recipient.reason,
     )
-    skip = found[0].reason if found else None
-    address = delivery_address(claimed, contact) or ""
-    is_large = compiled.sizes.is_large(_wildcard_values(claimed, contact))
-    return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)
+    recipient.skip, recipient.detail = found[0].reason if found else None, None
+    recipient.address = delivery_address(recipient, contact) or ""
+    recipient.is_large = compiled.sizes.is_large(_wildcard_values(recipient, contact))
+    recipient.quota, recipient.route, recipient.is_built = None, None, False
 
 
-def _wildcard_values(claimed: ClaimedRecipient, contact: ContactRow | None) -> Iterable[object]:
+def _wildcard_values(claimed: Claimed, contact: ContactRow | None) -> Iterable[object]:
     return (*claimed.values.values(), *(contact.values.values() if contact else ()))
 
 
-def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[SendContent], set[int]]:
+def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:
     """The sends, and the ids of those with attachments."""
     rows = SENDS.rows(session, send_ids=json_array({row.send_id for row in claimed}))
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_attachments}
 
 
 def load_domains(
-    session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
+    session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]
 ) -> dict[int, SendingDomain]:
     """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
     and its hosts; and what a domain that it needs lacks. One select."""
@@ -189,7 +226,7 @@ def _domains_of(send: SendContent) -> list[str]:
 
 
 def _attachments(
-    session: Session, claimed: Sequence[ClaimedRecipient], with_attachments: Collection[int]
+    session: Session, claimed: Sequence[Claimed], with_attachments: Collection[int]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)

@@ -1,371 +1,20 @@
-"""The message of a recipient: composed from the content of its send, checked against the size limits, and signed."""
+"""The message of a recipient: composed within the size limits, and signed."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
+from functools import lru_cache, partial
 
-from sqlalchemy import String, bindparam, select
-from sqlalchemy.orm import Session
-
-from app.addresses import domain_of
-from app.clock import zone_of_account
-from app.contacts.row import ContactRow
-from app.contacts.wildcard_values import ContactValues
-from app.content.plain_text import plain_text
-from app.content.render import Template, cached_template, size_of
-from app.content.values import MergedValues, WildcardValues, recipient_values
-from app.db.expressions import in_json, json_array
-from app.db.models import QueueEntry
-from app.db.prepared import PreparedStatement
-from app.ids import shown_id
 from app.infrastructure import logs
-from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.infrastructure.tracing import span
-from app.recipients.states import FailReason, Lacking
-from app.secret_keys import SecretKeys
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.recipient import RenderedContent, RouteProgress, SendContent, Unfilled, render_part
-from app.sends.delivery.sizes import (
-    MAX_SUBJECT_BYTES,
-    EmptyMessage,
-    MessageSizes,
-    MessageTooLarge,
-    RenderQuota,
-    SizeLimits,
-    TemplateSize,
-    Unsendable,
-)
+from app.sends.delivery.recipient import Claimed, RenderedContent
+from app.sends.delivery.sizes import SizeLimits, Unsendable
 from app.sends.outcomes.attempt_result import internal_fault
-from app.sends.secret_values import SecretValues
 from app.settings import Settings
-from app.tracking.feedback_channels import NO_LINKS, FeedbackChannels, LinkIds, SenderChannels, receipt_url
-from app.tracking.links import LinkType, exempt_none, has_secret
-from app.tracking.sender_hosts import NO_HOSTS, SenderHosts
+from app.tracking.feedback_channels import FeedbackChannels, SenderChannels, receipt_url
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
-from app.transports.email import dkim, mime
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredKey:
-    """A DKIM key as the database stores it; the private key is encrypted."""
-
-    id: int
-    domain: str
-    selector: str
-    private_key: str = field(repr=False)
-
-
-@dataclass(slots=True)
-class SendingDomain:
-    """What the domain of a sender has: its active DKIM keys, and its hosts; and what it lacks, or the domain of the
-    blind copies. Threads share it."""
-
-    keys: Sequence[StoredKey] = ()
-    hosts: SenderHosts = NO_HOSTS
-    lacking: Lacking | None = None
-    _signers: Sequence[dkim.Signer] = field(default=(), init=False, compare=False)
-
-    def signed(self, email: OutboundEmail, settings: Settings, moment: datetime) -> OutboundEmail:
-        """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header. What
-        SECRET_KEY and its fallbacks are is read once, for the first mail.
-
-        Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not
-        sent unsigned.
-        """
-        if not self.keys:
-            return email
-        if not self._signers:
-            secret_keys = settings.secret_keys
-            self._signers = [_signer(key, secret_keys) for key in self.keys]
-        return email._replace(content=dkim.sign(email.content, self._signers, moment))
-
-
-NO_DOMAIN = SendingDomain()
-
-
-@lru_cache(maxsize=1024)
-def _signer(key: StoredKey, secret_keys: SecretKeys) -> dkim.Signer:
-    return dkim.open_signer(key.domain, key.selector, decrypt(secret_keys, key.private_key))
-
-
-@dataclass(slots=True, eq=False)
-class PreparedRecipient:
-    """A claimed recipient with everything that its message is composed from. One with a `skip` reason is not sent to.
-
-    Not frozen, because there is one per message: a frozen dataclass of as many fields takes four times as long to make.
-    """
-
-    claimed: ClaimedRecipient
-    compiled: CompiledMessage
-    id: int = field(init=False)
-    address: str
-    """The address of the request or of the contact; empty if there is neither."""
-    contact: ContactRow | None
-    attachments: Sequence[mime.EncodedAttachment]
-    """The recipient's own attachments."""
-    skip: FailReason | None
-    is_large: bool
-    """Whether building the message takes long."""
-    quota: RenderQuota | None = None
-    """The quota that the message counts against, if its send may reach the limit."""
-    queued_at: float = 0.0
-    """When the dispatcher took it, by the monotonic clock."""
-    route: RouteProgress | None = None
-    """How far it has come on its route; None if only the default transport is on it."""
-
-    def __post_init__(self) -> None:
-        self.id = self.claimed.id
-
-
-class CompiledMessage:
-    """The part of the messages of a send that does not vary by recipient."""
-
-    def __init__(
-        self,
-        send: SendContent,
-        attachments: Sequence[mime.EncodedAttachment],
-        domain: SendingDomain = NO_DOMAIN,
-        links: LinkIds = NO_LINKS,
-    ) -> None:
-        self.send = send
-        self._links = links
-        self.domain = domain
-        """The domain of its sender."""
-        self._attachments = attachments
-        self._zone = zone_of_account(send.time_zone)
-        self.sizes = MessageSizes(
-            TemplateSize.of(send.subject),
-            TemplateSize.of(send.body_html),
-            TemplateSize.of(send.body_text),
-            text_from_html=send.body_html is not None and send.body_text is None,
-        )
-        self._last_text = "", ""
-        self._is_exempt = exempt_none if send.track_secrets else has_secret
-
-    @cached_property
-    def _message_id_domain(self) -> str:
-        return domain_of(self.send.from_address)
-
-    # Compiled by the thread that needs it first, because other threads wait for the one that loads a batch.
-
-    @cached_property
-    def _subject(self) -> Template:
-        return cached_template(self.send.subject or "", self._zone)
-
-    @cached_property
-    def _html(self) -> Template | None:
-        return cached_template(self.send.body_html, self._zone) if self.send.body_html is not None else None
-
-    @cached_property
-    def _text(self) -> Template | None:
-        return cached_template(self.send.body_text, self._zone) if self.send.body_text is not None else None
-
-    def render(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> RenderedContent:
-        """Subject and bodies for one recipient, each body of at most `limit` bytes.
-
-        Raises `MessageTooLarge`.
-        """
-        values, names = self._values(recipient, channels), self._attachment_names(recipient)
-        subject = render_part("subject", MAX_SUBJECT_BYTES, self._subject.header, values, names)
-        html = render_part("body_html", limit, self._html.html, values, names) if self._html else None
-        text = render_part("body_text", limit, self._text.text, values, names) if self._text else None
-        if text is None and html is not None:
-            text = self._text_of_html(html) or None
-            if text is not None and size_of(text) > limit:
-                raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
-        return RenderedContent(subject, html, text)
-
-    def unfilled(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> Unfilled:
-        """Attribute -> what has no value in it for this recipient, whose content was rendered within the limits."""
-        values, names = self._values(recipient, channels), self._attachment_names(recipient)
-        parts = {"subject": self._subject, "body_html": self._html, "body_text": self._text}
-        return {
-            part: template.unfilled(values, names, html=part == "body_html", max_bytes=max(limit, MAX_SUBJECT_BYTES))
-            for part, template in parts.items()
-            if template
-        }
-
-    def _attachment_names(self, recipient: PreparedRecipient) -> dict[str, str]:
-        """Name -> Content-ID of the attachments that the recipient gets."""
-        return {file.name: file.content_id or "" for file in (*self._attachments, *recipient.attachments)}
-
-    def build_email(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
-    ) -> OutboundEmail:
-        """The mail for one recipient. Every attempt has the same Message-ID and the same date.
-
-        Raises `MessageTooLarge` for a mail of more than `limit` bytes.
-        """
-        if self.send.track_clicks or self.send.track_opens:
-            rendered = rendered._replace(
-                html=rendered.html and self._with_html_tracking(rendered.html, recipient, channels),
-                text=rendered.text and self._with_links(rendered.text, "text_email", recipient, channels),
-            )
-        content = self._encode(recipient, rendered, limit, self._list_unsubscribe(channels))
-        return OutboundEmail(recipient.claimed.uuid, channels.return_path, recipient.address, content)
-
-    def build_copy(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
-    ) -> OutboundEmail:
-        """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
-        (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
-        content = self._encode(recipient, rendered, limit, None)
-        to, uuid = self.send.bcc_address or "", f"{recipient.claimed.uuid}-bcc"
-        return OutboundEmail(uuid, channels.return_path, to, content)
-
-    def _encode(
-        self,
-        recipient: PreparedRecipient,
-        rendered: RenderedContent,
-        limit: int,
-        unsubscribe: tuple[str, str | None] | None,
-    ) -> bytes:
-        send, html, text = self.send, rendered.html, rendered.text
-        self.check_attachments(recipient, limit, bodies=len(html or "") + len(text or ""))
-        content = mime.build(
-            from_name=send.from_name,
-            from_address=send.from_address,
-            to=recipient.address,
-            reply_to=send.reply_to,
-            subject=rendered.subject,
-            html=html,
-            text=text,
-            attachments=[*self._attachments, *recipient.attachments],
-            message_id=f"{recipient.claimed.uuid}@{self._message_id_domain}",
-            date=send.creation_time,
-            unsubscribe=unsubscribe,
-        )
-        if len(content) > limit:
-            raise _mail_too_large(limit)
-        return content
-
-    def _list_unsubscribe(self, channels: FeedbackChannels) -> tuple[str, str | None] | None:
-        """The List-Unsubscribe header of mails to a list. A send that includes unsubscribed recipients has none:
-        unsubscribing would not keep its next mail away."""
-        if self.send.list_id is None or self.send.include_unsubscribed:
-            return None
-        return channels.unsubscribe_link, channels.unsubscribe_address
-
-    def check_attachments(self, recipient: PreparedRecipient, limit: int, *, bodies: int = 0) -> None:
-        """Raises `MessageTooLarge` if the attachments, with bodies of that size, are too large for a mail; called
-        before the rest of the work."""
-        if bodies + sum(len(file.body) for file in (*self._attachments, *recipient.attachments)) > limit:
-            raise _mail_too_large(limit)
-
-    def _text_of_html(self, html: str) -> str:
-        """The text of the HTML; the last one is kept, because HTML without wildcards is the same for all recipients."""
-        last_html, text = self._last_text
-        if last_html != html:
-            text = plain_text(html)
-            self._last_text = html, text
-        return text
-
-    def _with_html_tracking(self, html: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
-        """The body with tracked links and the pixel, as far as the send has them."""
-        html = self._with_links(html, "html_email", recipient, channels)
-        return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
-
-    def _with_links(self, body: str, kind: LinkType, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
-        """The body with tracked links, if the send has them. A link with a secret value is never tracked."""
-        if not self.send.track_clicks:
-            return body
-        secrets = recipient.claimed.secrets
-        is_exempt = secrets.exempting(self._is_exempt) if secrets else self._is_exempt
-        return channels.instrumenter.with_links(body, kind, recipient.id, self._links, is_exempt)
-
-    def build_sms(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
-    ) -> OutboundSms:
-        """The text message for one recipient, with an opt-out link if the send has one
-        (docs/sending.md#opting-out-of-sms).
-
-        Raises `EmptyMessage` if nothing but that link would be left (docs/delivery.md#skipped-recipients).
-        """
-        text = rendered.text or ""
-        if not text.strip():
-            raise EmptyMessage("the text is empty once it is filled in")
-        if self.send.unsubscribe_type == "link":
-            text = f"{text}\nOpt out: {channels.unsubscribe_link}"
-        return OutboundSms(recipient.claimed.uuid, self.send.from_address, recipient.address, text, receipt_url)
-
-    def _values(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> WildcardValues:
-        """The recipient's own, then the contact's (docs/personalisation.md#values), then the unsubscribe link."""
-        own = recipient_values(recipient.claimed.values, html_encoded=self.send.recipient_data_html_encoded)
-        return MergedValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
-
-    def _contact_values(self, recipient: PreparedRecipient) -> Mapping[str, object]:
-        if recipient.contact is None:
-            list_id = shown_id(self.send.list_id)
-            return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": list_id}
-        return ContactValues(recipient.contact, self._zone, self.send.hidden_attributes)
-
-
-def _mail_too_large(limit: int) -> MessageTooLarge:
-    return MessageTooLarge(f"the mail has more than {limit} bytes")
-
-
-STORED = PreparedStatement(
-    select(QueueEntry.recipient_id, QueueEntry.secret_values).where(
-        in_json(QueueEntry.recipient_id, bindparam("ids", type_=String))
-    )
-)
-
-
-def with_secret_values(
-    session: Session, settings: Settings, claimed: Sequence[ClaimedRecipient]
-) -> list[ClaimedRecipient]:
-    """The recipients, in their order, with all their values; one select, and none if no value is secret. One whose
-    secret values cannot be read fails with that reason."""
-    ids = [row.id for row in claimed if None in row.values.values()]
-    if not ids:
-        return list(claimed)
-    stored, keys = dict(STORED.tuples(session, ids=json_array(ids))), settings.secret_keys
-    return [_decrypted(keys, row, stored.get(row.id)) if None in row.values.values() else row for row in claimed]
-
-
-def _decrypted(secret_keys: SecretKeys, claimed: ClaimedRecipient, stored: str | None) -> ClaimedRecipient:
-    names = [name for name, value in claimed.values.items() if value is None]
-    try:
-        if stored is None:
-            raise SecretUnreadable("there are none")
-        secrets = SecretValues.decrypted(secret_keys, claimed.uuid, stored, names)
-    except SecretUnreadable:
-        return claimed._replace(reason=FailReason.UNREADABLE_VALUES)
-    return claimed._replace(values={**claimed.values, **secrets.values}, secrets=secrets)
-
-
-def masked(recipient: PreparedRecipient) -> PreparedRecipient:
-    """The recipient with a mask in place of each secret value; the same object if it has none."""
-    claimed = recipient.claimed
-    if claimed.secrets is None:
-        return recipient
-    return replace(recipient, claimed=claimed._replace(values={**claimed.values, **claimed.secrets.masked}))
-
-
-class BuiltMessage(NamedTuple):
-    """The message of a recipient, and how many bytes were rendered for it. If none could be built, `message` is the
-    reason. `copy` is the blind copy, which is sent once the message is accepted."""
-
-    recipient: PreparedRecipient
-    message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
-    rendered_bytes: int | None = None
-    copy: OutboundEmail | None = None
-
-
-class ComposedMessage(NamedTuple):
-    """The message of a recipient with what was rendered for it: the copy counts in `size`, too."""
-
-    message: OutboundEmail | OutboundSms
-    rendered: RenderedContent
-    size: int
-    copy: OutboundEmail | None = None
 
 
 class MessageBuilder:
@@ -376,32 +25,29 @@ class MessageBuilder:
         self.limits = SizeLimits.of(settings)
         self._channels_of_sender = lru_cache(maxsize=1024)(partial(SenderChannels, settings))
 
-    def build(self, recipient: PreparedRecipient) -> BuiltMessage:
-        """The message of a recipient. Raises nothing: an internal fault defers."""
+    def build(self, recipient: Claimed) -> None:
+        """Completes the recipient with its message, or with why there is none. Raises nothing: an internal fault
+        defers."""
         request_id = recipient.compiled.send.request_id
         before = logs.request_id.set(request_id)
         try:
-            with span("compose", request_id=request_id, tms__uuid=recipient.claimed.uuid):
-                return self._build(recipient)
+            with span("compose", request_id=request_id, tms__uuid=recipient.uuid):
+                self.compose(recipient, self.channels(recipient))
         except Unsendable as refusal:
-            return BuiltMessage(recipient, refusal)
+            recipient.give_up_message(refusal.reason, str(refusal))
         except BaseException as fault:
-            return BuiltMessage(recipient, deferred_by_fault(recipient, fault))
+            recipient.give_up_message(fault=deferred_by_fault(recipient, fault))
         finally:
             logs.request_id.reset(before)  # it may be built while another one is being sent
 
-    def _build(self, recipient: PreparedRecipient) -> BuiltMessage:
-        composed = self.compose(recipient, self.channels(recipient))
-        return BuiltMessage(recipient, composed.message, composed.size, composed.copy)
-
-    def channels(self, recipient: PreparedRecipient) -> FeedbackChannels:
+    def channels(self, recipient: Claimed) -> FeedbackChannels:
         """The links and addresses by which the recipient answers, with the hosts of its sender's domain."""
         compiled = recipient.compiled
         return self._channels_of_sender(compiled.send.from_address, compiled.domain.hosts).of_recipient(recipient.id)
 
-    def compose(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> ComposedMessage:
-        """The message of a recipient with these links and addresses. Raises `Unsendable` at the first limit that would
-        be exceeded, and for an empty text message."""
+    def compose(self, recipient: Claimed, channels: FeedbackChannels) -> None:
+        """Completes the recipient with its message, which has these links and addresses. Raises `Unsendable` at the
+        first limit that would be exceeded, and for an empty text message."""
         compiled = recipient.compiled
         if recipient.quota:
             recipient.quota.check()
@@ -410,27 +56,28 @@ class MessageBuilder:
         message = self._message(recipient, channels, rendered)
         size, copy = rendered.size, None
         if compiled.send.type == "email" and compiled.send.bcc_address:
-            of_copy = compiled.render(masked(recipient), channels.of_copy(), self.limits.body)
+            of_copy = compiled.render(recipient.masked(), channels.of_copy(), self.limits.body)
             copy = self._signed(recipient, compiled.build_copy(recipient, channels, of_copy, self.limits.mail))
             size += of_copy.size
         if recipient.quota:
             recipient.quota.consume(size)
-        return ComposedMessage(message, rendered, size, copy)
+        recipient.message, recipient.copy, recipient.has_message, recipient.fault = message, copy, True, None
+        recipient.rendered, recipient.rendered_bytes, recipient.is_built = rendered, size, True
 
     def _message(
-        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent
+        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent
     ) -> OutboundEmail | OutboundSms:
         compiled = recipient.compiled
         if compiled.send.type == "email":
             return self._signed(recipient, compiled.build_email(recipient, channels, rendered, self.limits.mail))
         return compiled.build_sms(recipient, channels, rendered, receipt_url(self._settings, recipient.id))
 
-    def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
+    def _signed(self, recipient: Claimed, email: OutboundEmail) -> OutboundEmail:
         compiled = recipient.compiled
         return compiled.domain.signed(email, self._settings, compiled.send.creation_time)
 
 
-def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:
+def deferred_by_fault(recipient: Claimed, fault: BaseException) -> DeliveryResult:
     """The result of an internal fault, or of an exception of an installed transport."""
-    logger.error("cannot send", exc_info=fault, extra={"uuid": recipient.claimed.uuid})
+    logger.error("cannot send", exc_info=fault, extra={"uuid": recipient.uuid})
     return internal_fault(fault)

@@ -27,10 +27,9 @@ from app.recipients.row import step_row
 from app.recipients.states import POSTPONEMENTS, RecipientState, WaitReason
 from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
-from app.sends.delivery.claim import SENDING, ClaimedRecipient, postpone
+from app.sends.delivery.claim import SENDING, postpone
 from app.sends.delivery.limits import Rendered, beyond_quota, load_rendered, turns
-from app.sends.delivery.message import PreparedRecipient
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sizes import SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred
@@ -43,7 +42,7 @@ from app.transports.base import DeliveryResult
 # A pause, and the back-off of a domain.
 
 
-def domains_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, str]:
+def domains_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, str]:
     """By the ids of recipients; one select if any is named by its contact, whose address it has."""
     emails = [row for row in claimed if row.type == "email"]
     contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
@@ -60,7 +59,7 @@ DETAILS = {
 }
 
 
-def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+def put_aside(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The claimed rows that may be sent; those that a pause concerns are put aside. One select if there is no pause."""
     pauses = active_pauses(transaction, {row.account_id for row in claimed}) if claimed else []
     concerned = _concerned(transaction, pauses, claimed) if pauses else {}
@@ -82,7 +81,7 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRe
 
 
 def _concerned(
-    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[ClaimedRecipient]
+    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[Claimed]
 ) -> dict[int, ActivePause]:
     """By the ids of recipients, the first pause that concerns each."""
     by_account: dict[int, ActivePause] = {}
@@ -109,7 +108,7 @@ def _concerned(
 def _concerned_by_domain(
     transaction: Transaction,
     by_domain: dict[tuple[int | None, str], ActivePause],
-    claimed: Sequence[ClaimedRecipient],
+    claimed: Sequence[Claimed],
 ) -> dict[int, ActivePause]:
     """Mail of test accounts is captured, so that it goes to no domain."""
     accounts = {account_id for account_id, _ in by_domain}
@@ -150,9 +149,7 @@ _PUT_ASIDE = BulkUpdate(
 )
 
 
-def defer_backed_off(
-    transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
-) -> list[ClaimedRecipient]:
+def defer_backed_off(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
     """The claimed rows that may be sent; those that are backed off go back into the queue until the back-off ends.
 
     At most two selects if nothing is backed off.
@@ -172,25 +169,23 @@ def defer_backed_off(
     return [row for row in claimed if row.id not in deferred]
 
 
-def _by_domain(
-    transaction: Transaction, claimed: Sequence[ClaimedRecipient]
-) -> dict[tuple[int, str], list[ClaimedRecipient]]:
+def _by_domain(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[tuple[int, str], list[Claimed]]:
     """The emails of the batch by account and domain."""
     domains = domains_of(transaction, claimed)
-    by_domain: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
+    by_domain: dict[tuple[int, str], list[Claimed]] = defaultdict(list)
     for row in claimed:
         if domain := domains.get(row.id):
             by_domain[row.account_id, domain].append(row)
     return by_domain
 
 
-def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
+def _sender_domains(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[int, str]:
     """The sender's domain of each send of these rows."""
     senders = select(Send.id, Send.from_address).where(in_json(Send.id, {row.send_id for row in claimed}))
     return {row.id: domain_of(row.from_address) for row in transaction.execute(senders)}
 
 
-def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
+def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[Claimed]) -> list[int]:
     """Postpones all of the rows, or all but one if the back-off is over: the worker that extends it sends the probe."""
     until = max(backoff.until_time, now())
     if rows and backoff.until_time <= now() and _claim_probe(transaction, backoff):
@@ -228,14 +223,14 @@ class ApprovedSender(NamedTuple):
 Senders = Mapping[SenderKey, ApprovedSender]
 
 
-def sender_key(recipient: PreparedRecipient) -> SenderKey:
+def sender_key(recipient: Claimed) -> SenderKey:
     """That of the recipient's text message."""
-    return recipient.claimed.account_id, recipient.compiled.send.from_address
+    return recipient.account_id, recipient.compiled.send.from_address
 
 
-def load_senders(session: Session, recipients: Iterable[PreparedRecipient]) -> Senders:
+def load_senders(session: Session, recipients: Iterable[Claimed]) -> Senders:
     """The approved senders of these text messages; no select where there is none."""
-    keys = {sender_key(recipient) for recipient in recipients if recipient.claimed.type == "sms"}
+    keys = {sender_key(recipient) for recipient in recipients if recipient.type == "sms"}
     if not keys:
         return {}
     columns = SmsSender.account_id, SmsSender.address, SmsSender.messages_per_second, SmsSender.list_id
@@ -265,9 +260,9 @@ class Refusing(NamedTuple):
 Refusals = dict[RelayKey, Refusing]
 
 
-def load_refusals(session: Session, recipients: Iterable[PreparedRecipient]) -> Refusals:
+def load_refusals(session: Session, recipients: Iterable[Claimed]) -> Refusals:
     """The transports that refuse everything of an account of these recipients; no select if there is none."""
-    accounts = {one.claimed.account_id for one in recipients if _may_be_refused(one)}
+    accounts = {one.account_id for one in recipients if _may_be_refused(one)}
     if not accounts:
         return {}
     columns = RelayRefusal.account_id, RelayRefusal.transport, RelayRefusal.id, RelayRefusal.until_time
@@ -275,12 +270,8 @@ def load_refusals(session: Session, recipients: Iterable[PreparedRecipient]) -> 
     return {RelayKey(row.account_id, row.transport): Refusing(row.id, row.until_time) for row in rows}
 
 
-def _may_be_refused(recipient: PreparedRecipient) -> bool:
-    return (
-        recipient.compiled.send.relay_refuses
-        and recipient.claimed.type == "email"
-        and not recipient.compiled.send.is_test
-    )
+def _may_be_refused(recipient: Claimed) -> bool:
+    return recipient.compiled.send.relay_refuses and recipient.type == "email" and not recipient.compiled.send.is_test
 
 
 class _Waits:
@@ -294,7 +285,7 @@ class _Waits:
         self._period = period
         self._moment = now()
 
-    def decide(self, recipient: PreparedRecipient) -> None:
+    def decide(self, recipient: Claimed) -> None:
         """Gives the recipient a due time or, where it must go around something, its route."""
         end = recipient.compiled.send.creation_time + self._period
         if end <= self._moment:
@@ -302,15 +293,15 @@ class _Waits:
         names = self._router.route(recipient)
         left: list[str] = []
         for name in names:
-            if self._is_open(RelayKey(recipient.claimed.account_id, name), recipient, is_first=not left):
+            if self._is_open(RelayKey(recipient.account_id, name), recipient, is_first=not left):
                 left.append(name)
         if names and not left:
-            keys = (RelayKey(recipient.claimed.account_id, name) for name in names)
+            keys = (RelayKey(recipient.account_id, name) for name in names)
             self.due_times[recipient.id] = min(end, *(self._refusals[key].until_time for key in keys))
         elif len(left) < len(names):
             recipient.route = RouteProgress(left)
 
-    def _is_open(self, key: RelayKey, recipient: PreparedRecipient, *, is_first: bool) -> bool:
+    def _is_open(self, key: RelayKey, recipient: Claimed, *, is_first: bool) -> bool:
         """Whether the recipient's message may go there: nothing is refused, or it is the probe."""
         refusing = self._refusals.get(key)
         if refusing is None:
@@ -321,7 +312,7 @@ class _Waits:
         self._refusals[key] = refusing._replace(until_time=until)
         return self._claim_probe(refusing, recipient, until)
 
-    def _claim_probe(self, refusing: Refusing, recipient: PreparedRecipient, until: datetime) -> bool:
+    def _claim_probe(self, refusing: Refusing, recipient: Claimed, until: datetime) -> bool:
         """Whether this worker is the one that sets the time of the next try, which only one does."""
         claimed = (
             update(RelayRefusal)
@@ -339,14 +330,14 @@ class Circumstances:
     services: Services
     router: Router
     limits: SizeLimits
-    batch: Sequence[PreparedRecipient]
+    batch: Sequence[Claimed]
     senders: Senders
     rendered: Rendered
     refusals: Refusals
 
 
 def load_circumstances(
-    session: Session, services: Services, router: Router, limits: SizeLimits, batch: Sequence[PreparedRecipient]
+    session: Session, services: Services, router: Router, limits: SizeLimits, batch: Sequence[Claimed]
 ) -> Circumstances:
     """At most three selects, none for mails of which no relay refuses anything and that cannot become too large."""
     senders, rendered = load_senders(session, batch), load_rendered(session, batch, limits)
@@ -361,44 +352,44 @@ def deferral(reason: WaitReason, name: str = "") -> DeliveryResult:
 
 Found = Mapping[int, DeliveryResult | datetime]
 """By the ids of recipients, the deferral that ends the attempt, or when it is due again without one."""
-Find = Callable[[Circumstances, Sequence[PreparedRecipient]], Found]
+Find = Callable[[Circumstances, Sequence[Claimed]], Found]
 
 
-def _unconfirmed(_circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+def _unconfirmed(_circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
     result = deferral(WaitReason.OWNER_UNCONFIRMED)
     return {one.id: result for one in recipients if not one.compiled.send.owner_confirmed}
 
 
 def _lacking_domain(reason: WaitReason) -> Find:
-    def find(_circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+    def find(_circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
         return {
             one.id: deferral(reason, lacking.name)
             for one in recipients
-            if (lacking := one.compiled.domain.lacking) and lacking.reason is reason and one.claimed.type == "email"
+            if (lacking := one.compiled.domain.lacking) and lacking.reason is reason and one.type == "email"
         }
 
     return find
 
 
-def _unapproved(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+def _unapproved(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
     found = {}
-    for one in (one for one in recipients if one.claimed.type == "sms"):
+    for one in (one for one in recipients if one.type == "sms"):
         sender = circumstances.senders.get(sender_key(one))
         if sender is None or sender.list_id not in (None, one.compiled.send.list_id):
             found[one.id] = deferral(WaitReason.SENDER_MISSING, one.compiled.send.from_address)
     return found
 
 
-def _beyond_quota(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+def _beyond_quota(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
     return beyond_quota(recipients, circumstances.batch, circumstances.rendered, circumstances.limits)
 
 
-def _beyond_rate(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> Found:
+def _beyond_rate(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
     senders = circumstances.senders
     rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
     by_sender: dict[SenderKey, list[int]] = defaultdict(list)
     for one in recipients if rates else ():
-        if one.claimed.type == "sms" and sender_key(one) in rates:
+        if one.type == "sms" and sender_key(one) in rates:
             by_sender[sender_key(one)].append(one.id)
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
@@ -406,7 +397,7 @@ def _beyond_rate(circumstances: Circumstances, recipients: Sequence[PreparedReci
     return due_times
 
 
-def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[PreparedRecipient]) -> dict[int, datetime]:
+def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[Claimed]) -> dict[int, datetime]:
     """Those that must wait; of the others, the route leads around what refuses them. A message that was attempted least
     comes first as a probe: one that is refused for itself must not stand for all others each time."""
     concerned = [one for one in recipients if _may_be_refused(one)] if circumstances.refusals else []
@@ -416,12 +407,12 @@ def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[Prepa
     with services.database.write() as transaction:
         period = timedelta(seconds=services.settings.retry_period)
         waits = _Waits(transaction, circumstances.router, circumstances.refusals, period)
-        for recipient in sorted(concerned, key=lambda one: one.claimed.attempts):
+        for recipient in sorted(concerned, key=lambda one: one.attempts):
             waits.decide(recipient)
     return waits.due_times
 
 
-CLAIMED: Mapping[WaitReason, Callable[[Transaction, str, Sequence[ClaimedRecipient]], list[ClaimedRecipient]]] = {
+CLAIMED: Mapping[WaitReason, Callable[[Transaction, str, Sequence[Claimed]], list[Claimed]]] = {
     WaitReason.PAUSE: put_aside,
     WaitReason.DOMAIN_BACKOFF: defer_backed_off,
 }
@@ -439,8 +430,8 @@ LOADED: Mapping[WaitReason, Find] = {
 
 
 def put_off_claimed(
-    transaction: Transaction, worker: str, claimed: list[ClaimedRecipient]
-) -> tuple[list[ClaimedRecipient], set[WaitReason]]:
+    transaction: Transaction, worker: str, claimed: list[Claimed]
+) -> tuple[list[Claimed], set[WaitReason]]:
     """The claimed rows that may be sent, and the reasons for which others are put off."""
     reasons = set()
     for reason, put_off in CLAIMED.items():

@@ -18,8 +18,7 @@ from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
-from app.sends.delivery.message import BuiltMessage, PreparedRecipient
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls
@@ -58,7 +57,7 @@ class Router:
         """Takes over the transports of a router whose drain has crashed: binds to gateways have no part in that."""
         self._handler, self._transports = crashed._handler, crashed._transports
 
-    def update(self, session: Session, recipients: Sequence[PreparedRecipient]) -> None:
+    def update(self, session: Session, recipients: Sequence[Claimed]) -> None:
         """Reads transports and routes again if these recipients were loaded under another version."""
         if recipients and recipients[0].compiled.send.routing_version != self._table.version:
             self._replace(load_table(session))
@@ -68,12 +67,12 @@ class Router:
         if current_version(session) != self._table.version:
             self._replace(load_table(session))
 
-    def route(self, recipient: PreparedRecipient) -> tuple[str, ...]:
+    def route(self, recipient: Claimed) -> tuple[str, ...]:
         """The names of the transports in use for a message, in order; none if all of its route are disabled."""
-        claimed, send = recipient.claimed, recipient.compiled.send
-        message = RoutedMessage(claimed.type, claimed.account_id, send.from_address, send.priority, send.transport)
+        send = recipient.compiled.send
+        message = RoutedMessage(recipient.type, recipient.account_id, send.from_address, send.priority, send.transport)
         names = self._table.names(message, recipient.address)
-        return tuple(name for name in names if self._table.is_usable(name, claimed.type))
+        return tuple(name for name in names if self._table.is_usable(name, recipient.type))
 
     def next_pool(self, progress: RouteProgress) -> TransportPool | None:
         """The pool of the next transport on the route: the first that is not backed off, else the one whose back-off
@@ -192,15 +191,15 @@ def _end(transport: Transport[Any]) -> None:
 
 
 class PassedOn(NamedTuple):
-    """The message, the name of the transport, and its answer: None if it was not asked, because it is backed off."""
+    """The recipient, the name of the transport, and its answer: None if it was not asked, because it is backed off."""
 
-    built: BuiltMessage
+    recipient: Claimed
     transport: str
     result: DeliveryResult | None = None
 
     @property
     def recipient_id(self) -> int:
-        return self.built.recipient.id
+        return self.recipient.id
 
     @property
     def why(self) -> str:

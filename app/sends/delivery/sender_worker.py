@@ -25,14 +25,11 @@ from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
-from app.recipients.states import FailReason
 from app.routing.table import DEFAULT
-from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
-from app.sends.delivery.message import BuiltMessage, MessageBuilder, PreparedRecipient, deferred_by_fault
-from app.sends.delivery.recipient import RouteProgress
+from app.sends.delivery.message import MessageBuilder, deferred_by_fault
+from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.sends.delivery.router import PassedOn, Router
-from app.sends.delivery.sizes import Unsendable
 from app.sends.delivery.transmission_counts import Transmission
 from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder, redact_reply, sanitize_result
 from app.sends.outcomes.recovery import ExpiredLeases
@@ -69,7 +66,7 @@ def simulated_answer(magic: Magic | None, message_type: str, attempt: int) -> De
     return _ANSWERS.get(magic) if magic else None
 
 
-def simulated_delay(recipient: ClaimedRecipient, address: str) -> float | None:
+def simulated_delay(recipient: Claimed, address: str) -> float | None:
     """Seconds until the next attempt at a magic address that defers this one; infinite if there is none. None if the
     retry rules apply."""
     magic = magic_of(recipient.type, address)
@@ -83,22 +80,17 @@ class Capture(Protocol):
     magic one that is answered otherwise."""
 
     def __call__(
-        self, recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool
+        self, recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool
     ) -> DeliveryResult: ...
-
-
-def is_test(recipient: PreparedRecipient) -> bool:
-    """Whether the recipient's message is captured."""
-    return recipient.compiled.send.is_test
 
 
 def capture_in(database: Database) -> Capture:
     """A capture that stores in this database, in a transaction of its own for each message. Raises
     `SQLAlchemyError`."""
 
-    def capture(recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
-        magic = None if is_copy else magic_of(recipient.claimed.type, message.to)
-        answer = simulated_answer(magic, recipient.claimed.type, recipient.claimed.attempts)
+    def capture(recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
+        magic = None if is_copy else magic_of(recipient.type, message.to)
+        answer = simulated_answer(magic, recipient.type, recipient.attempts)
         if answer is None or magic is not Magic.SLOW:
             row = _row(recipient, message, is_copy=is_copy, magic=magic)
             with database.write() as transaction:
@@ -110,17 +102,16 @@ def capture_in(database: Database) -> Capture:
 
 
 def _row(
-    recipient: PreparedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
+    recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
 ) -> dict[str, Any]:
-    claimed = recipient.claimed
     happens_later = magic is not None and magic not in ANSWERED
     return {
-        "account_id": claimed.account_id,
+        "account_id": recipient.account_id,
         "recipient_id": recipient.id,
         "is_copy": is_copy,
-        "uuid": claimed.uuid,
-        "type": claimed.type,
-        "address": normalize_address(ADDRESS_KIND_BY_TYPE[claimed.type], message.to).key,
+        "uuid": recipient.uuid,
+        "type": recipient.type,
+        "address": normalize_address(ADDRESS_KIND_BY_TYPE[recipient.type], message.to).key,
         "captured_time": this_second(),
         "simulates": magic,
         "simulate_time": seconds_from_now(SECONDS) if happens_later else None,
@@ -128,12 +119,12 @@ def _row(
     }
 
 
-def _columns(recipient: PreparedRecipient, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
+def _columns(recipient: Claimed, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
     """The columns that mails and text messages fill from different attributes. The list of the inbox shows the subject,
     so secret values are masked in it; the content is what has left."""
     if isinstance(message, OutboundSms):
         return {"sender": message.sender, "subject": None, "content": message.text.encode("utf-8", "replace")}
-    subject, secrets = _subject(message.content), recipient.claimed.secrets
+    subject, secrets = _subject(message.content), recipient.secrets
     subject = subject if secrets is None else secrets.mask(subject)
     return {"sender": message.envelope_from, "subject": subject, "content": message.content}
 
@@ -172,24 +163,24 @@ class AdaptiveBatchSize:
         self._has_shrunk = False
 
 
-def not_sent(recipient: PreparedRecipient, reason: FailReason, detail: str | None = None) -> AttemptResult:
+def not_sent(recipient: Claimed) -> AttemptResult:
     """The result of a recipient that is skipped, or whose message cannot be sent."""
     return AttemptResult(
         recipient.id,
-        recipient.claimed.attempts,
+        recipient.attempts,
         recipient.address or None,
         now(),
-        skip=reason,
-        detail=detail,
+        skip=recipient.skip,
+        detail=recipient.detail,
         is_test=recipient.compiled.send.is_test,
     )
 
 
-def deferred(recipient: PreparedRecipient, result: DeliveryResult) -> AttemptResult:
+def deferred(recipient: Claimed, result: DeliveryResult) -> AttemptResult:
     """The result of a recipient whose message goes to no transport now, with what became of it at those before."""
     if recipient.route:
         result = result._replace(note=recipient.route.note(result.note))
-    attempt, is_test = recipient.claimed.attempts, recipient.compiled.send.is_test
+    attempt, is_test = recipient.attempts, recipient.compiled.send.is_test
     return AttemptResult(recipient.id, attempt, recipient.address, now(), result=result, is_test=is_test)
 
 
@@ -258,62 +249,62 @@ class SenderWorker:
     def transmit(
         self,
         slot: ConnectionSlot,
-        built: BuiltMessage,
-        following: BuiltMessage | None = None,
+        recipient: Claimed,
+        following: Claimed | None = None,
         while_waiting: Callable[[], float] = no_time,
     ) -> AttemptResult | PassedOn:
-        """Sends one message and journals the result, unless the next transport of its route is to send it. Raises
-        nothing: an internal fault defers.
+        """Sends the message of a recipient, for which it is built, and journals the result, unless the next transport
+        of its route is to send it. Raises nothing: an internal fault defers.
 
-        `following` is the message that the slot sends next, if it is known. `while_waiting` is called while the answer
-        is awaited; it raises nothing, and returns the seconds that it took.
+        `following` is the recipient of the message that the slot sends next, if it is known. `while_waiting` is called
+        while the answer is awaited; it raises nothing, and returns the seconds that it took.
         """
-        recipient = built.recipient
         logs.request_id.set(recipient.compiled.send.request_id)
-        if isinstance(built.message, Unsendable):
-            return not_sent(recipient, built.message.reason, str(built.message))
+        if recipient.skip is not None:
+            return not_sent(recipient)
         transmission, other = Transmission(), list[float]()
         try:
             with _span(recipient, slot) as open_span:
-                answer = self._answer(slot, built, following, lambda: other.append(while_waiting()))
+                answer = self._answer(slot, recipient, following, lambda: other.append(while_waiting()))
                 open_span.add(tms__outcome=answer.outcome.value, tms__status=answer.status)
-            result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction, recipient.claimed.secrets)
+            result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction, recipient.secrets)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
             slot.close()  # it may have been left in the middle of a transaction
-        if built.copy and result.outcome is Outcome.ACCEPTED:
-            with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, built.copy))
-            result = redact_reply(
-                sanitize_result(with_copy), slot.redaction or self._redaction, recipient.claimed.secrets
-            )
+        if recipient.copy and result.outcome is Outcome.ACCEPTED:
+            with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, recipient.copy))
+            result = redact_reply(sanitize_result(with_copy), slot.redaction or self._redaction, recipient.secrets)
         slot.seconds = time.monotonic() - transmission.started - sum(other)
         transmission.count(recipient, slot.transport or DEFAULT, result)
         if recipient.route is not None:
             if result.untaken and recipient.route.upcoming:
-                return PassedOn(built, slot.transport or DEFAULT, result)
+                return PassedOn(recipient, slot.transport or DEFAULT, result)
             result = _on_route(result, recipient.route, slot)
-        attempt = _attempt_result(built, result, slot.transport)
+        attempt = _attempt_result(recipient, result, slot.transport)
         self._write_journal(attempt)
         return attempt
 
     def _answer(
         self,
         slot: ConnectionSlot,
-        built: BuiltMessage,
-        following: BuiltMessage | None,
+        recipient: Claimed,
+        following: Claimed | None,
         while_waiting: Callable[[], None],
     ) -> DeliveryResult:
         """The answer of the relay or gateway, or of the capture store for a test: no test message comes to a
         connection, not even behind another one."""
-        if isinstance(built.message, OutboundEmail | OutboundSms) and is_test(built.recipient):
-            return self.capture(built.recipient, built.message, is_copy=False)
-        next_message = None if following is None or is_test(following.recipient) else following
-        return send_over(slot, built, next_message, while_waiting)
+        if recipient.fault is not None:
+            return recipient.fault
+        if recipient.compiled.send.is_test:
+            return self.capture(recipient, recipient.message, is_copy=False)
+        if following and (following.compiled.send.is_test or not following.has_message):
+            following = None
+        return send_over(slot, recipient.message, following.message if following else None, while_waiting)
 
-    def _send_copy(self, slot: ConnectionSlot, recipient: PreparedRecipient, copy: OutboundEmail) -> str:
+    def _send_copy(self, slot: ConnectionSlot, recipient: Claimed, copy: OutboundEmail) -> str:
         """Sends or captures the blind copy; returns a text to add to the reply, empty if it is accepted."""
-        if not is_test(recipient):
+        if not recipient.compiled.send.is_test:
             return send_copy(slot, copy)
         try:
             self.capture(recipient, copy, is_copy=True)
@@ -351,30 +342,29 @@ class SenderWorker:
         self.journal.close()
 
 
-def _span(recipient: PreparedRecipient, slot: ConnectionSlot) -> AbstractContextManager[tracing.Span]:
+def _span(recipient: Claimed, slot: ConnectionSlot) -> AbstractContextManager[tracing.Span]:
     """The span of one message's way to a relay or gateway and of its answer."""
     return tracing.span(
         "transmit",
         request_id=recipient.compiled.send.request_id,
-        tms__uuid=recipient.claimed.uuid,
+        tms__uuid=recipient.uuid,
         tms__type=recipient.compiled.send.type,
         tms__transport=slot.transport or DEFAULT,
-        tms__attempt=recipient.claimed.attempts,
+        tms__attempt=recipient.attempts,
     )
 
 
-def _attempt_result(built: BuiltMessage, result: DeliveryResult, transport: str | None) -> AttemptResult:
-    recipient = built.recipient
-    tests = is_test(recipient)
+def _attempt_result(recipient: Claimed, result: DeliveryResult, transport: str | None) -> AttemptResult:
+    tests = recipient.compiled.send.is_test
     return AttemptResult(
         recipient.id,
-        recipient.claimed.attempts,
+        recipient.attempts,
         recipient.address,
         now(),
         result=result,
-        rendered=built.rendered_bytes,
+        rendered=recipient.rendered_bytes if recipient.has_message else None,
         transport=transport,
-        retry_in=simulated_delay(recipient.claimed, recipient.address) if tests else None,
+        retry_in=simulated_delay(recipient, recipient.address) if tests else None,
         is_test=tests,
     )
 

@@ -17,8 +17,7 @@ from app.infrastructure.metrics import (
 )
 from app.network.connections import attempts
 from app.recipients.states import WaitReason
-from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.message import PreparedRecipient
+from app.sends.delivery.recipient import Claimed
 from app.transports.base import DeliveryResult, Outcome
 
 NETWORK = "4.4."
@@ -32,11 +31,11 @@ class Transmission:
         self.started = time.monotonic()
         self._opened, self._failed = attempts.opened, attempts.failed
 
-    def count(self, recipient: PreparedRecipient, transport: str, result: DeliveryResult) -> None:
+    def count(self, recipient: Claimed, transport: str, result: DeliveryResult) -> None:
         """Counts the answer of a relay or gateway, and the connections that it took; a captured message has neither."""
-        type_, send = recipient.claimed.type, recipient.compiled.send
+        type_, send = recipient.type, recipient.compiled.send
         if result.outcome is Outcome.ACCEPTED:
-            seconds = (now() - accepted_time(recipient.claimed, send.creation_time)).total_seconds()
+            seconds = (now() - accepted_time(recipient, send.creation_time)).total_seconds()
             HANDOVER.labels(account_class(is_test=send.is_test), type_).observe(max(0.0, seconds))
         if send.is_test:
             return
@@ -46,10 +45,9 @@ class Transmission:
                 TRANSPORT_CONNECTIONS.labels(type_, transport, name).inc(number)
 
 
-def accepted_time(claimed: ClaimedRecipient, creation_time: datetime) -> datetime:
+def accepted_time(claimed: Claimed, creation_time: datetime) -> datetime:
     """When the message was accepted: the first due time, in whose second it was created, and later that second."""
-    due_time = claimed.due_time
-    return due_time if due_time and due_time.replace(microsecond=0) == creation_time else creation_time
+    return claimed.due_time if claimed.due_time.replace(microsecond=0) == creation_time else creation_time
 
 
 def reply_class(result: DeliveryResult) -> str:
@@ -66,7 +64,7 @@ def reply_class(result: DeliveryResult) -> str:
     return "none" if is_lost and not is_reply else "temporary"
 
 
-def count_deferred(recipients: Iterable[ClaimedRecipient], reason: WaitReason) -> None:
+def count_deferred(recipients: Iterable[Claimed], reason: WaitReason) -> None:
     """Counts recipients that are put off without an attempt."""
     for type_, number in Counter(recipient.type for recipient in recipients).items():
         DEFERRALS.labels(type_, reason.value).inc(number)

@@ -72,17 +72,17 @@ def invalid_markup(content: Content) -> Iterator[dict[str, Any]]:
 
 
 def _recipient(forecast: Forecast) -> dict[str, Any]:
-    prepared = forecast.planned.prepared
-    is_email = prepared.compiled.send.type == "email"
+    recipient = forecast.planned.recipient
+    is_email = recipient.compiled.send.type == "email"
     rendered = forecast.shown.rendered if forecast.shown else None
     return {
         "outcome": forecast.outcome,
         "reason": forecast.reason,
         "detail": forecast.detail,
-        "contact_id": prepared.claimed.contact_id,
+        "contact_id": recipient.contact_id,
         "creates_contact": forecast.planned.creates_contact,
-        "email": prepared.address or None if is_email else None,
-        "mobile": None if is_email else prepared.address or None,
+        "email": recipient.address or None if is_email else None,
+        "mobile": None if is_email else recipient.address or None,
         "subject": rendered.subject if rendered and is_email else None,
         "body_html": rendered.html if rendered else None,
         "body_text": rendered.text if rendered else None,
@@ -120,9 +120,9 @@ def preview(services: Services, account_id: int, draft: SendDraft, request_id: s
     with services.database.read() as session:
         check = check_references(session, account_id, draft, content)
         valid, refusals = _valid(check)
-        recipient, further = _prepared(check, valid, request_id)
-    skip, recipient.prepared.skip = recipient.prepared.skip, None
-    (forecast,) = forecasts(services.settings, [recipient])
+        planned, further = _prepared(check, valid, request_id)
+    skip, planned.recipient.skip = planned.recipient.skip, None
+    (forecast,) = forecasts(services.settings, [planned])
     return Preview(
         content, forecast, [*refusals, *further], skip, list(invalid_markup(content)), _lines(content, forecast)
     )

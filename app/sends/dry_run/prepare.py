@@ -1,10 +1,11 @@
-"""The prepared recipients of a send that is not stored, and what would become of each."""
+"""The recipients of a send that is not stored, completed as delivery completes them, and what would become of each."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
-from app.clock import this_second
+from app.clock import now, this_second
 from app.contacts.get_or_create import planned_contacts
 from app.contacts.row import ContactRow
 from app.contacts.wildcard_values import hidden_by
@@ -21,15 +22,14 @@ from app.content.attachments import new_content_id
 from app.content.invalid_markup import placeholder_of
 from app.db.models import Account
 from app.recipients.states import FailReason
-from app.sends.accept.draft import AttachmentDraft, RecipientDraft
+from app.sends.accept.draft import AttachmentDraft
 from app.sends.accept.references import SendCheck, addresses_of
-from app.sends.accept.write import ValidSend, send_columns
-from app.sends.delivery.claim import ClaimedRecipient
+from app.sends.accept.write import ValidSend, recipient_rows, send_columns, shared_columns
 from app.sends.delivery.load import load_domains, prepare_recipient
-from app.sends.delivery.message import CompiledMessage, ComposedMessage, MessageBuilder, PreparedRecipient, masked
-from app.sends.delivery.recipient import SendContent, Unfilled
+from app.sends.delivery.message import MessageBuilder
+from app.sends.delivery.recipient import Claimed, CompiledMessage, SendContent, Unfilled
 from app.sends.delivery.sizes import RenderQuota, Unsendable
-from app.sends.secret_values import SecretValues, is_secret
+from app.sends.secret_values import secrets_of
 from app.sends.skipping import Suppressions, load_contacts, load_suppressions, suppression_key
 from app.settings import Settings
 from app.tracking.feedback_channels import FeedbackChannels, LinkIds
@@ -51,7 +51,7 @@ Planned = Mapping[str, ContactRow]
 class PlannedRecipient:
     """A recipient of the request with its message's ingredients, and whether its contact would be created."""
 
-    prepared: PreparedRecipient
+    recipient: Claimed
     creates_contact: bool
 
 
@@ -61,20 +61,16 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
     Raises `list_not_mutable` if a system list lacks a contact.
     """
     planned = _planned(session, check, valid)
-    claimed = [_claimed(position, check, recipient) for position, recipient in enumerate(valid.draft.recipients)]
+    claimed = _claimed(check, valid)
     contacts = load_contacts(session, claimed) | {
         row.id: new for row in claimed if (new := _new_contact(row, planned)) is not None
     }
     compiled = _compiled(session, check, valid, claimed, request_id)
     keys = (suppression_key(row, contacts.get(row.id)) for row in claimed)
     suppressions = load_suppressions(session, keys, has_digests=compiled.send.has_digests)
-    return [
-        PlannedRecipient(
-            _prepared(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments)),
-            row.contact_id is None and row.id in contacts,
-        )
-        for row, recipient in zip(claimed, valid.draft.recipients, strict=True)
-    ]
+    for row, recipient in zip(claimed, valid.draft.recipients, strict=True):
+        _complete(row, compiled, contacts.get(row.id), suppressions, _encoded(recipient.attachments))
+    return [PlannedRecipient(row, row.contact_id is None and row.contact is not None) for row in claimed]
 
 
 def _planned(session: Session, check: SendCheck, valid: ValidSend) -> Planned:
@@ -90,32 +86,21 @@ def _planned(session: Session, check: SendCheck, valid: ValidSend) -> Planned:
     return found
 
 
-def _claimed(position: int, check: SendCheck, recipient: RecipientDraft) -> ClaimedRecipient:
-    """The row of a recipient as a worker would claim it. Its id is its position, because there is none yet."""
-    draft, named = check.draft, check.references.contacts
-    contact_id, address = recipient.contact_id, recipient.email or recipient.mobile
-    secret = {name: value for name, value in recipient.values.items() if is_secret(name, draft.secret_values)}
-    is_invalid = contact_id is not None and contact_id not in named.ids
-    if address is not None:
-        contact_id = named.by_key.get(normalize_address(ADDRESS_KIND_BY_TYPE[draft.type], address).key)
-    return ClaimedRecipient(
-        id=position,
-        account_id=check.account_id,
-        uuid=UUID,
-        send_id=0,
-        list_id=draft.list_id,
-        contact_id=None if is_invalid else contact_id,
-        type=draft.type,
-        email=recipient.email,
-        mobile=recipient.mobile,
-        values=recipient.values,
-        reason=FailReason.INVALID_CONTACT_ID if is_invalid else None,
-        attempts=1,
-        secrets=SecretValues(secret) if secret else None,
-    )
+def _claimed(check: SendCheck, valid: ValidSend) -> list[Claimed]:
+    """The rows that acceptance would write, as a worker would claim them. Their ids are their positions, because there
+    are none yet."""
+    draft = valid.draft
+    shared = {**shared_columns(draft, check.account_id, 0, now()), "send_id": 0}
+    rows = recipient_rows(draft, check.references.contacts)
+    return [
+        Claimed.of_columns(
+            {**shared, **row, "id": position, "uuid": UUID}, secrets_of(recipient.values, draft.secret_values)
+        )
+        for position, (row, recipient) in enumerate(zip(rows, draft.recipients, strict=True))
+    ]
 
 
-def _new_contact(row: ClaimedRecipient, planned: Planned) -> ContactRow | None:
+def _new_contact(row: Claimed, planned: Planned) -> ContactRow | None:
     """The contact that would be created for the recipient, if any."""
     address = row.email or row.mobile
     if address is None or row.contact_id is not None:
@@ -124,7 +109,7 @@ def _new_contact(row: ClaimedRecipient, planned: Planned) -> ContactRow | None:
 
 
 def _compiled(
-    session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
+    session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[Claimed], request_id: str
 ) -> CompiledMessage:
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
     is_test = Account.test_of.is_not(None).label("is_test")
@@ -155,22 +140,21 @@ def _encoded(attachments: Sequence[AttachmentDraft]) -> list[mime.EncodedAttachm
     ]
 
 
-def _prepared(
-    row: ClaimedRecipient,
+def _complete(
+    row: Claimed,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
-) -> PreparedRecipient:
-    """As delivery prepares it; a contact that would be created has the marks of its address by then."""
+) -> None:
+    """As delivery does; a contact that would be created has the marks of its address by then."""
     key = suppression_key(row, contact)
     if contact is not None and contact.id == NEW_CONTACT_ID and key:
         is_blocked = key in suppressions.blocked
         is_email = row.type == "email"
         contact = replace(contact, blocked_email=is_email and is_blocked, blocked_mobile=not is_email and is_blocked)
-    return prepare_recipient(
-        row._replace(id=STAND_IN_ID), compiled, contact, key, suppressions, attachments=attachments
-    )
+    row.id = STAND_IN_ID
+    prepare_recipient(row, compiled, contact, key, suppressions, attachments=attachments)
 
 
 MAX_BUILT_BYTES = 32 * 1024 * 1024
@@ -209,15 +193,15 @@ class UnfilledWildcard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would become of one recipient; `composed` is None unless it would be sent to. `shown` is the same with
-    a mask in place of each secret value; None if it would not be sent like that."""
+    """What would become of one recipient; `composed` is it with its message, None unless it would be sent to. `shown`
+    is the same with a mask in place of each secret value; None if it would not be sent like that."""
 
     planned: PlannedRecipient
     outcome: ForecastOutcome
     reason: FailReason | None = None
     detail: str | None = None
-    composed: ComposedMessage | None = None
-    shown: ComposedMessage | None = None
+    composed: Claimed | None = None
+    shown: Claimed | None = None
     unfilled: tuple[UnfilledWildcard, ...] = ()
 
     @property
@@ -249,44 +233,44 @@ def forecasts(settings: Settings, recipients: Sequence[PlannedRecipient]) -> Ite
     builder, built = MessageBuilder(settings), 0
     quota = RenderQuota(builder.limits.send, builder.limits.send)
     for planned in recipients:
-        if planned.prepared.skip is not None:
-            yield Forecast(planned, ForecastOutcome.SKIP, planned.prepared.skip)
+        if planned.recipient.skip is not None:
+            yield Forecast(planned, ForecastOutcome.SKIP, planned.recipient.skip)
         elif built > MAX_BUILT_BYTES:
             yield Forecast(planned, ForecastOutcome.NOT_RENDERED)
         else:
-            planned.prepared.quota = quota
+            planned.recipient.quota = quota
             forecast = _forecast(builder, planned)
             if forecast.composed is not None:
-                built += forecast.composed.size + (forecast.size or 0) + planned.prepared.compiled.sizes.source
+                made_of = planned.recipient.compiled.sizes.source
+                built += forecast.composed.rendered_bytes + (forecast.size or 0) + made_of
             yield forecast
 
 
 def _forecast(builder: MessageBuilder, planned: PlannedRecipient) -> Forecast:
-    recipient = planned.prepared
+    recipient = copy(planned.recipient)  # so that not all messages stay in memory
     channels = builder.channels(recipient).of_dry_run()
     try:
-        composed = builder.compose(recipient, channels)
+        builder.compose(recipient, channels)
     except Unsendable as refusal:
         return Forecast(planned, ForecastOutcome.FAIL, refusal.reason, str(refusal))
     unfilled = recipient.compiled.unfilled(recipient, channels, builder.limits.body)
     return Forecast(
         planned,
         ForecastOutcome.SEND,
-        composed=composed,
-        shown=_shown(builder, recipient, channels, composed),
+        composed=recipient,
+        shown=_shown(builder, recipient, channels),
         unfilled=tuple(islice(_named(unfilled), MAX_UNFILLED)),
     )
 
 
-def _shown(
-    builder: MessageBuilder, recipient: PreparedRecipient, channels: FeedbackChannels, composed: ComposedMessage
-) -> ComposedMessage | None:
-    shown = masked(recipient)
+def _shown(builder: MessageBuilder, recipient: Claimed, channels: FeedbackChannels) -> Claimed | None:
+    shown = recipient.masked()
     if shown is recipient:
-        return composed
+        return recipient
     shown.quota = None
     with suppress(Unsendable):
-        return builder.compose(shown, channels)
+        builder.compose(shown, channels)
+        return shown
     return None
 
 

@@ -46,11 +46,12 @@ def _unsendable(session: Session, settings: Settings, recipient: Recipient) -> s
     if recipient.reason not in OF_CONTENT:
         return None
     try:
-        composed = recompose(settings, load_again(session, settings, recipient))
+        claimed = load_again(session, settings, recipient).recipient
+        recompose(settings, claimed)
     except NotComposable as error:
         return str(error).removesuffix(".").removeprefix(NotComposable.NO_MESSAGE)
     of_send = Recipient.send_id == recipient.send_id, Recipient.id != recipient.id
     others = session.scalar(select(func.coalesce(func.sum(Recipient.rendered_bytes), 0)).where(*of_send)) or 0
-    if others + composed.size > settings.max_send_bytes:
+    if others + claimed.rendered_bytes > settings.max_send_bytes:
         return f"with it, the send would render more than {settings.max_send_bytes} bytes in all (MAX_SEND_BYTES)"
     return None

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from app.recipients.row import RecipientRow
-from app.recipients.states import FailReason, RecipientState
+from app.events.payloads import Payload
+from app.recipients.row import RecipientRow, step_row
+from app.recipients.states import UNSETTLED, FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.refusals import blocks_address, blocks_number, refuses_address
@@ -64,10 +65,11 @@ class Bounce(NamedTuple):
         }
 
     @classmethod
-    def of_result(cls, result: DeliveryResult) -> Bounce:
-        """The bounce of a mail that was refused, or deferred until the end of the retry period."""
-        is_soft, diagnostic = result.outcome is not Outcome.REFUSED, bounce_string(result.reply, result.status)
-        return cls(diagnostic, bounce_reason(result.status), is_soft, refuses_address(result))
+    def of_result(cls, result: DeliveryResult, *, is_soft: bool = False) -> Bounce:
+        """The bounce of a mail that was refused; a soft one if it could not be sent until the end of the retry
+        period."""
+        diagnostic, blocks = bounce_string(result.reply, result.status), not is_soft and refuses_address(result)
+        return cls(diagnostic, bounce_reason(result.status), is_soft, blocks)
 
     @classmethod
     def of_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
@@ -109,7 +111,8 @@ EventName = Literal["sent", "bounced", "failed"]
 
 
 class Transition(NamedTuple):
-    """What is to be written for one recipient. `blocks_address` and `soft_bounces` are for its address."""
+    """All that is to be written for one recipient, with the rows that it makes. `blocks_address` and `soft_bounces` are
+    for its address."""
 
     recipient: RecipientRow
     attempt_result: AttemptResult
@@ -124,6 +127,62 @@ class Transition(NamedTuple):
     event_fields: Mapping[str, str | bool] = MappingProxyType({})
     blocks_address: bool = False
     soft_bounces: Literal["count", "reset"] | None = None
+
+    def recipient_columns(self) -> dict[str, Any]:
+        """The columns to write of the recipient, which is the `row`: none while it stays in the queue, unless its
+        message may have arrived."""
+        attempt_result, is_settled = self.attempt_result, self.state not in UNSETTLED
+        address = attempt_result.address if is_settled or self.state is RecipientState.UNCERTAIN else None
+        is_email = self.recipient.type == "email"
+        result = attempt_result.result
+        facts = {
+            "gateway_id": result.gateway_id if result else None,
+            "segments": result.segments if result else None,
+            "email": address if is_email else None,
+            "mobile": None if is_email else address,
+        }
+        if not is_settled and not any(facts.values()):
+            return {}
+        return {
+            "row": self.recipient.id,
+            "state": self.state if is_settled else RecipientState.QUEUED,
+            "reason": self.reason,
+            "attempts": self.recipient.attempts,
+            "sent_time": self.sent_time,
+            "rendered_bytes": attempt_result.rendered,
+            **facts,
+        }
+
+    def entry_columns(self, moment: datetime) -> dict[str, Any]:
+        """The columns to write of its queue entry, which is the `row`, if it stays in the queue. `moment` is now."""
+        return {
+            "row": self.recipient.id,
+            "state": self.state,
+            "due_time": self.due_time,
+            "ready_time": self.due_time and max(self.due_time, moment),
+            "rendered_bytes": self.attempt_result.rendered,
+        }
+
+    def step_row(self) -> dict[str, Any]:
+        """Its step for the timeline."""
+        recipient, attempt_result = self.recipient, self.attempt_result
+        note = attempt_result.result.note if attempt_result.result else None
+        return step_row(
+            recipient.account_id,
+            recipient.id,
+            self.step,
+            self.detail,
+            attempt_result.moment,
+            note=note,
+            transport=attempt_result.transport,
+        )
+
+    def payload(self) -> Payload:
+        """Its event, of a transition that has one."""
+        attempt_result = self.attempt_result
+        return self.recipient.event(
+            self.event or "", attempt_result.moment, self.event_fields, address=attempt_result.address
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +259,7 @@ def sent_transition(recipient: RecipientRow, attempt_result: AttemptResult, resu
 def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.REJECTED, result.reply)
-    return _bounced(recipient, attempt_result, result)
+    return _bounced(recipient, attempt_result, Bounce.of_result(result))
 
 
 def _uncertain(
@@ -239,8 +298,8 @@ def _deferred(
         )
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.EXPIRED, result.reply)
-    ended = _bounced(recipient, attempt_result, result._replace(outcome=Outcome.DEFERRED))
-    return ended if is_of_mail_server(result) and not relay_refuses else ended._replace(soft_bounces=None)
+    is_counted = is_of_mail_server(result) and not relay_refuses
+    return _bounced(recipient, attempt_result, Bounce.of_result(result, is_soft=True), is_counted=is_counted)
 
 
 def is_of_mail_server(result: DeliveryResult) -> bool:
@@ -249,8 +308,9 @@ def is_of_mail_server(result: DeliveryResult) -> bool:
     return result.untaken is None and _DEFERS.match(result.reply) is not None
 
 
-def _bounced(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
-    bounce = Bounce.of_result(result)
+def _bounced(
+    recipient: RecipientRow, attempt_result: AttemptResult, bounce: Bounce, *, is_counted: bool = True
+) -> Transition:
     return Transition(
         recipient,
         attempt_result,
@@ -262,7 +322,7 @@ def _bounced(recipient: RecipientRow, attempt_result: AttemptResult, result: Del
         event="bounced",
         event_fields=bounce.event_fields,
         blocks_address=bounce.blocks,
-        soft_bounces="count" if bounce.is_soft else None,
+        soft_bounces="count" if bounce.is_soft and is_counted else None,
     )
 
 

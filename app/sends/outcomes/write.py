@@ -22,7 +22,6 @@ from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, table_of
 from app.db.outage import is_unavailable
 from app.events.outbox import record_many
-from app.events.payloads import Payload
 from app.infrastructure import logs
 from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
 from app.recipients.redaction import without_address
@@ -44,7 +43,8 @@ def settle_or_requeue(transaction: Transaction, transitions: Sequence[Transition
     """At most two statements; nearly always one, because nearly always all are settled. The caller holds the locks."""
     waiting = [one for one in transitions if one.state in UNSETTLED]
     delete_queue_entries(transaction, [one.recipient.id for one in transitions if one.state not in UNSETTLED])
-    _UPDATE_ENTRIES.run(transaction, [_entry_values(one) for one in waiting])
+    moment = now()
+    _UPDATE_ENTRIES.run(transaction, [one.entry_columns(moment) for one in waiting])
 
 
 def rendered_before(recipient_id: Any) -> Any:
@@ -79,16 +79,6 @@ _UPDATE_ENTRIES = BulkUpdate(
 )
 
 
-def _entry_values(transition: Transition) -> dict[str, Any]:
-    return {
-        "row": transition.recipient.id,
-        "state": transition.state,
-        "due_time": transition.due_time,
-        "ready_time": transition.due_time and max(transition.due_time, now()),
-        "rendered_bytes": transition.attempt_result.rendered,
-    }
-
-
 WRITTEN = ("state", "reason", "attempts", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
 
 
@@ -118,7 +108,7 @@ def write_transitions(transaction: Transaction, transitions: Sequence[Transition
     changed = apply_to_addresses(transaction, transitions)
     update_backoffs(transaction, transitions)
     _record_events(transaction, transitions, changed)
-    add_steps(transaction, [_step(one) for one in transitions])
+    add_steps(transaction, [one.step_row() for one in transitions])
     end_waits(transaction, _happened(transitions))
     _count(transaction, transitions)
 
@@ -145,7 +135,7 @@ def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> tuple
 
 
 def _update_recipients(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    _UPDATE_RECIPIENTS.run(transaction, [values for one in transitions if (values := _recipient_values(one))])
+    _UPDATE_RECIPIENTS.run(transaction, [columns for one in transitions if (columns := one.recipient_columns())])
 
 
 def _update_recipient_statement(row: RowValues) -> Update:
@@ -173,31 +163,6 @@ _UPDATE_RECIPIENTS = BulkUpdate(
 )
 
 
-def _recipient_values(transition: Transition) -> dict[str, Any]:
-    """The columns to write of the recipient: none while it stays in the queue, unless its message may have arrived."""
-    attempt_result, is_settled = transition.attempt_result, transition.state not in UNSETTLED
-    address = attempt_result.address if is_settled or transition.state is RecipientState.UNCERTAIN else None
-    is_email = transition.recipient.type == "email"
-    result = attempt_result.result
-    facts = {
-        "gateway_id": result.gateway_id if result else None,
-        "segments": result.segments if result else None,
-        "email": address if is_email else None,
-        "mobile": None if is_email else address,
-    }
-    if not is_settled and not any(facts.values()):
-        return {}
-    return {
-        "row": transition.recipient.id,
-        "state": transition.state if is_settled else RecipientState.QUEUED,
-        "reason": transition.reason,
-        "attempts": transition.recipient.attempts,
-        "sent_time": transition.sent_time,
-        "rendered_bytes": attempt_result.rendered,
-        **facts,
-    }
-
-
 def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Each group and hour once: most recipients of a batch share them."""
     counts = Counter(
@@ -220,7 +185,7 @@ def _record_events(transaction: Transaction, transitions: Sequence[Transition], 
         transaction,
         {
             account_id: chain(
-                map(_payload, by_account.get(account_id, ())),
+                map(Transition.payload, by_account.get(account_id, ())),
                 contact_events("updated", changed.get(account_id, ()), moment),
             )
             for account_id in accounts
@@ -235,21 +200,6 @@ def _happened(transitions: Sequence[Transition]) -> dict[Did, list[int]]:
         if one.recipient.step_id is not None and one.counter in ("delivered", "bounced"):
             happened[one.counter].append(one.recipient.id)
     return happened
-
-
-def _payload(transition: Transition) -> Payload:
-    attempt_result = transition.attempt_result
-    return transition.recipient.event(
-        transition.event or "", attempt_result.moment, transition.event_fields, address=attempt_result.address
-    )
-
-
-def _step(transition: Transition) -> dict[str, Any]:
-    attempt_result = transition.attempt_result
-    note = attempt_result.result.note if attempt_result.result else None
-    return transition.recipient.step(
-        transition.step, transition.detail, attempt_result.moment, note=note, transport=attempt_result.transport
-    )
 
 
 SUBJECTS = {

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from app.db.models import RecipientStep
 from app.inbound.smpp import incoming_handler
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
+from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports import availability
@@ -74,6 +75,18 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     assert (note or "").startswith(f"not over {gone}: no connection to 127.0.0.1:")
     assert notes(rows, bob) == [("sent", spare, None)]
     assert TRANSPORT_FAILOVERS.labels(gone).value - before == 1
+
+
+def test_a_large_message_that_is_passed_on_keeps_no_other_large_one_waiting(
+    rows: Rows, worker: Services, routing: Routing, second: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is built already when the next transport gets it, and one at a time is built only."""
+    monkeypatch.setattr(availability, "FIRST_BACKOFF", PATIENCE)
+    monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
+    routing.route(routing.transport(away()), routing.transport(second.url()))
+    ids = rows.add_send(["ann@a.example", "bob@a.example"], body_text=f"{'x' * 60} " * 3000)
+    drain(worker)
+    assert rows.states(ids) == ["delivered"] * 2
 
 
 def drain_all(rows: Rows, ids: list[int]) -> None:

@@ -23,7 +23,8 @@ from app.db.queue import SEND_QUEUE
 from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
-from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
+from app.sends.delivery.claim import claim, postpone, release_claims
+from app.sends.delivery.recipient import Claimed
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
@@ -45,7 +46,7 @@ DEAD = 3000
 """Entries that are claimed and settled while the snapshot is held."""
 
 
-def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[ClaimedRecipient]:
+def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[Claimed]:
     with services.database.write() as transaction:
         return claim(transaction, "w", size=size, after=after, due=due)
 
@@ -54,7 +55,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, **changed: timedelta) -> None:
     monkeypatch.setattr(SEND_QUEUE, "reach", SEND_QUEUE.reach._replace(**changed))
 
 
-def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
+def settle(services: Services, claimed: list[Claimed]) -> None:
     with services.database.write() as transaction:
         delete_queue_entries(transaction, [one.id for one in claimed])
 

@@ -1,4 +1,4 @@
-"""Retry times of deferred messages, and the description of a bounce (docs/delivery.md#retries)."""
+"""What follows from an attempt result: retry time, bounce, rows to write (docs/delivery.md#retries)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.recipients.row import RecipientRow
 from app.recipients.states import FailReason
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
-from app.sends.outcomes.transitions import RetryRules, bounce_reason, bounce_string
+from app.sends.outcomes.transitions import RetryRules, bounce_reason, bounce_string, decide_transition
 from app.transports.base import DeliveryResult, Outcome
 from tests.support.cases import each
 
@@ -104,6 +104,58 @@ def test_the_bounce_string_contains_an_rfc_3463_code(reply: str, status: str | N
 def test_the_bounce_reason_is_the_class_of_the_failure(status: str | None, reason: str) -> None:
     """By the second number of the code."""
     assert bounce_reason(status) == reason
+
+
+def test_a_transition_makes_all_rows_that_are_written() -> None:
+    """From the attempt result and the row: its columns, the step and the event."""
+    refused = DeliveryResult.refused("550 5.1.1 no such user", "5.1.1")._replace(note="over the spare")
+    result = AttemptResult(1, 2, "ann@a.example", MOMENT, refused, rendered=9, transport="spare")
+    transition = decide_transition(recipient(2), result, RetryRules(30, 1000))
+    columns = transition.recipient_columns()
+    assert (columns["row"], columns["state"], columns["attempts"], columns["email"]) == (
+        1,
+        "bounced",
+        2,
+        "ann@a.example",
+    )
+    step = transition.step_row()
+    assert (step["recipient_id"], step["step"], step["detail"]) == (1, "bounced", "550 5.1.1 no such user")
+    assert (step["note"], step["transport"], step["time"]) == ("over the spare", "spare", MOMENT)
+    assert transition.payload()["email"] == "ann@a.example"
+    assert transition.blocks_address
+
+
+@pytest.mark.parametrize(
+    ("result", "relay_refuses", "counted"),
+    [
+        (DeliveryResult.deferred("451 4.2.2 full", "4.2.2"), False, "count"),
+        (DeliveryResult.deferred("no connection", "4.4.1"), False, None),
+        (DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"), True, None),
+    ],
+)
+def test_what_ends_with_the_retry_period_is_a_soft_bounce(
+    result: DeliveryResult, relay_refuses: bool, counted: str | None
+) -> None:
+    """Counted against the address only if its mail server has deferred it, and never a reason to block it at once."""
+    attempt = AttemptResult(1, 9, "ann@a.example", MOMENT, result)
+    ended = decide_transition(recipient(9, age=5000), attempt, RetryRules(30, 1000), relay_refuses=relay_refuses)
+    assert (ended.state, ended.soft_bounces, ended.blocks_address) == ("bounced", counted, False)
+    assert ended.event_fields["is_temporary_bounce"] is True
+
+
+def test_what_waits_again_changes_only_its_entry() -> None:
+    """Due at once if its time has come by now."""
+    attempt = AttemptResult(1, 1, "ann@a.example", MOMENT, DeliveryResult.deferred("451 later"))
+    waits = decide_transition(recipient(1), attempt, RetryRules(30, 1000))
+    assert waits.recipient_columns() == {}
+    later = MOMENT + timedelta(days=1)
+    entry = waits.entry_columns(later)
+    assert (entry["row"], entry["state"], entry["due_time"], entry["ready_time"]) == (
+        1,
+        "queued",
+        waits.due_time,
+        later,
+    )
 
 
 @given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome), st.none() | st.floats(0, 10**6))
