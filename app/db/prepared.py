@@ -268,11 +268,11 @@ def execute_on_sqlite(connection: Connection, sql: str, parameters: Any) -> tupl
     """The same on SQLite: the rows that the statement returns, and the number of those that it has written; with a list
     of parameters it runs for each of them. A select outside of a transaction sees what is committed by then, as on
     PostgreSQL."""
-    _notify_listeners(connection, sql, parameters)
+    many = isinstance(parameters, list)
+    _notify_listeners(connection, sql, parameters, many=many)
     driver: Any = connection.connection.driver_connection
     try:
-        run = driver.executemany if isinstance(parameters, list) else driver.execute
-        cursor = run(sql, parameters)
+        cursor = (driver.executemany if many else driver.execute)(sql, parameters)
         return cursor.fetchall(), cursor.rowcount
     except sqlite3.Error as error:
         note_failure(connection, error)
@@ -302,7 +302,7 @@ def _row_class(names: tuple[str, ...]) -> Any:
     return namedtuple("Row", names, rename=True)
 
 
-def _notify_listeners(connection: Connection, sql: str, values: Any) -> None:
+def _notify_listeners(connection: Connection, sql: str, values: Any, *, many: bool = False) -> None:
     """Calls the engine's listeners, which would not see a statement run on the driver."""
     for listener in connection.dispatch.before_cursor_execute:
-        listener(connection, None, sql, values, None, False)
+        listener(connection, None, sql, values, None, many)

@@ -153,7 +153,7 @@ def mails_in_memory(incoming: Any) -> None:
 @breaks("whole-paths-in-logs", "app.http.guards", family="secrets", shows="log")
 def whole_paths_in_logs(guards: Any) -> None:
     """The log has paths as they were requested."""
-    guards.loggable_path = lambda: request().path
+    guards.loggable_path = lambda path: path
 
 
 @breaks("open-files", "app.private_folder", family="permissions", shows="files of the service")
