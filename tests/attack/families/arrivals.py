@@ -26,7 +26,7 @@ from tests.support import smpp
 ADDRESS = rb"[^<>\s@]+@[^<>\s@,]+"
 COMMAND = re.compile(
     rb"(?i:EHLO) \S+|AUTH PLAIN [A-Za-z0-9+/=]+|MAIL FROM:<%b>( BODY=8BITMIME| SMTPUTF8| SIZE=\d+)*|RCPT TO:<%b>"
-    rb"|DATA|QUIT|RSET|NOOP" % (ADDRESS, ADDRESS)
+    rb"|DATA|(?i:QUIT)|RSET|NOOP" % (ADDRESS, ADDRESS)
 )
 LONE = re.compile(rb"(?<!\r)\n|\r(?!\n)|\x00")
 FIELDS = frozenset(
