@@ -48,8 +48,8 @@ def _to_text(value: datetime | None) -> str | None:
 
 
 def _from_text(text: str | None) -> datetime | None:
-    """Of a time of another program's making, what follows the microseconds is left out, as SQLAlchemy does."""
-    return None if text is None else datetime.fromisoformat(f"{text[:26]}+00:00")
+    """Also a time with an offset, which a row from elsewhere may have."""
+    return None if text is None else datetime.fromisoformat(text if "+" in text else f"{text}+00:00")
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")

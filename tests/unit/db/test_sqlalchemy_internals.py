@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from app.db.bulk import POSTGRESQL, BulkUpdate
 from app.db.models import Account, ApiKey, Attachment, Base, Contact, Recipient, table_of
 from app.db.outage import is_unavailable
-from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
+from app.db.prepared import DIALECT, DIALECT_OF_SQLITE, PreparedStatement, execute_on_driver, read_rows
 from app.db.types import BigId, UtcDateTime
 from tests.support.cases import each
 from tests.support.statements import StatementCounter
@@ -65,6 +65,18 @@ def test_types_convert_the_values_they_bind(column: Any, value: Any, converted: 
     """None means that a type leaves the value to the driver."""
     convert = column.type.dialect_impl(DIALECT).bind_processor(DIALECT)
     assert (convert and convert(value)) == converted, changed("converts bound values in another way")
+
+
+@each("written", ["2026-01-31 10:00:00.000000", "2026-01-31 10:00:00", "2026-01-31 11:00:00.000000+01:00"])
+def test_times_of_sqlite_are_read_as_instants(written: str) -> None:
+    type_ = UtcDateTime().dialect_impl(DIALECT_OF_SQLITE)
+    read, bind = type_.result_processor(DIALECT_OF_SQLITE, None), type_.bind_processor(DIALECT_OF_SQLITE)
+    assert read
+    assert bind
+    assert (read(written), read(None), bind(None)) == (MOMENT, None, None)
+    assert bind(MOMENT) == "2026-01-31 10:00:00.000000"
+    with pytest.raises(ValueError, match="naive"):
+        bind(MOMENT.replace(tzinfo=None))
 
 
 def test_json_is_bound_in_the_wrapper_of_the_driver() -> None:
