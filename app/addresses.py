@@ -59,7 +59,7 @@ class NormalizedAddress(NamedTuple):
 
 def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
     """An address as a client or a person wrote it, in the form in which it is compared."""
-    if kind == "email":
+    if kind == "email":  # without a call for nearly all addresses, of which a request brings a thousand
         text = text.lower() if text.isascii() else email_key(text)
     return NormalizedAddress(kind, text)
 

@@ -38,7 +38,6 @@ BLANK: ContactState = MappingProxyType(
 """A contact without attributes: the defaults."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-SUBSCRIBED_COLUMNS: dict[AddressKind, str] = {"email": "subscribed_email", "mobile": "subscribed_mobile"}
 NORMALIZED_COLUMNS: dict[AddressKind, str] = {"email": "email_key", "mobile": "mobile"}
 """The columns of a state that hold addresses in their normalized form."""
 
@@ -72,7 +71,7 @@ class ContactWrite(NamedTuple):
             if new != old:
                 changed.append(kind)
             requested[kind] = subscribed.get(kind)
-            if requested[kind] is None and before[kind] is None and not before[SUBSCRIBED_COLUMNS[kind]]:
+            if requested[kind] is None and before[kind] is None and not before[f"subscribed_{kind}"]:
                 # The contact was unsubscribed while it had no address: that applies to its first address.
                 requested[kind] = False
         return cls(position, before, attributes, addresses, changed, requested)
@@ -167,7 +166,7 @@ def _is_subscribed(
         return subscriptions[address]
     if kind in write.changed:
         return not entries.is_unsubscribed(address)
-    return bool(write.before[SUBSCRIBED_COLUMNS[kind]])
+    return bool(write.before[f"subscribed_{kind}"])
 
 
 def _values(contact_list: ListSpec, write: ContactWrite) -> dict[str, Any]:

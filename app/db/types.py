@@ -22,12 +22,8 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Rejects naive values, which would be interpreted in the zone of the database server."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a naive datetime cannot be stored as an instant")
-        return value.astimezone(UTC)
+        """The same instant in UTC."""
+        return _in_utc(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
         """The library's hook, with one step in place of its three for SQLite."""
@@ -38,13 +34,19 @@ class UtcDateTime(TypeDecorator[datetime]):
         return _from_text if dialect.name == "sqlite" else None
 
 
-def _to_text(value: datetime | None) -> str | None:
-    """As SQLAlchemy stores a time in SQLite."""
+def _in_utc(value: datetime | None) -> datetime | None:
+    """Rejects naive values, which would be interpreted in the zone of the database server."""
     if value is None:
         return None
     if value.tzinfo is None:
         raise ValueError("a naive datetime cannot be stored as an instant")
-    return value.astimezone(UTC).isoformat(" ", "microseconds")[:-6]
+    return value.astimezone(UTC)
+
+
+def _to_text(value: datetime | None) -> str | None:
+    """As SQLAlchemy stores a time in SQLite."""
+    moment = _in_utc(value)
+    return None if moment is None else moment.isoformat(" ", "microseconds")[:-6]
 
 
 def _from_text(text: str | None) -> datetime | None:
