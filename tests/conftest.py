@@ -24,6 +24,7 @@ from app import create_app
 from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings, from_environment
+from tests.support.apps import close
 from tests.support.client import Client
 from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
@@ -225,9 +226,7 @@ def app(settings: Settings) -> Iterator[Flask]:
     """The application."""
     made = create_app(settings)
     yield made
-    services: Services = made.extensions[EXTENSION]
-    services.database.close()
-    services.redis.close()
+    close(made.extensions[EXTENSION])
 
 
 @pytest.fixture

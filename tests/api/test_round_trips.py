@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.services import Services
+from tests.support.apps import close_database
 from tests.support.client import Client, ids
 from tests.support.contacts import contacts_path
 from tests.support.round_trips import counted_round_trips
@@ -27,7 +28,7 @@ def cost(services: Services) -> Callable[[Ask], int]:
         pytest.skip("SQLite runs in the process")
 
     def measure(ask: Ask) -> int:
-        services.database.close()  # so that all requests use one connection, on which nothing is prepared yet
+        close_database(services)  # so that all requests use one connection, on which nothing is prepared yet
         for _ in range(PREPARED_AFTER):
             ask()
         with counted_round_trips(services.database.engine) as round_trips:

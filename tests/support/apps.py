@@ -13,6 +13,7 @@ from app import create_app
 from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings
+from tests.support.servers import wait_until
 
 
 @contextmanager
@@ -22,6 +23,17 @@ def app_with(settings: Settings, **changes: Any) -> Iterator[Flask]:
     try:
         yield made
     finally:
-        services: Services = made.extensions[EXTENSION]
-        services.database.close()
-        services.redis.close()
+        close(made.extensions[EXTENSION])
+
+
+def close(services: Services) -> None:
+    """Closes the connections of an application."""
+    close_database(services)
+    services.redis.close()
+
+
+def close_database(services: Services) -> None:
+    """Closes its connections to the database, once its threads have returned theirs: one that is returned to a closed
+    pool stays open until it is collected, which fails whatever test runs by then."""
+    wait_until(lambda: services.database.pool_state[0] == 0, "no connection is in use")
+    services.database.close()
