@@ -85,7 +85,8 @@ class Recorder:
         thread.join(seconds)
         atexit.unregister(self.close)
         with self._changed:
-            self._end = None
+            if not thread.is_alive():  # else it would go on for ever
+                self._end = None
             if self._count:
                 logger.error("%s visits were not recorded before the end of the process", self._count)
 

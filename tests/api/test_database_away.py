@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from app.db import bounded_connection, outage
 from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS
-from app.db.database import Database, Transaction
+from app.db.database import Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
 from app.settings import Settings
@@ -130,15 +130,16 @@ def test_an_outage_is_logged_in_one_line_per_request_with_one_traceback(
 def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """Nothing was written, and the database was not available to release the key."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
-    transact = Database.transact
+    database = own_sends.tenant.services.database
+    transact = database.transact
 
-    def frozen(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
+    def frozen(work: Callable[[Transaction], TestResponse]) -> TestResponse:
         with own_postgres.frozen(), hasty():
             bounded_connection.current().shorten(0.4)
-            return transact(database, work)
+            return transact(work)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Database, "transact", frozen)
+        patched.setattr(database, "transact", frozen)
         check_away(own_sends.post(body, headers=headers))
     wait_until(lambda: is_back(own_sends), "it answers again")
     assert own_sends.rows(Recipient) == []
@@ -150,9 +151,10 @@ def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own
 def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """The first commit waits for a standby that is absent: neither timeouts nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
-    transact = Database.transact
+    database = own_sends.tenant.services.database
+    transact = database.transact
 
-    def without_standby(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
+    def without_standby(work: Callable[[Transaction], TestResponse]) -> TestResponse:
         standby.enter_context(own_postgres.without_standby())
 
         def hurried(transaction: Transaction) -> TestResponse:
@@ -161,11 +163,11 @@ def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: Sends
             bounded_connection.current().shorten(0.4)  # all of it is left for the commit
             return answer
 
-        return transact(database, hurried)
+        return transact(hurried)
 
     with ExitStack() as standby:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Database, "transact", without_standby)
+            patched.setattr(database, "transact", without_standby)
             assert "may have been made" in check_away(own_sends.post(body, headers=headers))
         wait_until(lambda: own_postgres.waiting_commits() == 2, "the server waits on")
         with hasty():

@@ -113,9 +113,10 @@ def test_visits_that_cannot_be_written_before_the_end_of_the_process_are_counted
         away.put(visit(rows, recipient_id))
     wait_until(lambda: "the database is unavailable" in caplog.text, "it was tried")
     thread = away._thread
-    away.close(0.05)
+    away.close(0)
     assert thread is not None
     thread.join(PATIENCE)
+    assert not thread.is_alive()
     assert "2 visits were not recorded before the end of the process" in caplog.text
 
 
