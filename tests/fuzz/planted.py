@@ -10,7 +10,7 @@ INPUTS = 20_000
 
 
 def _fails(data: bytes) -> None:
-    if data.count(b"%%") > 2 and b"a:" in data:
+    if b"%%" in data and b"a:" in data:
         raise LookupError("planted")
 
 

@@ -49,12 +49,13 @@ def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
     print(
         "| target | inputs | seconds | branches | corpus | fault |\n| --- | --- | --- | --- | --- | --- |", flush=True
     )
-    faults = 0
+    faults: list[str] = []
     for one in _outcomes(chosen, seed, jobs, FOLDER):
-        faults += bool(one.fault)
+        if one.fault:
+            faults.append(f"{one.target.name}: {one.fault}")
         figures = f"{one.inputs:,} | {one.seconds:.0f} | {one.covered} | {one.corpus}"
         print(f"| {one.target.name} | {figures} | {one.fault or 'none'} |", flush=True)
-    print(f"{faults} targets have FAULTS" if faults else "no target has a fault")
+    print(*(["FAULTS:", *faults] if faults else ["no target has a fault"]), sep="\n")
     return not faults
 
 
