@@ -24,13 +24,13 @@ from gunicorn.glogging import Logger
 from gunicorn.http import message
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.accounts.key_uses import KeyUses
+from app.accounts.auth import KeyUses
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http import plugins
 from app.http.context import EXTENSION, extension_name
-from app.http.server import balanced_worker
+from app.http.server import worker
 from app.http.server.master import Master
 from app.http.server.request import MAX_REQUEST_LINE
 from app.infrastructure import liveness, logs, metrics, replacing, start_signal, tracing
@@ -80,9 +80,9 @@ def on_starting(_master: object) -> None:
     log_startup(settings, role="web")
 
 
-def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
+def post_worker_init(process: worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API is ready."""
-    balanced_worker.post_worker_init(process)
+    worker.post_worker_init(process)
     liveness.register_answering(settings.data_dir)
     tracing.start(settings, "web")
     services = getattr(process.wsgi, "extensions", {}).get(EXTENSION)
@@ -97,7 +97,7 @@ def post_worker_init(process: balanced_worker.BalancedWorker) -> None:
     process.heartbeat.start()
 
 
-def worker_exit(_server: object, process: balanced_worker.BalancedWorker) -> None:
+def worker_exit(_server: object, process: worker.BalancedWorker) -> None:
     """gunicorn's hook: a process of the API ends."""
     heartbeat = getattr(process, "heartbeat", None)  # gunicorn's master calls it, too, for one that has disappeared
     if heartbeat is not None:
@@ -108,10 +108,10 @@ def worker_exit(_server: object, process: balanced_worker.BalancedWorker) -> Non
 base.Arbiter = Master
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
-worker_class = "app.http.server.balanced_worker.BalancedWorker"
+worker_class = "app.http.server.worker.BalancedWorker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
-child_exit = balanced_worker.child_exit
+child_exit = worker.child_exit
 # Loaded once, before the processes are forked: they start faster and share its memory. It opens no connection.
 preload_app = True
 # Seconds for requests in progress at a stop; the launcher waits for 7 seconds.

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Flask
 
 from app import cli
-from app.accounts.key_uses import KeyUses
+from app.accounts.auth import KeyUses
 from app.contacts.of_path import find_of_path
 from app.http import api, errors, guards, html_pages, openapi, plugins
 from app.http.context import EXTENSION, extension_name

@@ -1,5 +1,5 @@
 """The keys of an installation: SECRET_KEY, which signs and encrypts, and those before it, which only verify and decrypt
-(docs/operations.md#rotating-secret_key).
+(docs/operations.md#rotating-secret_key); and the encryption of stored secrets with them (docs/operations.md#secrets).
 
 A key that nobody set is generated into DATA_DIR, and `secrets rotate` replaces it there while the service runs. So the
 files are read again when they have changed: what a process reads may have been written under a key that is newer than
@@ -8,12 +8,17 @@ the process. It signs and encrypts with the one that it has started with.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
 import secrets
 from functools import lru_cache
 from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 FILE = "secret_key"
 FALLBACKS_FILE = "secret_key_fallbacks"
@@ -111,3 +116,37 @@ def _read(data_dir: Path, *_states: tuple[int, int, int] | None) -> SecretKeys:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             lines += (data_dir / name).read_text("ascii").splitlines()
     return tuple(dict.fromkeys(filter(None, map(str.strip, lines))))
+
+
+PURPOSE = b"transactional-messaging-service stored secrets 1"
+"""Binds the derived key to this use: SECRET_KEY also signs tokens, with other derived keys."""
+
+
+class SecretUnreadable(Exception):
+    """A stored secret that neither SECRET_KEY nor one of its fallbacks decrypts."""
+
+
+def encrypt(secret_key: str, secret: str) -> str:
+    """The secret as a Fernet token, to be stored."""
+    return _fernet(secret_key).encrypt(secret.encode()).decode("ascii")
+
+
+def decrypt(secret_keys: SecretKeys, stored: str) -> str:
+    """The secret behind a stored token. Raises `SecretUnreadable` when it was stored under none of these keys."""
+    return decrypt_with_key(secret_keys, stored)[1]
+
+
+def decrypt_with_key(secret_keys: SecretKeys, stored: str) -> tuple[str, str]:
+    """The key under which the secret was stored, and the secret. Raises `SecretUnreadable`."""
+    for key in secret_keys:
+        try:
+            return key, _fernet(key).decrypt(stored).decode()
+        except InvalidToken:
+            continue
+    raise SecretUnreadable("a stored secret was encrypted under another SECRET_KEY")
+
+
+@lru_cache(maxsize=32)
+def _fernet(secret_key: str) -> Fernet:
+    derived = HKDF(SHA256(), length=32, salt=None, info=PURPOSE).derive(secret_key.encode())
+    return Fernet(base64.urlsafe_b64encode(derived))

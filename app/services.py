@@ -11,8 +11,7 @@ from redis import Redis
 from app.audit.audited import notice_changes
 from app.db.database import Database
 from app.infrastructure.digests import open_digest_key
-from app.infrastructure.queueing import WakeUps
-from app.infrastructure.redis_client import CircuitBreaker, connect_redis
+from app.infrastructure.redis_client import CircuitBreaker, WakeUps, connect_redis
 from app.settings import Settings
 
 WAIT = 2.0

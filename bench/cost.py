@@ -38,8 +38,7 @@ from app.events import dispatch
 from app.http.context import EXTENSION
 from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
-from app.http.server.connections import Connections
-from app.http.server.poller import make_poller
+from app.http.server.connections import Connections, make_poller
 from app.http.server.request import Limits, read_once
 from app.http.server.respond import respond
 from app.sends.delivery import connections, dispatcher, sender_worker

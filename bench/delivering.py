@@ -21,7 +21,7 @@ import psycopg
 from sqlalchemy import delete, insert, select, text
 
 from app.db.models import DkimKey
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from bench import post_office
 from bench.contacts import Shop
 from bench.floors.delivery import CREATE

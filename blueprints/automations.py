@@ -15,13 +15,12 @@ from app.db.database import Transaction
 from app.errors import FieldError, ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response
-from app.infrastructure.queueing import AUTOMATIONS as QUEUE
+from app.http.responses import collection_query, collection_response, json_response, query_pairs
+from app.infrastructure.redis_client import AUTOMATIONS as QUEUE
 from app.query.conditions import Query
 from app.query.grammar import parse_instance, parse_write
 from app.query.parameters import check_visible

@@ -19,12 +19,11 @@ from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import services
 from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, free_filters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response, no_content
+from app.http.responses import collection_query, collection_response, json_response, no_content, query_pairs
 from app.ids import existing
 from app.lists.fields import ListSpec
 from app.query.conditions import Query

@@ -7,11 +7,10 @@ from flask.views import MethodView
 
 from app.groups.read import GROUPS, get_group, page_groups, require_group
 from app.http.api import Blueprint
-from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response
+from app.http.responses import collection_query, collection_response, json_response, query_pairs
 from app.query.grammar import parse_instance
 from schemas.groups import GroupCollectionSchema, GroupSchema
 

@@ -6,11 +6,10 @@ from flask import Response
 from flask.views import MethodView
 
 from app.http.api import Blueprint
-from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response
+from app.http.responses import collection_query, collection_response, json_response, query_pairs
 from app.inbox.shown import CAPTURED, INBOX, get_captured, page_captured, require_captured
 from app.query.grammar import parse_instance
 from schemas.inbox import CapturedMessageWithContentSchema, InboxSchema

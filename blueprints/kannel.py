@@ -11,8 +11,8 @@ from flask import Response
 from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
-from app.http.collections import query_bytes, query_pairs
 from app.http.context import services
+from app.http.responses import query_bytes, query_pairs
 from app.inbound.kannel import take_kannel_receipt, take_kannel_reply
 
 blp = Blueprint("kannel", __name__, url_prefix="/inbound/kannel", description="Callbacks of an sms gateway")

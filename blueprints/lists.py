@@ -8,11 +8,10 @@ from flask.views import MethodView
 from app.accounts.copies import stored_list_id
 from app.contacts.read import page_lists_with_contacts, show_list_with_contacts
 from app.http.api import Blueprint
-from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response
+from app.http.responses import collection_query, collection_response, cursor_scope, json_response, query_pairs
 from app.lists.paths import list_path
 from app.lists.read import LISTS, require_list
 from app.query.grammar import parse_instance

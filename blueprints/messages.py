@@ -8,11 +8,10 @@ from flask.views import MethodView
 from app.accounts.copies import stored_message_id
 from app.groups.sent_contacts import SENT_CONTACTS, page_sent_contacts
 from app.http.api import Blueprint
-from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
-from app.http.responses import json_response
+from app.http.responses import collection_query, collection_response, json_response, query_pairs
 from app.messages.read import CONTENT, MESSAGES, get_content, get_message, page_messages, require_message
 from app.query.grammar import parse_instance
 from schemas.groups import SentContactCollectionSchema

@@ -7,10 +7,9 @@ from flask.views import MethodView
 
 from app.accounts.root import ROOT, show_root
 from app.http.api import Blueprint
-from app.http.collections import query_pairs
 from app.http.context import principal
 from app.http.openapi_parameters import instance_parameters
-from app.http.responses import json_response
+from app.http.responses import json_response, query_pairs
 from app.query.grammar import parse_instance
 from schemas.root import RootSchema
 

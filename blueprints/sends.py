@@ -9,11 +9,10 @@ from app.db.database import Transaction
 from app.groups.read import group_path
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, request_id, services
 from app.http.idempotency import SecretWork, Work, idempotent
 from app.http.openapi_parameters import collection_parameters, paged_instance_parameters
-from app.http.responses import json_response
+from app.http.responses import collection_query, collection_response, cursor_scope, json_response, query_pairs
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
 from app.query.parameters import check_visible

@@ -14,7 +14,7 @@ from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
 from app.http.html_pages import dead_link_page, recipient_page
 from app.http.responses import not_cached
-from app.tracking.unsubscribe import (
+from app.tracking.feedback_channels import (
     UnsubscribeRequest,
     apply_unsubscribe,
     find_unsubscribe_request,

@@ -21,7 +21,7 @@ from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
 from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
-from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.redis_client import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.network_checks.run import has_due as has_due_checks
 from app.sends.queue_begin import publish_begin

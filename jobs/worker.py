@@ -37,8 +37,7 @@ from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
 from app.infrastructure import liveness
 from app.infrastructure.heartbeat import Heartbeat
-from app.infrastructure.queueing import JOBS, SENDS
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.redis_client import JOBS, SENDS, connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services
 from app.transports.base import TransportUrlError

@@ -15,7 +15,7 @@ from app.clock import this_second
 from app.db.models import Account, DkimKey, Domain
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.infrastructure.secrets import encrypt
+from app.secret_keys import encrypt
 from app.transports.email.dkim import ALGORITHMS, NewKey, imported_key, new_key, record_name
 
 PENDING, ACTIVE, RETIRED = "pending", "active", "retired"

@@ -20,8 +20,7 @@ from app.db.expressions import in_json
 from app.db.locks import advisory_lock
 from app.db.models import AuditEntry, AuditSeal, DigestKey, table_of
 from app.infrastructure.digests import new_digest_key
-from app.infrastructure.secrets import SecretUnreadable, decrypt
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, SecretUnreadable, decrypt
 
 FIRST_KEY = 2
 """The id of the first key of seals: 1 is that of forgotten addresses."""

@@ -29,7 +29,7 @@ from app.db.models import BulkAction, ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
 from app.events.holds import hold_webhooks
-from app.inbound.reassembly import drop_simulations, record_incomplete_replies
+from app.inbound.smpp import drop_simulations, record_incomplete_replies
 from app.infrastructure.liveness import databases
 from app.runs.holds import hold_runs
 from app.secret_keys import SecretKeys, fingerprint

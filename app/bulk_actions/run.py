@@ -25,7 +25,7 @@ from app.db.models import Account, BulkAction
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
 from app.infrastructure import liveness
-from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.recipients.collection import Place, place_of
 from app.services import Services
 

@@ -33,7 +33,7 @@ from app.db.lookup import find_by_name, find_by_name_or_id
 from app.db.models import Automation, AutomationRun, List, TriggerFiring
 from app.http.context import services
 from app.ids import shown_id
-from app.infrastructure.queueing import AUTOMATIONS
+from app.infrastructure.redis_client import AUTOMATIONS
 from app.maintenance.findings import counted
 from app.runs.define import count_staying, create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation

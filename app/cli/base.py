@@ -29,7 +29,7 @@ from app.db.schema import schema_of
 from app.errors import ServiceError
 from app.http.context import EXTENSION, services
 from app.infrastructure.liveness import databases
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.infrastructure.startup_report import ignored_variables
 from app.services import Services
 

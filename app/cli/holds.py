@@ -26,7 +26,7 @@ from app.db.models import Automation, QueueEntry, Recipient
 from app.db.models import Group as TransactionalGroup
 from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
 from app.http.context import services
-from app.infrastructure.queueing import AUTOMATIONS, SENDS, WEBHOOKS
+from app.infrastructure.redis_client import AUTOMATIONS, SENDS, WEBHOOKS
 from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
 from app.sends.holds.held import WAS, HeldMessages, MatchingHeld, count_held, held_messages

@@ -45,7 +45,7 @@ from app.db.models import Group as TransactionalGroup
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.recipients.collection import Matching, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
 from app.recipients.read import find_recipient, latest_steps

@@ -18,7 +18,7 @@ from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep
 from app.errors import ServiceError
 from app.ids import UUID
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.query.conditions import Query
 from app.query.copies import with_copies
 from app.query.cursors import CursorScope

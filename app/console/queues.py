@@ -21,7 +21,7 @@ from app.db.models import Account, QueueEntry
 from app.db.queue import PRIORITIES, QUEUED, SEND_QUEUE
 from app.errors import ServiceError
 from app.ids import existing
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.recipients.conditions import IS_SENDING
 from app.routing.transports import find_transport, update_transport
 from app.sends.pauses.pause import find_pause_by_id, pause, resume, subject_of

@@ -22,7 +22,7 @@ from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
-from app.events.payloads import Payload
+from app.events.outbox import Payload
 from app.events.redeliver import payloads_of, replay_since
 from app.events.signing import request_body
 from app.events.webhooks import list_secrets

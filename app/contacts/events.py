@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from app.db.database import Transaction
-from app.events.outbox import record
-from app.events.payloads import Payload, contact_event
+from app.events.outbox import Payload, contact_event, record
 
 ContactKey = tuple[int, int]
 """List id and contact id."""

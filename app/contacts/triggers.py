@@ -14,8 +14,7 @@ from app.automations.definition import Action, fire_triggers
 from app.automations.entry import Listener, enter, find_listeners
 from app.automations.facts import any_holds
 from app.clock import now, zone_of_account
-from app.contacts.row import ContactRow, load_contact_rows
-from app.contacts.wildcard_values import ContactValues, hidden_by
+from app.contacts.row import ContactRow, ContactValues, hidden_by, load_contact_rows
 from app.db.database import Transaction
 from app.db.prepared import DriverStatement
 from app.lists.fields import ListSpec

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.content.encoding import decode
+from app.content.values import decode
 
 # Builds the lines of a plain text piece by piece: white space, empty lines, indents and links. Pure.
 

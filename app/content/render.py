@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 
 from app.content.conditionals import Branch, Exit, Step, compile_steps
 from app.content.conditions import Condition, holds
-from app.content.encoding import decode, encode
-from app.content.values import WildcardValue, WildcardValues
+from app.content.values import WildcardValue, WildcardValues, decode, encode
 from app.content.wildcards import AttachmentReference, Wildcard, tokenize
 
 MAX_CONDITIONS = 75

@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, select, text
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, NormalizedAddress, address_forms
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.models import DigestKey, SchemaState
 from app.db.models.contacts import non_ascii
 

@@ -33,8 +33,7 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
 from app.db.database import Transaction
-from app.db.dialect import is_postgresql
-from app.db.expressions import between, bounds
+from app.db.expressions import between, bounds, is_postgresql
 from app.db.models import Base, table_of
 from app.db.prepared import (
     DIALECT_OF_SQLITE,

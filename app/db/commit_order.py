@@ -20,7 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from app.db.database import Database, Transaction
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.models import Base, Event, EventRotation
 from app.db.prepared import execute_on_driver
 

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from app.db.bulk import Conflict, Shape, as_json, insert_new_rows, insert_of
 from app.db.database import Transaction
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
 from app.db.prepared import DriverStatement
 

@@ -37,7 +37,7 @@ from sqlalchemy.orm import Session, aliased
 
 from app.clock import now
 from app.db.bulk import given_rows, stored_time
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.prepared import PreparedStatement
 from app.db.types import BigId, UtcDateTime
 

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.db.database import Database, Transaction
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.models import QueueEntry, Recipient
 
 Result = TypeVar("Result")

@@ -25,8 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from app.db.dialect import is_postgresql
-from app.db.expressions import in_json
+from app.db.expressions import in_json, is_postgresql
 
 FEW = 1000
 """Maximum of rows that are looked up one by one and sorted instead of found in the order of a page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.models import Base
 
 EXCLUSIVE = text("SELECT pg_advisory_xact_lock(hashtextextended(:purpose, :number))")

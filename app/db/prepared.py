@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.db.bounded_connection import BoundedConnection
-from app.db.dialect import is_postgresql
+from app.db.expressions import is_postgresql
 from app.db.outage import note_failure
 from app.db.types import dump_json
 

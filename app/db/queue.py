@@ -26,9 +26,8 @@ from sqlalchemy import update as sql_update
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from app.db.dialect import is_postgresql
 from app.db.due import Positions, Queue, Reach, as_json
-from app.db.expressions import in_json, json_array
+from app.db.expressions import in_json, is_postgresql, json_array
 from app.db.models import AutomationRun, QueueEntry, Recipient, table_of
 from app.db.prepared import PreparedStatement
 

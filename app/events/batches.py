@@ -1,4 +1,5 @@
-"""Database side of webhook dispatch: claims the next batch of a due webhook and records the result of its delivery.
+"""Database side of webhook dispatch: claims the next batch of a due webhook, records the result of its delivery, and
+logs each request without its body (docs/webhooks.md#deliveries).
 
 The contents of a batch are set when it is claimed (`batch_contents`). It keeps id and events until it is accepted or
 expires, so that a receiver can recognise a repetition by the id, even one by another worker after the first has
@@ -10,20 +11,23 @@ from __future__ import annotations
 import logging
 import secrets
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.audit.record import Act, record
 from app.audit.values import host_of
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
-from app.db.models import Webhook
-from app.events.attempt_log import Batch, log_attempt
+from app.db.models import Webhook, WebhookAttempt, table_of
+from app.db.prepared import PreparedStatement
+from app.db.types import storable_text
 from app.events.batch_contents import (
     LockedWebhook,
     batch_payloads,
@@ -34,12 +38,59 @@ from app.events.batch_contents import (
     pass_batch,
 )
 from app.events.endpoint import PostResult
-from app.events.outbox import FAILING, record_for_webhooks
-from app.events.payloads import failing_event
+from app.events.outbox import FAILING, failing_event, record_for_webhooks
 from app.infrastructure.liveness import dead_processes, registered_name
 from app.infrastructure.metrics import LEASES_RECOVERED, WEBHOOK_OUTAGES, WEBHOOK_TRIES
 from app.services import Services
 from app.settings import Settings
+
+LOG_ATTEMPT = PreparedStatement(
+    insert(table_of(WebhookAttempt))
+    .inline()  # without RETURNING: the new id is not needed
+    .values(
+        {
+            name: bindparam(f"new_{name}", type_=column.type)
+            for name, column in table_of(WebhookAttempt).c.items()
+            if name != "id"
+        }
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A claimed batch of events of one webhook. `lease_token` proves the lease; the secrets are as stored."""
+
+    webhook_id: int
+    account_id: int
+    url: str
+    lease_token: str
+    batch_id: str
+    after_event: int
+    last_event: int
+    payloads: list[str]
+    stored_secrets: Sequence[tuple[str, str]]
+
+
+def log_attempt(transaction: Transaction, batch: Batch, result: PostResult, outcome: str) -> None:
+    """Writes what became of a request for the batch."""
+    values: dict[str, Any] = {
+        "account_id": batch.account_id,
+        "webhook_id": batch.webhook_id,
+        "batch_id": batch.batch_id,
+        "time": result.began,
+        "events": len(batch.payloads),
+        "status": result.status,
+        "outcome": outcome,
+        "detail": storable_text(result.detail) or None,
+        "milliseconds": round((result.ended - result.began) / timedelta(milliseconds=1)),
+        "after_event": batch.after_event,
+        "last_event": batch.last_event,
+        "answer": result.answer.replace("\x00", "\ufffd") or None,
+    }
+    LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})
+    transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
+
 
 logger = logging.getLogger(__name__)
 

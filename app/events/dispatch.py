@@ -21,14 +21,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.events import batches
-from app.events.attempt_log import Batch
-from app.events.batches import has_due, recover_leases, release_unknown_leases
+from app.events.batches import Batch, has_due, recover_leases, release_unknown_leases
 from app.events.endpoint import Endpoint, PostResult
 from app.events.guarded_connection import Target, Watchdog, read_target, trusted_roots
 from app.events.signing import request_body, signature_header
 from app.infrastructure import liveness
-from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.infrastructure.tracing import span
+from app.secret_keys import SecretUnreadable, decrypt
 from app.services import Services
 
 logger = logging.getLogger(__name__)

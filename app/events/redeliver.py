@@ -17,8 +17,7 @@ from app.db.models import Event, Webhook, WebhookAttempt
 from app.db.models.webhooks import UNCHECKED
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.events.outbox import record_for_webhooks
-from app.events.payloads import Payload, trial_event
+from app.events.outbox import Payload, record_for_webhooks, trial_event
 from app.ids import id_in
 
 

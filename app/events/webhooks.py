@@ -22,7 +22,7 @@ from app.events.batch_contents import waiting_events
 from app.events.guarded_connection import CheckedUrl, check_form, is_for_development
 from app.events.outbox import event_names
 from app.ids import id_in, shown_id
-from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
+from app.secret_keys import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
 FOR_DEVELOPMENT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"

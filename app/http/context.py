@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from flask import Request, current_app, g, request
 
 from app.accounts.auth import Principal
+from app.errors import ServiceError
 from app.services import Services
 from app.settings import plain_host
 
@@ -96,3 +98,13 @@ def _address_in(text: str) -> IpAddress | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def check_network(allowed_networks: Sequence[str]) -> None:
+    """Checks the account's allow-list of networks; an empty one allows all. Raises `ip_restricted`."""
+    if not allowed_networks:
+        return
+    address = client_address()
+    networks = (ipaddress.ip_network(text, strict=False) for text in allowed_networks)
+    if address is None or not any(address in network for network in networks):
+        raise ServiceError("ip_restricted")

@@ -13,8 +13,7 @@ from flask import Flask, Request, Response, current_app, g, request
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
-from app.accounts.auth import Principal, bearer_token, refuse_published
-from app.accounts.key_uses import KeyUses
+from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
 from app.audit.actor import Actor, ActorKind, act_as, service_actor
 from app.console.sessions import SignedIn
 from app.db import bounded_connection
@@ -26,6 +25,7 @@ from app.http.context import (
     EXTENSION,
     FAULT,
     address_text,
+    check_network,
     current_globals,
     current_request,
     extension,
@@ -33,7 +33,6 @@ from app.http.context import (
     request_host,
 )
 from app.http.html_pages import PAGE_SEGMENTS, add_security_headers
-from app.http.networks import check_network
 from app.http.paths import API, collect_path_words, first_segment_of, loggable_path, path_id, route_label
 from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON

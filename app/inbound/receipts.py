@@ -27,14 +27,13 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Contact, QueueEntry, Recipient
-from app.db.storable import storable_id, storable_text
+from app.db.types import storable_id, storable_text
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
 from app.recipients.conditions import IS_TEXT, entry_in_state, is_forgotten
 from app.recipients.redaction import Redaction
-from app.recipients.row import RecipientRow
+from app.recipients.row import RecipientRow, add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.states import UNSETTLED, RecipientState
-from app.recipients.store import add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce

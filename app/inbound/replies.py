@@ -20,17 +20,15 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, Send, SmsSender
-from app.db.storable import storable_id, storable_text
+from app.db.types import storable_id, storable_text
 from app.errors import ServiceError
-from app.events.outbox import record
-from app.events.payloads import reply_event
+from app.events.outbox import record, reply_event
 from app.inbound.effect import is_first
 from app.inbound.texts import first_text, select_texts
-from app.recipients.row import RecipientRow
-from app.recipients.store import add_steps, lock_recipient
+from app.recipients.row import RecipientRow, add_steps, lock_recipient
 from app.recipients.timeline import TimelineStep
 from app.sends.accept.senders import has_stop_word
-from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
+from app.tracking.feedback_channels import UnsubscribeRequest, apply_unsubscribe
 
 MAX_REPLY_LENGTH = 10_000
 

@@ -34,10 +34,10 @@ from app.recipients.states import UNSETTLED
 from app.services import Services
 from app.settings import Settings
 from app.tracking.devices import client_of
+from app.tracking.feedback_channels import apply_unsubscribe, find_unsubscribe_request
 from app.tracking.links import LinkTarget, find_link_target
 from app.tracking.record import record_visits
 from app.tracking.tokens import OPEN, recipient_from_token
-from app.tracking.unsubscribe import apply_unsubscribe, find_unsubscribe_request
 from app.tracking.visits import Visit, visit_of
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import List, Recipient
 from app.recipients.conditions import IS_TEXT
-from app.recipients.row import RecipientRow
-from app.recipients.store import as_recipient, select_recipients
+from app.recipients.row import RecipientRow, as_recipient, select_recipients
 
 
 def select_texts(**instead: Any) -> Select[*tuple[Any, ...]]:

@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.addresses import NormalizedAddress, address_forms
-from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)

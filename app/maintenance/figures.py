@@ -37,7 +37,7 @@ from app.infrastructure import metrics
 from app.infrastructure.heartbeat import SILENT
 from app.infrastructure.metric_kinds import DEFINITIONS, Definition, Family, Labels, Measurement, define, gauge_family
 from app.infrastructure.metrics import account_class
-from app.infrastructure.queueing import JOBS
+from app.infrastructure.redis_client import JOBS
 from app.maintenance.status import event_time, figures
 from app.recipients.states import RecipientState
 from app.retention.periods import Stage, overdue, periods, purged_by_sends

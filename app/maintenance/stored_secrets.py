@@ -22,8 +22,15 @@ from app.db.models import Base, RunningProcess
 from app.db.models.base import ENCRYPTED
 from app.distribution import COMMAND_LINE
 from app.infrastructure.heartbeat import SILENT
-from app.infrastructure.secrets import SecretUnreadable, decrypt_with_key, encrypt
-from app.secret_keys import SecretKeys, generated_keys, short_fingerprint, write_generated_keys
+from app.secret_keys import (
+    SecretKeys,
+    SecretUnreadable,
+    decrypt_with_key,
+    encrypt,
+    generated_keys,
+    short_fingerprint,
+    write_generated_keys,
+)
 from app.services import Services
 
 SLICE = 200

@@ -62,14 +62,14 @@ from app.db.models import (
 from app.db.queue import RUN_QUEUE, SEND_QUEUE
 from app.events import batches
 from app.events.rotation import rotate_events
-from app.inbound import reassembly, simulated
+from app.inbound import simulated, smpp
 from app.infrastructure import liveness
 from app.infrastructure.metrics import SWEEP_SECONDS, SWEEP_TIME, SWEEPS
 from app.maintenance import history
 from app.maintenance.stored_addresses import compare_stored_addresses
 from app.recipients.conditions import IS_READY, entry_in_state
+from app.recipients.row import delete_queue_entries
 from app.recipients.states import RecipientState
-from app.recipients.store import delete_queue_entries
 from app.runs.pause import has_held_to_release
 from app.sends.outcomes.recovery import ExpiredLeases, has_uncertain_due
 from app.sends.pauses.release import has_ended_pause
@@ -285,7 +285,7 @@ class RunSweep:
 
 def replies_waiting(session: Session) -> bool:
     """Whether parts of a long reply have waited long enough for the missing ones."""
-    return reassembly.has_overdue_parts(session)
+    return smpp.has_overdue_parts(session)
 
 
 def simulations_waiting(session: Session) -> bool:
@@ -307,7 +307,7 @@ def clean(services: Services) -> None:
 def _clean(services: Services) -> None:
     history.prepare(services.database)
     compare_stored_addresses(services)
-    reassembly.flush_overdue(services)
+    smpp.flush_overdue(services)
     settings = services.settings
     logs = settings.retain_logs
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, settings.retain_idempotency)

@@ -50,8 +50,8 @@ from app.db.models import (
 )
 from app.db.write_turns import WriteTurns
 from app.recipients.conditions import IS_SENDING, entry_in_state
+from app.recipients.row import delete_queue_entries
 from app.recipients.states import RecipientState
-from app.recipients.store import delete_queue_entries
 
 LOOK_AGAIN = 0.2
 """Seconds between two looks for messages that are being sent."""

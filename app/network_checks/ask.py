@@ -13,7 +13,7 @@ from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import NetworkCheck
 from app.errors import ServiceError
-from app.infrastructure.queueing import AUTOMATIONS
+from app.infrastructure.redis_client import AUTOMATIONS
 from app.services import Services
 
 Kind = Literal["domain", "webhook"]

@@ -31,9 +31,8 @@ from app.privacy.files import files_of, message_folders
 from app.privacy.person import Person
 from app.privacy.place import Eraser, Pages, Shown, shown_rows
 from app.recipients.conditions import has_been_forgotten
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
 from app.recipients.states import FailReason, RecipientState
-from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.retention.slices import delete_content
 from app.sends.outcomes.attempt_result import AttemptResult

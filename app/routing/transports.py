@@ -20,9 +20,8 @@ from app.db.database import Transaction
 from app.db.models import Account, QueueEntry, Recipient, Route, Send, Transport, TransportAccount
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.routing.table import DEFAULT, renew_version
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 from app.transports.base import TransportUrlError
 from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport

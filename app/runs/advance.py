@@ -27,8 +27,7 @@ from app.db.counters import STEP_COUNTS, count
 from app.db.database import Transaction
 from app.db.models import AutomationPassedStep, AutomationRun, table_of
 from app.errors import ServiceError
-from app.events.outbox import record_for_webhooks
-from app.events.payloads import called_event
+from app.events.outbox import called_event, record_for_webhooks
 from app.infrastructure.metrics import AUTOMATION_DELAY, AUTOMATION_ENDS, AUTOMATION_STEPS
 from app.lists.find import find_list
 from app.recipients.states import FailReason

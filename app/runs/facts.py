@@ -15,8 +15,7 @@ from app.automations.definition import Channel
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
 from app.automations.versions import Version, load_versions
 from app.clock import zone_of_account
-from app.contacts.row import ContactRow, load_contact_rows
-from app.contacts.wildcard_values import HIDEABLE, ContactValues
+from app.contacts.row import HIDEABLE, ContactRow, ContactValues, load_contact_rows
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json, json_array
 from app.db.models import Account, AutomationPassedStep, ListField, Recipient, RecipientStep
@@ -116,7 +115,7 @@ HIDDEN = PreparedStatement(
     .where(in_json(ListField.list_id, bindparam("ids", type_=String)), not_(in_json(ListField.type, ADDRESS_KEYS)))
     .group_by(ListField.list_id)
 )
-"""The attributes of contacts that fields of each list hide (app/contacts/wildcard_values.py)."""
+"""The attributes of contacts that fields of each list hide (app/contacts/row.py)."""
 
 
 def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> list[LoadedRun]:

@@ -29,8 +29,8 @@ from app.automations.definition import (
 from app.automations.parse import Draft, is_read
 from app.automations.shape import in_document_order, joined
 from app.automations.tree import step_paths
+from app.contacts.row import ATTRIBUTES
 from app.contacts.values import InvalidValue, clean_value
-from app.contacts.wildcard_values import ATTRIBUTES
 from app.db.lookup import find_by_name_or_id
 from app.db.models import List, Message, Webhook
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError

@@ -19,7 +19,7 @@ from app.db.due import DueAccounts, Positions
 from app.db.outage import is_unavailable
 from app.db.queue import RUN, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
 from app.infrastructure import liveness
-from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
 from app.runs.due import lock_again, read_runs

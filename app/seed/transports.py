@@ -8,7 +8,7 @@ from typing import Any
 from app.accounts.find import find_account
 from app.db.database import Transaction
 from app.errors import ServiceError
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.routing.routes import create_route, route_named, type_of, update_route
 from app.routing.transports import create_transport, set_allowed, transport_named, update_transport
 from app.seed.report import InstallationReport

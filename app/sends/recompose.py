@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, Send
 from app.db.queue import RECIPIENT
-from app.infrastructure.secrets import SecretUnreadable
 from app.recipients.conditions import is_forgotten
+from app.secret_keys import SecretUnreadable
 from app.sends.delivery.load import load
 from app.sends.delivery.message import MessageBuilder
 from app.sends.delivery.recipient import Claimed

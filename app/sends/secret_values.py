@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
 
-from app.content.encoding import decode
-from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
-from app.secret_keys import SecretKeys
+from app.content.values import decode
+from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 
 MASK = "••••"
 """Shown in place of a secret value."""

@@ -16,7 +16,7 @@ from sqlalchemy import String, bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.content.encoding import decode, encode
+from app.content.values import decode, encode
 from app.content.wildcards import DELIMITER
 from app.db.database import Database
 from app.db.expressions import in_json, json_array

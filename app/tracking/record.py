@@ -30,11 +30,9 @@ from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.expressions import between_ids, in_json
 from app.db.models import Account, Contact, Recipient, RecipientStep, table_of
-from app.events.outbox import record_many
-from app.events.payloads import Payload
+from app.events.outbox import Payload, record_many
 from app.recipients.conditions import has_been_forgotten
-from app.recipients.row import RecipientRow
-from app.recipients.store import add_steps, as_recipient, select_recipients
+from app.recipients.row import RecipientRow, add_steps, as_recipient, select_recipients
 from app.recipients.timeline import VISIT_STEPS, TimelineStep
 from app.tracking.devices import is_suspect
 from app.tracking.visits import Visit, link_of_detail

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from app.clock import now
-from app.infrastructure.queueing import WEBHOOKS
+from app.infrastructure.redis_client import WEBHOOKS
 from app.sends.delivery.claim import claim
 from bench.cases.webhooks import load_events
 from bench.contacts import Shop, draft, open_shop

@@ -15,7 +15,7 @@ import psycopg
 from app.db.due import DueAccounts
 from app.db.queue import SEND_QUEUE
 from app.maintenance.sweeps import SendQueueSweep
-from app.recipients.store import delete_queue_entries
+from app.recipients.row import delete_queue_entries
 from app.sends.delivery.claim import claim
 from bench.contacts import open_shop
 from bench.large import accepted_recipient, add_due

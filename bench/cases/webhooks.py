@@ -13,9 +13,9 @@ from app.clock import this_second
 from app.db.bulk import insert_rows
 from app.db.models import Event, Webhook
 from app.events.batch_contents import oldest_waiting
-from app.events.payloads import recipient_event
+from app.events.outbox import recipient_event
 from app.events.webhooks import set_secret
-from app.infrastructure.queueing import WEBHOOKS
+from app.infrastructure.redis_client import WEBHOOKS
 from bench.contacts import Shop, open_shop
 from bench.floors.webhooks import WAKE_UP
 from bench.options import Options

@@ -23,7 +23,7 @@ from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import Search, account_of_request, csv_file, link, search_page, search_within
 from app.http.context import services
 from app.http.paths import path_id
-from app.infrastructure.queueing import AUTOMATIONS as QUEUE
+from app.infrastructure.redis_client import AUTOMATIONS as QUEUE
 from app.runs.pause import pause, resume
 from app.runs.read import KINDS, RUN_FILTERS, RUN_STATES, STATES
 from blueprints.console.blueprint import blp

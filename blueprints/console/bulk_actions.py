@@ -21,7 +21,6 @@ from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import ServiceError
-from app.http.collections import query_pairs
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import (
@@ -35,6 +34,7 @@ from app.http.console.searches import (
 )
 from app.http.context import services
 from app.http.paths import path_id
+from app.http.responses import query_pairs
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
 from blueprints.console.blueprint import blp

@@ -16,8 +16,7 @@ from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, csv_file, link, named_account_id
-from app.http.context import services
-from app.http.networks import check_network
+from app.http.context import check_network, services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
 

@@ -13,8 +13,7 @@ from app.http.api import PUBLIC
 from app.http.console.assets import asset
 from app.http.console.guard import count_attempt, set_session_token, signed_in
 from app.http.console.pages import HOME, SIGN_IN, forgetting, goes_to, page, wanted_path
-from app.http.context import request_host, services
-from app.http.networks import check_network
+from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
 LONGEST_KEY = 500

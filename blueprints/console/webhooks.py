@@ -42,12 +42,12 @@ from app.events.webhooks import (
     rotate_secret,
     well_formed_url,
 )
-from app.http.collections import query_pairs
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page, status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, csv_file, link, named_account_id
 from app.http.context import services
 from app.http.paths import path_id
+from app.http.responses import query_pairs
 from app.network_checks.ask import RENEWED, ask
 from blueprints.console.blueprint import blp
 

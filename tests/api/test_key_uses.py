@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from app.accounts.key_uses import KeyUses
+from app.accounts.auth import KeyUses
 from app.clock import now
 from app.db.models import ApiKey
 from app.http.context import extension_name

@@ -15,7 +15,7 @@ import pytest
 from flask import Flask
 
 from app import distribution
-from app.events.payloads import called_event, contact_event, recipient_event, reply_event
+from app.events.outbox import called_event, contact_event, recipient_event, reply_event
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.cases import each

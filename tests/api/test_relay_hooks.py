@@ -24,7 +24,7 @@ from app.inbound.hooks import take
 from app.inbound.hooks.registry import RELAY_HOOKS, RelayHookError
 from app.inbound.hooks.ses import SesHook
 from app.settings import Settings
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.support.apps import app_with
 from tests.support.client import Client
 from tests.support.plugins import install

@@ -14,7 +14,7 @@ from rq import Queue
 from app.accounts.accounts import update_account
 from app.clock import now, this_second
 from app.db.models import Account, Contact, Domain, Group, Recipient, Send
-from app.infrastructure.queueing import SENDS as SENDS_QUEUE
+from app.infrastructure.redis_client import SENDS as SENDS_QUEUE
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe

@@ -16,7 +16,7 @@ from werkzeug.test import TestResponse
 from app.accounts.accounts import update_account
 from app.clock import now
 from app.db.models import Account, Contact, Unsubscriber
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.feedback_channels import unsubscribe_link
 from tests.support.client import Client
 from tests.support.races import meanwhile
 from tests.support.rows import Rows

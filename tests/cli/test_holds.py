@@ -19,7 +19,7 @@ from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.runs.pause import RESTORED, release_held
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation, runs_of
 from tests.support.cases import each

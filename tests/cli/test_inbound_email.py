@@ -9,7 +9,7 @@ from click.testing import Result
 from sqlalchemy.exc import OperationalError
 
 from app.cli import inbound
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.mail_reports import delivery_failure, plain

@@ -18,7 +18,7 @@ from app.clock import now, this_second
 from app.db.migrate import upgrade
 from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
 from app.distribution import COMMAND_LINE
-from app.events.payloads import contact_event
+from app.events.outbox import contact_event
 from app.http.context import EXTENSION
 from app.maintenance import overview
 from app.maintenance.figures import Figures

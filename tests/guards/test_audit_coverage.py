@@ -64,7 +64,7 @@ NOT_AUDITED_TABLES = {
 }
 
 CORE_WRITES = {
-    ("app.accounts.key_uses", "ApiKey"): "when a key was used",
+    ("app.accounts.auth", "ApiKey"): "when a key was used",
     ("app.contacts.delete", "List"): "records list.deleted itself",
     ("app.contacts.delete", "SendPause"): "follows from list.deleted",
     ("app.events.batches", "Webhook"): "records webhook.deleted itself",

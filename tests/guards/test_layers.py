@@ -45,8 +45,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audit": ("db", "infrastructure", "query"),
     "services": ("audit", "db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("audit", "db", "infrastructure", "network", "query", "transports"),
-    "routing": ("accounts", "db", "infrastructure", "transports"),
+    "accounts": ("audit", "db", "network", "query", "transports"),
+    "routing": ("accounts", "db", "transports"),
     "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
@@ -151,7 +151,7 @@ AT_HOME = {
     "werkzeug": ("app", "app.http", "app.cli"),
     "marshmallow": ("app.http", "schemas"),
     "apispec": ("app.http",),
-    "rq": ("app.infrastructure.queueing", "jobs"),
+    "rq": ("app.infrastructure.redis_client", "jobs"),
     "gunicorn": ("app.http.server",),
     "opentelemetry": ("app.infrastructure.otel",),
     "urllib3": ("app.events", "app.transports.sms.kannel"),
@@ -165,7 +165,7 @@ WITHOUT_WEB = ("app.demo.receiver", "app.launcher.service", "jobs.inbound", "job
 DIALECT_NAMES = {"is_postgresql", "dialect", "dialects"}
 """Names by which code asks for the database that it is on."""
 
-WITHOUT_SQLALCHEMY = ("app.content", "app.transports", "app.events.signing", "app.query.grammar", "blueprints")
+WITHOUT_SQLALCHEMY = ("app.content", "app.transports", "app.events.endpoint", "app.query.grammar", "blueprints")
 
 IMPURE = {"flask", "sqlalchemy", "redis", "rq", "marshmallow", "requests", "urllib3"}
 """What a pure module imports neither itself nor through another."""

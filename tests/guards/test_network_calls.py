@@ -24,10 +24,10 @@ AMAZON = "documents of Amazon are fetched in a thread of their own: requests are
 ALLOWED = {
     "app.audit.actor": NAMES_ONLY,
     "app.events.guarded_connection": AMAZON,
-    "app.http.server.buffering_worker": SERVER,
+    "app.http.server.worker": SERVER,
     "app.http.server.connection": SERVER,
     "app.http.server.outgoing": SERVER,
-    "app.http.server.poller": SERVER,
+    "app.http.server.connections": SERVER,
     "app.inbound.hooks.ses": AMAZON,
     "app.infrastructure.heartbeat": NAMES_ONLY,
     "app.infrastructure.liveness": f"{NAMES_ONLY}; datagrams to the service manager of this machine",

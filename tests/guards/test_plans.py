@@ -54,12 +54,10 @@ from app.sends.pauses.pause import Subject, find_pause, pause
 from app.sends.pauses.pause import resume as resume_sending
 from app.sends.pauses.read import active_shown, list_pauses, pauses_concerning, pauses_everywhere
 from app.services import Services
-from app.tracking.feedback_channels import receipt_url
+from app.tracking.feedback_channels import receipt_url, unsubscribe_link
 from app.tracking.links import InlineLink, link_token
 from app.tracking.recorder import VISITS
-from app.tracking.return_path import return_path
-from app.tracking.tokens import OPEN, recipient_token
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.tokens import OPEN, recipient_token, return_path
 from tests.conftest import BACKENDS, test_settings
 from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client

@@ -18,7 +18,7 @@ ENCRYPTING = {
 
 
 def imports_encrypt(node: ast.AST) -> bool:
-    if not isinstance(node, ast.ImportFrom) or node.module != "app.infrastructure.secrets":
+    if not isinstance(node, ast.ImportFrom) or node.module != "app.secret_keys":
         return False
     return any(alias.name == "encrypt" for alias in node.names)
 

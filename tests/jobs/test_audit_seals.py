@@ -18,7 +18,7 @@ from app.audit.verify import Break, NotedSeal, Verified, verify
 from app.clock import now
 from app.db.copies.snapshot import snapshot
 from app.db.models import Account, AuditEntry, AuditSeal, DigestKey
-from app.infrastructure.queueing import AUTOMATIONS
+from app.infrastructure.redis_client import AUTOMATIONS
 from app.maintenance import sweeps
 from app.maintenance.audit_seals import seal_entries
 from app.maintenance.stored_secrets import count_secrets, encrypt_anew

@@ -25,7 +25,7 @@ from app.contacts.suppress import block, unblock, unsubscribe
 from app.db.database import Transaction
 from app.db.models import Account, AuditEntry, BlockedAddress, BulkAction, RecipientStep, Send, SoftBounces
 from app.errors import ServiceError
-from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.infrastructure.redis_client import AUTOMATIONS, SENDS
 from app.maintenance.audit_seals import seal_entries
 from app.sends.outcomes.requeue import requeue
 from jobs.schedule import tick

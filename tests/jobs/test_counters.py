@@ -19,7 +19,7 @@ from app.db.models import Group, GroupCount, HourlyCount
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.services import Services
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
 from tests.support.statements import StatementCounter

@@ -16,8 +16,8 @@ from app.clock import now
 from app.db.commit_order import LOW_BITS, id_near
 from app.db.models import Event, EventRotation
 from app.events import batches
-from app.events.attempt_log import Batch
 from app.events.batch_contents import OLDEST_EVENTS
+from app.events.batches import Batch
 from app.events.endpoint import PostResult
 from app.events.outbox import record
 from app.events.redeliver import replay

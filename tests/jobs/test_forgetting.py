@@ -42,7 +42,6 @@ from app.db.remains import mark_remains
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
-from app.infrastructure.secrets import encrypt
 from app.privacy.events import EventOfPerson, events_of
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
@@ -52,6 +51,7 @@ from app.privacy.remains import APART, RemainsCleaner, clean_remains
 from app.privacy.small_places import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
+from app.secret_keys import encrypt
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder

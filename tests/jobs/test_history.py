@@ -19,8 +19,7 @@ from app.db.models import GroupCount, QueueEntry, Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.maintenance import history, sweeps
 from app.maintenance.history import drop_month, stored_months
-from app.recipients.row import step_row
-from app.recipients.store import add_steps
+from app.recipients.row import add_steps, step_row
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import claim
 from tests.cli.conftest import Cli

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from app.inbound.email.listener import MOST_OF_NETWORK
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.jobs.running import Alone, alone
 from tests.support.forked import Forked, run_module
 from tests.support.mail_reports import delivery_failure

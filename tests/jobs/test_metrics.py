@@ -8,7 +8,7 @@ import pytest
 
 from app.clock import now
 from app.infrastructure.metrics import DEFERRALS, SWEEPS, WAKE_UPS
-from app.infrastructure.queueing import SENDS, WakeUps
+from app.infrastructure.redis_client import SENDS, WakeUps
 from app.maintenance.sweeps import measured_sweep
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState

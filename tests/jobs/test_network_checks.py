@@ -17,7 +17,7 @@ from app.errors import ServiceError
 from app.events.batches import has_due as has_due_webhooks
 from app.events.redeliver import send_test
 from app.events.webhooks import check_again
-from app.infrastructure.queueing import AUTOMATIONS
+from app.infrastructure.redis_client import AUTOMATIONS
 from app.maintenance.audit_seals import seal_entries
 from app.maintenance.domain_check import verify_domain
 from app.network_checks.ask import Kind, ask, is_under_way

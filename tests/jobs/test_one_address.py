@@ -36,7 +36,7 @@ from app.maintenance.stored_addresses import compare_stored_addresses
 from app.privacy.forget import forget
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.bounce_blocking import SOFT_BOUNCES_THAT_BLOCK
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.support.client import SENDS, conflict, items
 from tests.support.contacts import (

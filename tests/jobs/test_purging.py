@@ -30,16 +30,15 @@ from app.db.remains import compact, file_size
 from app.maintenance import history
 from app.maintenance.figures import read_figures
 from app.maintenance.purging import Purger, purge_all
-from app.recipients.row import step_row
-from app.recipients.store import add_steps
+from app.recipients.row import add_steps, step_row
 from app.recipients.timeline import TimelineStep
 from app.retention import slices
 from app.retention.periods import Period, Stage, periods
 from app.retention.slices import purge
 from app.services import Services
+from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import StoredLink, link_token
 from app.tracking.recorder import VISITS
-from app.tracking.unsubscribe import unsubscribe_link
 from tests.cli.conftest import Cli
 from tests.conftest import BACKENDS
 from tests.jobs.running import alone

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from app.clock import now, seconds_to_next_month
-from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.redis_client import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone

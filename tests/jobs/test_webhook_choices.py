@@ -17,8 +17,7 @@ from app.db.models import Event, Webhook
 from app.errors import ServiceError
 from app.events.dispatch import WebhookClient, WebhookDispatcher
 from app.events.guarded_connection import trusted_roots
-from app.events.outbox import record, record_for_webhooks
-from app.events.payloads import contact_event, recipient_event, reply_event
+from app.events.outbox import contact_event, recipient_event, record, record_for_webhooks, reply_event
 from app.events.redeliver import events_of, find_delivery, redeliver, replay_since, send_test
 from app.events.webhooks import choose_events
 from app.infrastructure.metrics import own_counts

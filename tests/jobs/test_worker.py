@@ -13,8 +13,7 @@ from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from app.infrastructure.queueing import SENDS, WakeUps
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.redis_client import SENDS, WakeUps, connect_redis
 from tests.jobs import worker_process
 from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
 from tests.support.forked import Forked

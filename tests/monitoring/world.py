@@ -18,8 +18,7 @@ import requests
 import yaml
 from sqlalchemy import create_engine, text
 
-from app.infrastructure.queueing import MAINTENANCE, WakeUps
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.redis_client import MAINTENANCE, WakeUps, connect_redis
 from tests.monitoring.prometheus import Prometheus, prometheus
 from tests.support.launched import ROOT, SEED, Launched
 from tests.support.own_postgres import OwnPostgres, own_postgres

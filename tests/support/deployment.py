@@ -13,7 +13,7 @@ from typing import Any
 import click
 import yaml
 
-from app.infrastructure.queueing import JOBS
+from app.infrastructure.redis_client import JOBS
 from app.settings import Settings, in_file
 from app.tms import script_info, tms
 

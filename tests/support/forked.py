@@ -19,7 +19,7 @@ from tests.support.servers import PATIENCE
 
 IMPORTED = [
     *("jobs.worker", "jobs.schedule", "jobs.inbound", "app.launcher.embedded_redis", "app.db.migrate"),
-    *("app.application", "app.http.server.master", "app.http.server.balanced_worker", "gunicorn.app.wsgiapp"),
+    *("app.application", "app.http.server.master", "app.http.server.worker", "gunicorn.app.wsgiapp"),
     *(f"blueprints.{module.name}" for module in pkgutil.iter_modules(blueprints.__path__)),
 ]
 """The modules that the server imports when it starts, which is before the first process."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.infrastructure.secrets import SecretUnreadable, decrypt, decrypt_with_key, encrypt
+from app.secret_keys import SecretUnreadable, decrypt, decrypt_with_key, encrypt
 
 KEY = "a secret key of at least 32 characters"
 

@@ -11,8 +11,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.content import TextMessage
-from app.content.encoding import decode
 from app.content.plain_text import Tag, parse_html
+from app.content.values import decode
 from app.db.expressions import in_json
 from app.db.models import CapturedMessage, SendLink
 from app.secret_keys import SecretKeys

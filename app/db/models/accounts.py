@@ -79,7 +79,7 @@ class ApiKey(Base):
     (docs/requests.md#keys-and-scopes)."""
     revoked_time: Mapped[datetime | None]
     last_used_time: Mapped[datetime | None]
-    """To the minute (app/accounts/key_uses.py)."""
+    """To the minute (app/accounts/auth.py)."""
     former_name: Mapped[str | None]
     """The name that it had before another key got it, because this one was rotated or revoked."""
     valid_until: Mapped[datetime | None]

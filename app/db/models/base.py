@@ -42,7 +42,7 @@ BigInt = Annotated[int, mapped_column(BigId)]
 ENCRYPTED = "encrypted"
 """Marks a column that holds secrets."""
 Encrypted = Annotated[str, mapped_column(String, info={ENCRYPTED: True})]
-"""A secret under a key derived from SECRET_KEY, as `app.infrastructure.secrets.encrypt` returns it; `secrets rotate`
+"""A secret under a key derived from SECRET_KEY, as `app.secret_keys.encrypt` returns it; `secrets rotate`
 encrypts it anew."""
 AccountId = Annotated[int, mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))]
 

@@ -17,8 +17,7 @@ from redis.exceptions import RedisError
 from app.console.sessions import SignedIn, find_session
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import client_address, services
-from app.http.networks import check_network
+from app.http.context import check_network, client_address, services
 from app.http.paths import path_id
 from app.http.rate_limit import count_request, increment
 

@@ -15,11 +15,11 @@ from app.clock import timestamp
 from app.console.sessions import MANAGE, OPERATOR, SignedIn
 from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
-from app.http.collections import query_bytes
 from app.http.console.assets import asset_url
 from app.http.console.guard import comes_from_elsewhere, forget_session_token
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
+from app.http.responses import query_bytes
 from app.maintenance.findings import lasting
 
 # How the pages write times, durations and numbers. Pure.

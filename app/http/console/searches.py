@@ -19,10 +19,10 @@ from app.csv_files.reader import cell
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import CATALOGUE, ServiceError
-from app.http.collections import query_pairs
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import goes_to, page
 from app.http.context import services
+from app.http.responses import query_pairs
 from app.ids import existing
 from app.names import LONGEST_NAME
 from app.query.cursors import CURSOR

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 
 from app.errors import ServiceError
 from app.http.server.connection import Connection, ConnectionState
-from app.http.server.connections import Connections
+from app.http.server.connections import Connections, Poller
 from app.http.server.outgoing import BrokenStream
-from app.http.server.poller import Poller
 from app.http.server.request import Limits, Request, invalid
 
 logger = logging.getLogger(__name__)

@@ -20,9 +20,17 @@ from gunicorn.config import Config
 
 from app.errors import ServiceError
 from app.http.proxies import without_port
-from app.http.server.body import Body, MalformedChunked
 from app.http.server.outgoing import MAX_IN_MEMORY, Outgoing, Stream
-from app.http.server.request import FRAMING, MAX_REQUEST_LINE, MEMORY_WEIGHT, Limits, Request, invalid
+from app.http.server.request import (
+    FRAMING,
+    MAX_REQUEST_LINE,
+    MEMORY_WEIGHT,
+    Body,
+    Limits,
+    MalformedChunked,
+    Request,
+    invalid,
+)
 
 logger = logging.getLogger(__name__)
 

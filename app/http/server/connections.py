@@ -1,5 +1,5 @@
-"""The client connections of a process, and the account of what is held for them. Several threads use them, and each
-connection belongs to one thread at a time.
+"""The client connections of a process, the account of what is held for them, and what their threads wait at. Several
+threads use them, and each connection belongs to one thread at a time.
 
 A connection that waits for its client belongs to no thread. The thread that takes it owns it until it waits again or is
 closed: the one to which the poller reports it, or the one that expires it.
@@ -9,13 +9,143 @@ When there are too many connections, or too much is held for them, those go of t
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import selectors
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from app.http.server.connection import Connection, ConnectionState
-from app.http.server.poller import Poller
+
+WAKE_BYTES = 4096
+
+
+class Poller(Protocol):
+    """Sockets that several threads wait for at once: each readiness is reported to one thread, and once.
+
+    A socket is reported after it has been armed, and must be armed again for its next report. So the thread that gets a
+    report is the only one that touches the socket until it arms it. Its methods may be called by any thread at any
+    time.
+    """
+
+    def add(self, descriptor: int) -> None:
+        """Adds a socket, armed for reading."""
+
+    def arm(self, descriptor: int, *, writing: bool) -> None:
+        """Reports the socket to one thread when it is writable, or else readable, or broken."""
+
+    def remove(self, descriptor: int) -> None:
+        """Removes a socket; to be called before it is closed."""
+
+    def poll(self) -> int | None:
+        """Waits for the next report; None after `wake`."""
+
+    def wake(self) -> None:
+        """Makes one call of `poll` return None."""
+
+
+class _Pipe:
+    """Readable from a call of `write` until `read`."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._writing = os.pipe()
+        for one in (self.descriptor, self._writing):
+            os.set_blocking(one, False)
+
+    def write(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full, so readable
+            os.write(self._writing, b"\0")
+
+    def read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.descriptor, WAKE_BYTES)
+
+
+if hasattr(select, "epoll"):
+
+    class EpollPoller:
+        """Linux: the kernel wakes one of the threads that wait, so that none has to wake another."""
+
+        def __init__(self) -> None:
+            self._epoll = select.epoll()
+            self._pipe = _Pipe()
+            self.add(self._pipe.descriptor)
+
+        def add(self, descriptor: int) -> None:
+            self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+
+        def arm(self, descriptor: int, *, writing: bool) -> None:
+            self._epoll.modify(descriptor, (select.EPOLLOUT if writing else select.EPOLLIN) | select.EPOLLONESHOT)
+
+        def remove(self, descriptor: int) -> None:
+            self._epoll.unregister(descriptor)
+
+        def poll(self) -> int | None:
+            while True:
+                for descriptor, _ in self._epoll.poll(None, 1):
+                    if descriptor != self._pipe.descriptor:
+                        return int(descriptor)
+                    self._pipe.read()
+                    self.arm(descriptor, writing=False)
+                    return None
+
+        def wake(self) -> None:
+            self._pipe.write()
+
+
+class SelectorPoller:
+    """Other systems: the threads take turns at a selector, which may be changed while one of them waits for it."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._turn = threading.Lock()
+        self._changing = threading.Lock()
+        self._ready: deque[int] = deque()
+        self._pipe = _Pipe()
+        self.add(self._pipe.descriptor)
+
+    def add(self, descriptor: int) -> None:
+        self.arm(descriptor, writing=False)
+
+    def arm(self, descriptor: int, *, writing: bool) -> None:
+        events = selectors.EVENT_WRITE if writing else selectors.EVENT_READ
+        with self._changing:
+            if descriptor in self._selector.get_map():
+                self._selector.modify(descriptor, events)
+            else:
+                self._selector.register(descriptor, events)
+
+    def remove(self, descriptor: int) -> None:
+        with self._changing:
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+
+    def poll(self) -> int | None:
+        with self._turn:
+            while not self._ready:
+                for key, _ in self._selector.select():
+                    self.remove(key.fd)
+                    self._ready.append(key.fd)
+            descriptor = self._ready.popleft()
+            if descriptor != self._pipe.descriptor:
+                return descriptor
+            self._pipe.read()
+            self.add(descriptor)
+            return None
+
+    def wake(self) -> None:
+        self._pipe.write()
+
+
+def make_poller() -> Poller:
+    """The poller for this system."""
+    return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()
+
 
 RELIEF = 64
 """With too much held, one part in so many is freed at once, so that the next bytes do not begin another search."""

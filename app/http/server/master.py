@@ -18,8 +18,7 @@ from typing import Any
 
 from gunicorn.arbiter import Arbiter
 
-from app.http.server.balanced_worker import accepting_workers
-from app.http.server.buffering_worker import DRAIN_SECONDS
+from app.http.server.worker import DRAIN_SECONDS, accepting_workers
 from app.infrastructure import liveness, replacing, start_signal
 
 logger = logging.getLogger(__name__)

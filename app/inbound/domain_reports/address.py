@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from app.secret_keys import SecretKeys
 from app.settings import Settings
-from app.tracking.return_path import address_token, number_of_address
+from app.tracking.tokens import address_token, number_of_address
 
 DOMAIN_REPORT = "domain report"
 LOCAL_PART = "reports"

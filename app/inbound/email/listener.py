@@ -30,7 +30,7 @@ from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.effect import Effect
 from app.inbound.email.receive import bytes_read, receive_email
 from app.services import Services
-from app.tracking.return_path import recipient_of_address
+from app.tracking.tokens import recipient_of_address
 
 logger = logging.getLogger(__name__)
 

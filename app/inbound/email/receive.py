@@ -34,7 +34,7 @@ from app.inbound.email.report import TYPE as FEEDBACK
 from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, complaint_reports, delivery_reports, status_in
 from app.secret_keys import SecretKeys
 from app.services import Services
-from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address
+from app.tracking.tokens import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address
 
 logger = logging.getLogger(__name__)
 

@@ -30,9 +30,8 @@ from app.inbound.effect import Effect, is_first
 from app.inbound.email.report import Report, ReportKind
 from app.recipients.conditions import is_forgotten
 from app.recipients.redaction import without_address
-from app.recipients.row import RecipientRow
-from app.recipients.states import RecipientState
-from app.recipients.store import (
+from app.recipients.row import (
+    RecipientRow,
     add_steps,
     as_recipient,
     has_step,
@@ -41,11 +40,12 @@ from app.recipients.store import (
     select_recipients,
     update_recipients,
 )
+from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce
 from app.sends.outcomes.transitions import MAY_STILL_BOUNCE, Bounce, bounce_string
-from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
+from app.tracking.feedback_channels import UnsubscribeRequest, apply_unsubscribe
 
 logger = logging.getLogger(__name__)
 

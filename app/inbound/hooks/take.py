@@ -24,7 +24,7 @@ from app.inbound.email.record import fingerprint_of_report, record_report
 from app.inbound.hooks.base import RelayEvent
 from app.secret_keys import SecretKeys
 from app.services import Services
-from app.tracking.return_path import BOUNCE, recipient_of_address
+from app.tracking.tokens import BOUNCE, recipient_of_address
 
 SECONDS = 8.0
 """Relays wait for ten seconds or longer; what is not recorded by then comes again."""

@@ -19,14 +19,20 @@ from app.accounts.auth import Principal
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
 from app.ids import describe, shown_id
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.infrastructure.tracing import span
 from app.lists.fields import ListSpec
 from app.routing.table import allowed_transport
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import Limits, MessageType, SendDraft
-from app.sends.accept.groups import SendGroup, find_group
-from app.sends.accept.references import SendCheck, find_references, stored_message_id, with_stored_ids
+from app.sends.accept.references import (
+    SendCheck,
+    SendGroup,
+    find_group,
+    find_references,
+    stored_message_id,
+    with_stored_ids,
+)
 from app.sends.accept.senders import Sender, check_opt_out, find_email_sender, find_sms_sender
 from app.sends.accept.write import (
     AcceptedSend,

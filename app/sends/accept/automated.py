@@ -16,7 +16,7 @@ from app.ids import describe, new_uuid
 from app.sends.accept.accept import check_references, check_rules
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
-from app.sends.accept.groups import SendGroup
+from app.sends.accept.references import SendGroup
 from app.sends.accept.write import ValidSend, write_send
 from app.sends.limits import MAX_RECIPIENTS
 

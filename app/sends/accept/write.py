@@ -23,8 +23,7 @@ from app.lists.fields import ListSpec
 from app.recipients.states import FailReason, RecipientState
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, MessageType, Priority, RecipientDraft, SendDraft
-from app.sends.accept.groups import SendGroup, count_send, create_group
-from app.sends.accept.references import NamedContacts, SendingAccount, addresses_of
+from app.sends.accept.references import NamedContacts, SendGroup, SendingAccount, addresses_of, count_send, create_group
 from app.sends.accept.senders import Sender
 from app.sends.secret_values import encrypt_values, without_secrets
 from app.tracking.links import exempt_none, has_secret, link_rows

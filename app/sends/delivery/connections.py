@@ -18,8 +18,8 @@ from app.clock import now
 from app.infrastructure.metric_kinds import Measurement
 from app.infrastructure.metrics import TRANSPORT_BACKOFFS, TRANSPORT_SET_ASIDE, TRANSPORT_SLOTS
 from app.recipients.redaction import Redaction
-from app.transports.availability import Availability
 from app.transports.base import (
+    Availability,
     Connection,
     DeliveryResult,
     OutboundEmail,

@@ -23,7 +23,7 @@ from app.clock import now
 from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
 from app.infrastructure import liveness
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.infrastructure.tracing import span
 from app.recipients.states import WaitReason
 from app.sends.delivery.claim import (

@@ -11,18 +11,16 @@ from sqlalchemy import BindParameter, String, and_, bindparam, case, exists, fun
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, domain_of
-from app.contacts.row import ContactRow
-from app.contacts.wildcard_values import HIDEABLE
+from app.contacts.row import HIDEABLE, ContactRow
 from app.db.engine import release_after
 from app.db.expressions import in_json, json_array
 from app.db.models import Account, Attachment, DkimKey, Domain, ListField, QueueEntry, RelayRefusal, Send
 from app.db.prepared import PreparedStatement
-from app.infrastructure.secrets import SecretUnreadable
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
 from app.recipients.states import FailReason, Lacking
 from app.routing.table import VERSION
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, SecretUnreadable
 from app.sends.delivery.recipient import (
     Claimed,
     CompiledMessage,

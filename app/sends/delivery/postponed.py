@@ -23,9 +23,8 @@ from app.db.bulk import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Contact, DomainBackoff, QueueEntry, RelayRefusal, Send, SmsSender, table_of
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row
 from app.recipients.states import POSTPONEMENTS, RecipientState, WaitReason
-from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, postpone
 from app.sends.delivery.limits import Rendered, beyond_quota, load_rendered, turns

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
-from app.contacts.row import ContactRow
-from app.contacts.wildcard_values import ContactValues
+from app.contacts.row import ContactRow, ContactValues
 from app.content.plain_text import plain_text
 from app.content.render import Rendered, RenderingTooLong, Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.content.wildcards import AttachmentReference, Wildcard
 from app.db.queue import RECIPIENT
 from app.ids import shown_id
-from app.infrastructure.secrets import decrypt
 from app.recipients.states import FailReason, Lacking
-from app.secret_keys import SecretKeys
+from app.secret_keys import SecretKeys, decrypt
 from app.sends.delivery.sizes import (
     MAX_SUBJECT_BYTES,
     EmptyMessage,

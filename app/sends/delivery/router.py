@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
+from app.secret_keys import SecretUnreadable, decrypt
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
 from app.sends.delivery.recipient import Claimed, RouteProgress
 from app.settings import Settings

@@ -15,8 +15,7 @@ from app.recipients.states import FailReason
 from app.sends.accept.accept import SendRequest, check_references, check_rules
 from app.sends.accept.content import Content, SavedMessage, effective_content
 from app.sends.accept.draft import SendDraft
-from app.sends.accept.groups import SendGroup, find_group
-from app.sends.accept.references import SendCheck
+from app.sends.accept.references import SendCheck, SendGroup, find_group
 from app.sends.accept.senders import Sender
 from app.sends.accept.write import TrackingOptions, ValidSend
 from app.sends.dry_run.prepare import Forecast, PlannedRecipient, forecasts, prepare

@@ -16,8 +16,7 @@ from sqlalchemy.orm import Session
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.clock import now, this_second
 from app.contacts.get_or_create import planned_contacts
-from app.contacts.row import ContactRow
-from app.contacts.wildcard_values import hidden_by
+from app.contacts.row import ContactRow, hidden_by
 from app.content.attachments import new_content_id
 from app.content.invalid_markup import placeholder_of
 from app.db.models import Account

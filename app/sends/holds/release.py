@@ -20,9 +20,8 @@ from app.db.expressions import in_json
 from app.db.models import Contact, QueueEntry, Recipient
 from app.db.outage import is_unavailable
 from app.db.write_turns import WriteTurns
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import FailReason, RecipientState
-from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import TimelineStep
 from app.sends.holds.held import HeldMessages, held_messages
 from app.sends.outcomes.arrival import acknowledge

@@ -14,9 +14,8 @@ from app.clock import now
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.events.outbox import record_many
-from app.recipients.row import RecipientRow
+from app.recipients.row import RecipientRow, has_step, update_recipients
 from app.recipients.states import RecipientState
-from app.recipients.store import has_step, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import forget_soft_bounces

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.db.storable import storable_id, storable_text
+from app.db.types import storable_id, storable_text
 from app.infrastructure.liveness import create_locked, delete_stale_drafts, lock_if_dead, write_all
 from app.recipients.redaction import Redaction
 from app.recipients.states import FailReason

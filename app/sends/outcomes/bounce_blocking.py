@@ -25,9 +25,8 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Recipient, SoftBounces, table_of
 from app.events.outbox import record
-from app.recipients.row import RecipientRow
+from app.recipients.row import RecipientRow, add_steps, delete_queue_entries, update_recipients
 from app.recipients.states import UNSETTLED, RecipientState
-from app.recipients.store import add_steps, delete_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.transitions import COUNTED_AS_DELIVERED, Bounce, Transition
 

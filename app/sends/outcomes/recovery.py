@@ -20,9 +20,8 @@ from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep
 from app.infrastructure.metrics import LEASES_RECOVERED
 from app.recipients.conditions import IS_SENDING, entry_in_state
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult, FoundJournal, journal_folder, scan_journals
 from app.sends.outcomes.transitions import RetryRules

@@ -28,9 +28,8 @@ from app.db.expressions import between_ids, in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, RelayRefusal, Send
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
 from app.recipients.states import NOT_RETRYABLE, RecipientState
-from app.recipients.store import add_steps, update_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.relay_refusals import try_now
 from app.sends.skipping import load_suppressions

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from app.events.payloads import Payload
+from app.events.outbox import Payload
 from app.recipients.row import RecipientRow, step_row
 from app.recipients.states import UNSETTLED, FailReason, RecipientState
 from app.recipients.timeline import TimelineStep

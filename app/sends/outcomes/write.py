@@ -25,9 +25,8 @@ from app.events.outbox import record_many
 from app.infrastructure import logs
 from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
 from app.recipients.redaction import without_address
-from app.recipients.row import RecipientRow
+from app.recipients.row import RecipientRow, add_steps, as_recipient, delete_queue_entries, select_recipients
 from app.recipients.states import UNSETTLED, RecipientState
-from app.recipients.store import add_steps, as_recipient, delete_queue_entries, select_recipients
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault

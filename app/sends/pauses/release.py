@@ -18,9 +18,8 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import QueueEntry, SendPause, table_of
 from app.recipients.conditions import entry_in_state
-from app.recipients.row import step_row
+from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import TimelineStep
 
 SLICE = 500

@@ -10,7 +10,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
 
-from app.transports.email.headers import one_line
+from app.transports.email.mime import one_line
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that are shown within the HTML."""

@@ -1,6 +1,6 @@
 """Several relays: a message goes to the first available one; a relay that cannot be reached is backed off.
 
-Availability belongs to the transport, so that all connections of a process share it (app/transports/availability.py).
+Availability belongs to the transport, so that all connections of a process share it (app/transports/base.py).
 While all relays are backed off, the one whose back-off ends first is tried, so that no message waits in vain.
 """
 
@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from app.transports.availability import Availability
-from app.transports.base import DeliveryResult, OutboundEmail, wait_only
+from app.transports.base import Availability, DeliveryResult, OutboundEmail, wait_only
 from app.transports.email.smtp import SmtpConnection, SmtpTransport
 
 

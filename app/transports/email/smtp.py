@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken, wait_only
-from app.transports.email.headers import ascii_domain, is_safe
+from app.transports.email.mime import ascii_domain, is_safe
 from app.transports.email.smtp_session import (
     Dialogue,
     Reply,

@@ -17,8 +17,7 @@ import jwt
 
 from app.demo.receiver import verify
 from app.tracking.links import InlineLink, link_token
-from app.tracking.return_path import BOUNCE, address_token
-from app.tracking.tokens import CLICK, OPEN, SMS_RECEIPT, UNSUBSCRIBE, recipient_token
+from app.tracking.tokens import BOUNCE, CLICK, OPEN, SMS_RECEIPT, UNSUBSCRIBE, address_token, recipient_token
 from tests.attack.families.arrivals import parsed_mail
 from tests.attack.families.isolation import rows_of_the_victim
 from tests.attack.party import MOBILES, Party, secret_of

@@ -81,7 +81,7 @@ def unchecked_addresses(guarded_connection: Any) -> None:
     guarded_connection.check_addresses = lambda _host, _addresses: None
 
 
-@breaks("trusted-strangers", "app.http.networks", family="forwarded", shows="allowed networks")
+@breaks("trusted-strangers", "app.http.context", family="forwarded", shows="allowed networks")
 def trusted_strangers(networks: Any) -> None:
     """Anybody may say which address a request comes from."""
     own = networks.client_address
@@ -105,7 +105,7 @@ def open_to_pages(guards: Any) -> None:
     guards._finish = finished
 
 
-@breaks("lines-in-headers", "app.transports.email.headers", family="injection", shows="mails at the relay")
+@breaks("lines-in-headers", "app.transports.email.mime", family="injection", shows="mails at the relay")
 def lines_in_headers(headers: Any) -> None:
     """Texts are written into header fields as they are."""
     headers.one_line = lambda text: text

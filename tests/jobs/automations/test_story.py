@@ -10,8 +10,8 @@ import pytest
 from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
 from app.runs.read import count_steps
-from app.tracking.return_path import return_path
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.feedback_channels import unsubscribe_link
+from app.tracking.tokens import return_path
 from tests.jobs.automations.conftest import ADVANCED, CREATED, UPDATED, Story
 from tests.support.mail_reports import delivery_failure
 from tests.support.sends import SendsApi

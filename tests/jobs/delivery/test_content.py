@@ -12,7 +12,7 @@ import pytest
 from app.clock import now
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.jobs.delivery.conftest import Changed, body, cid_of, events, parsed, texts
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer

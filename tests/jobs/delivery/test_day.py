@@ -26,10 +26,9 @@ from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
 from app.sends.delivery.drain import drain
 from app.services import Services
+from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import InlineLink, LinkType, link_token
-from app.tracking.return_path import return_path
-from app.tracking.tokens import OPEN, recipient_token
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.tokens import OPEN, recipient_token, return_path
 from tests.support.client import SENDS, Client, items
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.rows import Rows

@@ -10,7 +10,7 @@ from rq.serializers import JSONSerializer
 from sqlalchemy import select
 
 from app.db.models import Send
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.outcomes import write

@@ -15,7 +15,7 @@ from app.infrastructure.metrics import TRANSPORT_FAILOVERS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.transports import availability
+from app.transports import base
 from tests.jobs.delivery.conftest import StartDrain
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
@@ -60,7 +60,7 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     rows: Rows, worker: Services, routing: Routing, second: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one attempt. The second mail does not even try the first transport, which is backed off."""
-    monkeypatch.setattr(availability, "FIRST_BACKOFF", PATIENCE)
+    monkeypatch.setattr(base, "FIRST_BACKOFF", PATIENCE)
     gone, spare = routing.transport(away()), routing.transport(second.url())
     routing.route(gone, spare)
     before = TRANSPORT_FAILOVERS.labels(gone).value
@@ -81,7 +81,7 @@ def test_a_large_message_that_is_passed_on_keeps_no_other_large_one_waiting(
     rows: Rows, worker: Services, routing: Routing, second: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is built already when the next transport gets it, and one at a time is built only."""
-    monkeypatch.setattr(availability, "FIRST_BACKOFF", PATIENCE)
+    monkeypatch.setattr(base, "FIRST_BACKOFF", PATIENCE)
     monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
     routing.route(routing.transport(away()), routing.transport(second.url()))
     ids = rows.add_send(["ann@a.example", "bob@a.example"], body_text=f"{'x' * 60} " * 3000)

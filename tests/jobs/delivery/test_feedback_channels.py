@@ -6,8 +6,8 @@ from pathlib import Path
 
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.tracking.return_path import return_path, unsubscribe_address
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.feedback_channels import unsubscribe_link
+from app.tracking.tokens import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, body, parsed, texts
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer

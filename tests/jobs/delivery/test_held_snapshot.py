@@ -22,7 +22,7 @@ from app.db.models import QueueEntry, Recipient
 from app.db.queue import SEND_QUEUE
 from app.maintenance.status import status
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
-from app.recipients.store import delete_queue_entries
+from app.recipients.row import delete_queue_entries
 from app.sends.delivery.claim import claim, postpone, release_claims
 from app.sends.delivery.recipient import Claimed
 from app.sends.outcomes.attempt_result import AttemptResult

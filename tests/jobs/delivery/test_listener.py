@@ -17,7 +17,7 @@ from app.inbound.domain_reports.address import report_address
 from app.inbound.email import listener
 from app.inbound.email.listener import MOST_WAITING_REPORTS, Listener
 from app.services import Services
-from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.tokens import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
 from tests.support.asyncio_servers import in_thread
 from tests.support.mail_reports import delivery_failure, dmarc_report, plain, with_attachment

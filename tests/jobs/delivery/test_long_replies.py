@@ -11,8 +11,7 @@ from sqlalchemy import delete, update
 
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
-from app.inbound.reassembly import TIMEOUT
-from app.inbound.smpp import incoming_handler
+from app.inbound.smpp import TIMEOUT, incoming_handler
 from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events

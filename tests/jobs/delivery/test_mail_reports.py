@@ -14,7 +14,7 @@ from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.tokens import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
 from tests.support.relay_replies import BLOCKS, PERMANENT, relay_replies

@@ -32,7 +32,7 @@ from app.sends.pauses import release as releasing
 from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_of
 from app.sends.pauses.release import EndedPauses
 from app.services import Services
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.jobs.delivery.conftest import events, texts
 from tests.jobs.delivery.test_outcomes import LONG_AGO, counters
 from tests.support.mail_reports import delivery_failure

@@ -27,7 +27,7 @@ from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from tests.jobs.delivery.conftest import Changed, events, texts
 from tests.jobs.delivery.test_outcomes import LONG_AGO, counters
 from tests.jobs.delivery.test_pauses import Pausing, entries_left, go_on, pausing  # noqa: F401 - a fixture

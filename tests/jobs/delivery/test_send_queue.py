@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, select
 
 from app.clock import now
 from app.db.models import Account, QueueEntry, Recipient
-from app.infrastructure.queueing import SENDS
+from app.infrastructure.redis_client import SENDS
 from app.maintenance.sweeps import clean
 from app.sends.delivery.claim import postpone, release_claims, renew_leases
 from app.sends.delivery.drain import Drain, drain

@@ -13,7 +13,7 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
-from app.transports import availability
+from app.transports import base
 from tests.jobs.delivery.conftest import Changed, StartDrain
 from tests.jobs.delivery.test_bounds import person
 from tests.jobs.delivery.test_crash import claim_rows
@@ -100,7 +100,7 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
     monkeypatch: pytest.MonkeyPatch,
     increase: Increase,
 ) -> None:
-    monkeypatch.setattr(availability, "FIRST_BACKOFF", PATIENCE)
+    monkeypatch.setattr(base, "FIRST_BACKOFF", PATIENCE)
     gone, spare = routing.transport(away()), routing.transport(mail_server.url())
     routing.route(gone, spare)
     rows.add_send(["ann@a.example"])

@@ -14,7 +14,7 @@ from app.maintenance.sweeps import SendQueueSweep
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
-from app.tracking.return_path import return_path
+from app.tracking.tokens import return_path
 from app.transports.email.smtp import NO_FINAL_REPLY
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.jobs.delivery.test_outcomes import counters

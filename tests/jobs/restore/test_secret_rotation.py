@@ -20,12 +20,11 @@ from app.demo.receiver import verify
 from app.events.dispatch import dispatch_due
 from app.inbound.kannel import reply_secret
 from app.infrastructure.heartbeat import Heartbeat
-from app.infrastructure.secrets import decrypt
 from app.maintenance import stored_secrets
-from app.secret_keys import generated_keys, short_fingerprint, write_generated_keys
+from app.secret_keys import decrypt, generated_keys, short_fingerprint, write_generated_keys
 from app.sends.delivery.drain import drain
 from app.settings import Settings
-from app.tracking.return_path import recipient_of_address
+from app.tracking.tokens import recipient_of_address
 from tests.conftest import BACKENDS
 from tests.jobs.restore.conftest import Installation, Installed, running
 from tests.jobs.restore.test_restored import later

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.encoding import decode, encode
+from app.content.values import decode, encode
 from tests.support.cases import each
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.automations.definition import trigger_names
-from app.events.payloads import contact_event, recipient_event
+from app.events.outbox import contact_event, recipient_event
 
 MOMENT = datetime(2026, 1, 31, 9, 0, 5, 123456, UTC)
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from app.content.encoding import decode, encode
 from app.content.plain_text import plain_text
 from app.content.render import MAX_BYTES, RenderingTooLong, Template
-from app.content.values import recipient_values
+from app.content.values import decode, encode, recipient_values
 from app.errors import ServiceError
 from app.http.errors import error_body
 from app.inbound.domain_reports.documents import MAX_ROW_BYTES, UnreadableReport
@@ -21,8 +20,7 @@ from app.inbound.email.receive import read_reports
 from app.messages.difference import compare, lines_of
 from app.query.grammar import parse_collection
 from app.transports.email.dkim import relaxed_body
-from app.transports.email.headers import address_header, disposition_header, text_header
-from app.transports.email.mime import Attachment, encode_attachment
+from app.transports.email.mime import Attachment, address_header, disposition_header, encode_attachment, text_header
 from app.transports.email.read_mail import read_mail, with_images
 from app.transports.email.smtp import _dot_stuffed
 from app.transports.email.smtp_session import Reply

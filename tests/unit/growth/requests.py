@@ -19,8 +19,8 @@ from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
 from app.events.guarded_connection import split_url
 from app.http.bodies import MAX_VALUES, _has_more_values, json_value
-from app.http.collections import query_pairs
-from app.http.server.body import ChunkedDecoder, MalformedChunked
+from app.http.responses import query_pairs
+from app.http.server.request import ChunkedDecoder, MalformedChunked
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
 from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection

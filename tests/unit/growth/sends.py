@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 from app.content.conditionals import unconditional_text
 from app.content.conditions import OPERATORS, parse_conditions
-from app.content.encoding import decode, encode
 from app.content.invalid_markup import find_invalid_markup
 from app.content.plain_text import Tag, _text, _text_without_tags, parse_html
 from app.content.render import Template
-from app.content.values import WildcardValue, recipient_values
+from app.content.values import WildcardValue, decode, encode, recipient_values
 from app.messages.difference import compare, lines_of
 from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
@@ -21,8 +20,15 @@ from app.tracking.links import has_secret, links_in_source, replace_in_html, rep
 from app.transports.base import DeliveryResult
 from app.transports.email import mime
 from app.transports.email.dkim import relaxed_body, relaxed_field
-from app.transports.email.headers import address_header, disposition_header, identifier_header, text_header
-from app.transports.email.mime import Attachment, encode_attachment, text_entity
+from app.transports.email.mime import (
+    Attachment,
+    address_header,
+    disposition_header,
+    encode_attachment,
+    identifier_header,
+    text_entity,
+    text_header,
+)
 from app.transports.email.smtp import _dot_stuffed
 from app.transports.email.smtp_session import Reply
 from app.transports.sms import segments

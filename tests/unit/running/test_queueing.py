@@ -13,8 +13,7 @@ from redis.connection import AbstractConnection
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.infrastructure.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
-from app.infrastructure.redis_client import connect_redis
+from app.infrastructure.redis_client import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps, connect_redis
 from tests.support.redis_process import RedisProcess, running_redis
 from tests.support.servers import PATIENCE
 
@@ -83,7 +82,7 @@ def test_without_redis_it_warns_once_and_returns_at_once(
     monkeypatch.setattr("app.infrastructure.redis_client.SECONDS", 10 * PATIENCE)
     monkeypatch.setattr("time.sleep", pytest.fail)
     wake_ups = WakeUps(connect_redis(f"unix://{tmp_path}/nobody.sock"))
-    with caplog.at_level(logging.WARNING, logger="app.infrastructure.queueing"):
+    with caplog.at_level(logging.WARNING, logger="app.infrastructure.redis_client"):
         for _ in range(50):
             wake_ups.wake(SENDS)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [

@@ -233,7 +233,7 @@ def test_files_of_the_metrics_library_are_never_used(tmp_path: Path) -> None:
 
 
 SHARED_MAPS = """
-import app.http.server.balanced_worker, app.infrastructure.metrics
+import app.http.server.worker, app.infrastructure.metrics
 for line in open("/proc/self/maps"):
     if "rw-s" in line:
         print(line.split(maxsplit=5)[5].strip())

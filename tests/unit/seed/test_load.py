@@ -31,7 +31,7 @@ from app.db.models import (
     WebhookSecret,
 )
 from app.events.webhooks import list_secrets
-from app.infrastructure.secrets import decrypt
+from app.secret_keys import decrypt
 from app.seed import SeedError, load_seed
 from app.services import Services
 from tests.support.cases import each

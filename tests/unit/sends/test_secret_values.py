@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.infrastructure.secrets import SecretUnreadable
+from app.secret_keys import SecretUnreadable
 from app.sends.secret_values import MAX_PIECES, SecretValues, encrypt_values, without_secrets
 from tests.support.cases import each
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 from gunicorn.config import Config
 
-from app.http.server import poller
+from app.http.server import connections
 from app.http.server.answering_threads import AnsweringThreads
 from app.http.server.connection import Connection
 from app.http.server.connections import Connections
@@ -40,7 +40,7 @@ class Stage:
     clients: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
-        made = getattr(poller, self.kind)()
+        made = getattr(connections, self.kind)()
         self.connections = Connections(made, MOST_HELD, self.counts.append)
         self.threads = AnsweringThreads(made, self.connections, self.limits, THREADS, self.respond)
         before = set(threading.enumerate())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.server.body import ChunkedDecoder, MalformedChunked
+from app.http.server.request import ChunkedDecoder, MalformedChunked
 from tests.support.cases import each
 
 

@@ -9,17 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.http.server import poller
-from app.http.server.poller import Poller
+from app.http.server import connections
+from app.http.server.connections import Poller
 from tests.support.servers import PATIENCE
 
-KINDS = [name for name in ("EpollPoller", "SelectorPoller") if hasattr(poller, name)]
+KINDS = [name for name in ("EpollPoller", "SelectorPoller") if hasattr(connections, name)]
 
 
 @pytest.fixture(params=KINDS)
 def shared(request: pytest.FixtureRequest) -> Poller:
     """Each kind, whatever this system uses."""
-    made: Poller = getattr(poller, request.param)()
+    made: Poller = getattr(connections, request.param)()
     return made
 
 

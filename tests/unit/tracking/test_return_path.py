@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.return_path import BOUNCE, UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address, return_path
-from app.tracking.return_path import unsubscribe_address as address_of
+from app.tracking.tokens import BOUNCE, UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address, return_path
+from app.tracking.tokens import unsubscribe_address as address_of
 
 KEY = "a secret of the tests, long enough to sign"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.transports.email.headers import (
+from app.transports.email.mime import (
     MAX_LINE_LENGTH,
     address_header,
     disposition_header,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.transports.availability import FIRST_BACKOFF, MAX_BACKOFF
-from app.transports.base import DeliveryResult, OutboundEmail, Outcome, TransportUrlError
+from app.transports.base import FIRST_BACKOFF, MAX_BACKOFF, DeliveryResult, OutboundEmail, Outcome, TransportUrlError
 from app.transports.email import email_transport
 from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
