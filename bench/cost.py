@@ -1,5 +1,5 @@
 """What a request, a mail and an event cost, counted and not timed: `python -m bench.cost` prints the table
-(docs/performance.md#counted-cost).
+(docs/performance.md#counted-cost), `--postgresql` the requests with that database, and `--floor` those of a floor.
 
 The real code runs in this process, on SQLite and warm, with Redis, the mail server and the receiver of webhooks in
 processes of their own. Counted are the calls of functions, of Python and of C, in the threads that serve; the system
@@ -9,8 +9,10 @@ same on any machine and under any load: limits of time, which would decide which
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
+import importlib
 import itertools
 import os
 import posix
@@ -277,6 +279,18 @@ def without_deadlines() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def counting(*, postgresql: bool, **settings: str) -> Iterator[Stack]:
+    """An installation for whose code in this process, which is imported inside, no time matters. Threads that begin
+    inside are counted."""
+    with stack(postgresql=postgresql, **settings) as parts, contextlib.ExitStack() as kept:
+        kept.enter_context(without_deadlines())
+        log = kept.enter_context((parts.folder / "cost.log").open("w"))
+        kept.enter_context(contextlib.redirect_stderr(log))
+        threading.setprofile(tally.begin)
+        yield parts
+
+
 def measure() -> Iterator[tuple[str, Cost]]:
     """Case -> its cost."""
     sink, receiver = free_port(), free_port()
@@ -286,14 +300,10 @@ def measure() -> Iterator[tuple[str, Cost]]:
         "SEND_CONNECTIONS": "1",
         "WEBHOOK_SPACING": "0",
     }
-    with stack(postgresql=False, **settings) as parts, contextlib.ExitStack() as kept:
+    with counting(postgresql=False, **settings) as parts, contextlib.ExitStack() as kept:
         for name, port in (("sink", sink), ("receiver", receiver)):
             kept.enter_context(running(name, ["-m", f"bench.{name}", str(port)], {}, parts.folder))
             wait_for(partial(listens, port), f"{name} listens")
-        kept.enter_context(without_deadlines())
-        log = kept.enter_context((parts.folder / "cost.log").open("w"))
-        kept.enter_context(contextlib.redirect_stderr(log))
-        threading.setprofile(tally.begin)
         app = create_app(parts.services.settings)
         services: Services = app.extensions[EXTENSION]
         client = Client(app, services)
@@ -302,10 +312,25 @@ def measure() -> Iterator[tuple[str, Cost]]:
         yield of_events(parts, services, receiver)
 
 
+def measure_requests(floor: str | None) -> Iterator[tuple[str, Cost]]:
+    """The cases of requests with PostgreSQL, answered by the service or by a module of `bench.floors`. A floor's
+    statements are not seen."""
+    with counting(postgresql=True, RATE_LIMIT="1000000/hour") as parts:
+        os.environ.update(parts.environment)
+        app = importlib.import_module(f"bench.floors.{floor}").application if floor else create_app()
+        services: Services = parts.services if floor else app.extensions[EXTENSION]
+        yield from of_requests(parts, services, Client(app, services))
+
+
 def main() -> None:
     """Prints a row for each case."""
+    parser = argparse.ArgumentParser(prog="python -m bench.cost")
+    parser.add_argument("--postgresql", action="store_true", help="the requests alone, with PostgreSQL")
+    parser.add_argument("--floor", choices=["writing", "duties"], help="the same of a floor: bare, or with its duties")
+    options = parser.parse_args()
+    cases = measure_requests(options.floor) if options.postgresql or options.floor else measure()
     print(f"| case | SQL statements | system calls | calls, Python {sys.version_info.major}.{sys.version_info.minor} |")
-    for case, of_case in measure():
+    for case, of_case in cases:
         print(f"| {case} | {' | '.join(map(rounded, of_case))} |", flush=True)
 
 
