@@ -32,22 +32,22 @@ from app.automations.definition import (
     Weekday,
 )
 from app.automations.parts import clock, conditions, duration, offset
-from app.automations.shape import (
+from app.automations.tree import check_tree
+from app.errors import ErrorCollector, FieldError, ServiceError
+from app.plain_data import (
     Check,
     Record,
-    each,
     joined,
     kind_of,
     mapping,
     name,
     name_or_id,
+    nonblank_text,
     one_of,
     refuse,
-    text,
+    some,
     true,
 )
-from app.automations.tree import check_tree
-from app.errors import ErrorCollector, FieldError, ServiceError
 
 # Parsing the steps of a definition (docs/automations.md#steps). Pure.
 
@@ -62,15 +62,17 @@ NO_CONDITIONS = Conditions("", ())
 A_DAY = Duration(1, "days")
 """What stands for a duration that could not be read."""
 CHANNELS: dict[str, tuple[Channel, ...]] = {"email": ("email",), "mobile": ("mobile",), "all": ("email", "mobile")}
-UNTIL_TIME = Record({"until": clock}, {"days": each(one_of(WEEKDAYS), len(WEEKDAYS))})
-UNTIL_DATE = Record({"date": text}, {"offset": offset, "at": clock, "past": one_of(("continue", "stop", "next year"))})
+UNTIL_TIME = Record({"until": clock}, {"days": some(one_of(WEEKDAYS), len(WEEKDAYS))})
+UNTIL_DATE = Record(
+    {"date": nonblank_text}, {"offset": offset, "at": clock, "past": one_of(("continue", "stop", "next year"))}
+)
 OUTCOME = Record(
     {
-        "step": text,
+        "step": nonblank_text,
         "did": one_of(("delivered", "opened", "clicked", "bounced", "replied")),
         "within": duration,
     },
-    {"link": text},
+    {"link": nonblank_text},
 )
 CONDITION = Record({"if": conditions})
 
@@ -121,18 +123,18 @@ class StepParser:
         self._names: set[str] = set()
         self._count = 0
         self._verbs: dict[str, tuple[Check, dict[str, Check], dict[str, Check]]] = {
-            "send": (name_or_id, {}, {"message_id": number_id, "message_type": text} if stored else {}),
+            "send": (name_or_id, {}, {"message_id": number_id, "message_type": nonblank_text} if stored else {}),
             "wait": (self._until, {}, {}),
             "branch": (self._on, {"then": self._inner}, {"else": self._inner}),
             "set": (self._fields, {}, {}),
             "unsubscribe": (one_of(tuple(CHANNELS)), {}, {}),
-            "call": (text, {}, {"webhook_id": number_id} if stored else {}),
+            "call": (nonblank_text, {}, {"webhook_id": number_id} if stored else {}),
             "stop": (true, {}, {}),
         }
 
     def steps(self, value: Any, path: str) -> tuple[Step, ...]:
         """The steps of a list."""
-        parsed: tuple[Step, ...] = each(self._step, MOST_STEPS)(value, path)
+        parsed: tuple[Step, ...] = some(self._step, MOST_STEPS)(value, path)
         return parsed
 
     def _inner(self, value: Any, path: str) -> tuple[Step, ...]:
@@ -212,7 +214,7 @@ class StepParser:
         found: dict[str, Any] = {}
         for key, item in given.items():
             try:
-                name = text(key, path)
+                name = nonblank_text(key, path)
                 found[name] = None
                 found[name] = _plain(item, joined(path, name))
             except ServiceError as error:
@@ -272,7 +274,7 @@ def read_definition(document: Any) -> Draft:
 def parse_stored(document: Any) -> Definition:
     """The definition of a stored version, which has ids beside the names."""
     errors = ErrorCollector()
-    ids: dict[str, Check] = {"message_id": number_id, "message_type": text}
+    ids: dict[str, Check] = {"message_id": number_id, "message_type": nonblank_text}
     definition = _read(document, StepParser(errors, stored=True), ids, errors)
     errors.raise_any()
     return definition

@@ -7,9 +7,9 @@ from datetime import time
 from typing import Any, cast
 
 from app.automations.definition import Conditions, Duration, Unit
-from app.automations.shape import refuse, text
 from app.clock import HOUR_FORM, SIXTY_FORM
 from app.content.conditions import OPERATORS, parse_conditions
+from app.plain_data import nonblank_text, refuse
 
 DURATION = re.compile(r"([0-9]{1,7}) (minute|hour|day|week)s?")
 OFFSET = re.compile(r"([+-]?)([0-9]{1,4}) (day|week)s?")
@@ -20,7 +20,7 @@ MOST_DAYS = 400
 
 def duration(value: Any, path: str) -> Duration:
     """A duration such as `2 days`."""
-    found = DURATION.fullmatch(text(value, path))
+    found = DURATION.fullmatch(nonblank_text(value, path))
     if not found:
         detail = f"must be a number of minutes, hours, days or weeks, such as '2 days', not {value!r}"
         refuse(path, "invalid_string", detail)
@@ -32,7 +32,7 @@ def duration(value: Any, path: str) -> Duration:
 
 def offset(value: Any, path: str) -> int:
     """A number of days before or after a date, such as `-7 days`."""
-    found = OFFSET.fullmatch(text(value, path))
+    found = OFFSET.fullmatch(nonblank_text(value, path))
     if not found:
         refuse(path, "invalid_string", f"must be a number of days or weeks, such as '-7 days', not {value!r}")
     days = int(found[1] + found[2]) * (7 if found[3] == "week" else 1)
@@ -46,7 +46,7 @@ def clock(value: Any, path: str) -> time:
     if isinstance(value, int) and not isinstance(value, bool):
         # YAML reads 10:30 as a number to the base 60.
         refuse(path, "invalid_string", "must be a time of day in quotes, such as '09:00'")
-    found = CLOCK.fullmatch(text(value, path))
+    found = CLOCK.fullmatch(nonblank_text(value, path))
     if not found:
         refuse(path, "invalid_string", f"must be a time of day such as '09:00', not {value!r}")
     return time(int(found[1]), int(found[2]))
@@ -54,7 +54,7 @@ def clock(value: Any, path: str) -> time:
 
 def conditions(value: Any, path: str) -> Conditions:
     """Conditions joined by `:OR:`; one without a key is about the key of the first."""
-    written = text(value, path)
+    written = nonblank_text(value, path)
     first = parse_conditions(written.partition(":OR:")[0], "")
     parsed = parse_conditions(written, first[0].key) if first and first[0].key else ()
     if not parsed:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.automations.definition import Branch, Definition, Outcome, Send, Step, Stop
-from app.automations.shape import joined
 from app.errors import ErrorCollector
+from app.plain_data import joined
 
 
 def step_paths(definition: Definition) -> dict[str, str]:

@@ -24,8 +24,8 @@ from app.errors import ServiceError
 from app.http.context import services
 from app.runs.facts import load_contact_facts
 from app.runs.references import resolve
+from app.seed.errors import SeedError
 from app.seed.read import read_file
-from app.seed.shape import SeedError
 
 # Files with the definition of an automation, and the errors of what they say.
 

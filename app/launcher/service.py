@@ -34,8 +34,8 @@ from app.launcher import screen as demos
 from app.launcher.embedded_redis import EmbeddedRedisError
 from app.launcher.screen import Demo, screen
 from app.launcher.supervisor import Child, Supervisor
+from app.seed.errors import SeedError
 from app.seed.load import load_seed
-from app.seed.shape import SeedError
 from app.services import Services, make_services
 from app.settings import Settings, SettingsError, from_environment, own_redis_url
 from app.transports.base import TransportUrlError

@@ -27,7 +27,6 @@ from app.automations.definition import (
     Wait,
 )
 from app.automations.parse import Draft, is_read
-from app.automations.shape import in_document_order, joined
 from app.automations.tree import step_paths
 from app.contacts.row import ATTRIBUTES
 from app.contacts.values import InvalidValue, clean_value
@@ -36,6 +35,7 @@ from app.db.models import List, Message, Webhook
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.find import get_list
+from app.plain_data import in_document_order, joined
 from app.runs.step_messages import Senders, find_messages, find_senders, problem_of_link
 
 DATES = (ValueType.DATE, ValueType.DATE_OR_DATETIME)

@@ -16,8 +16,8 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import ApiKey, List
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
+from app.seed.errors import located
 from app.seed.report import AccountReport, SeedContext
-from app.seed.shape import located
 from app.seed.webhooks import Urls, apply_webhooks
 from app.services import Services
 

@@ -10,10 +10,17 @@ from sqlalchemy.exc import IntegrityError
 
 from app.audit.record import Act, record
 from app.seed.accounts import apply_account, apply_keys, apply_senders, apply_tests
-from app.seed.nouns import FILE, apply_automations, apply_contacts, apply_domains, apply_lists, apply_messages
+from app.seed.errors import SeedError
+from app.seed.nouns import (
+    apply_automations,
+    apply_contacts,
+    apply_domains,
+    apply_lists,
+    apply_messages,
+    checked_file,
+)
 from app.seed.read import read_file
 from app.seed.report import SeedContext, SeedReport
-from app.seed.shape import SeedError
 from app.seed.suppressions import apply_blocked, apply_unsubscribers
 from app.seed.transports import apply_routing
 from app.seed.webhooks import Urls, apply_webhooks, check_urls
@@ -27,7 +34,7 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
     then.
     """
     data = read_file(path, substitutions or {})
-    file = FILE({} if data is None else data, "")
+    file = checked_file({} if data is None else data)
     entries = file.get("accounts", [])
     report, urls = SeedReport(), check_urls(services.settings, entries)
     try:

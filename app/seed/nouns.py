@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from app.accounts.domain_hosts import HOSTS, set_hosts
@@ -20,15 +22,18 @@ from app.ids import shown_id
 from app.lists.define import add_field, create_list, fields_of, update_field, update_list
 from app.lists.find import get_list
 from app.messages.define import create_message, update_message
+from app.plain_data import Check, Record, each, flag, joined, moment, nullable, number, refuse, text
 from app.runs.define import apply_automation
+from app.seed.errors import SeedError, located
 from app.seed.report import SeedContext
-from app.seed.shape import Check, Record, SeedError, each, flag, located, moment, nullable, number, text
 
 
 def automation(value: Any, path: str) -> Draft:
     """The definition of an automation; what is wrong with it is reported with what its account does not have."""
-    with located(path):
+    try:
         return read_definition(value)
+    except ServiceError as error:
+        raise ServiceError.of([replace(one, field=joined(path, one.field or "")) for one in error.errors]) from None
 
 
 def apply_automations(context: SeedContext, entries: Sequence[Draft]) -> None:
@@ -41,24 +46,27 @@ def apply_automations(context: SeedContext, entries: Sequence[Draft]) -> None:
         context.report.count("automation", created=created, updated=updated)
 
 
-DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
-KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
-SENDER = Record(
+_record = partial(Record, null=True)
+"""The checks of optional attributes take null: it clears them, or is an empty list."""
+
+DEFAULT_FROM = _record({"address": text}, {"name": nullable(text)})
+KEY = _record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
+SENDER = _record(
     {"address": text, "kind": text},
     {"list": nullable(text), "messages_per_second": nullable(number), "shared": flag},
 )
-FIELD = Record({"name": text, "type": text}, {"options": each(text)})
-SECRET = Record({"id": text, "secret": text})
+FIELD = _record({"name": text, "type": text}, {"options": each(text)})
+SECRET = _record({"id": text, "secret": text})
 CHOSEN = nullable(each(text))
-WEBHOOK = Record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN, "test": flag})
-MESSAGE = Record(
+WEBHOOK = _record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN, "test": flag})
+MESSAGE = _record(
     {"name": text, "type": text},
     dict.fromkeys(
         ("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text"), nullable(text)
     ),
 )
-DKIM_KEY = Record({"selector": text, "private_key": text})
-DOMAIN = Record(
+DKIM_KEY = _record({"selector": text, "private_key": text})
+DOMAIN = _record(
     {"name": text},
     {
         "selector": text,
@@ -67,13 +75,13 @@ DOMAIN = Record(
         "return_path_host": nullable(text),
     },
 )
-SUBSCRIBED = Record({}, {"email": flag, "mobile": flag})
+SUBSCRIBED = _record({}, {"email": flag, "mobile": flag})
 
 
 def contact(value: Any, path: str) -> dict[str, Any]:
     """A contact. Its other keys are those of the list's fields, which only the database may know."""
     if not isinstance(value, dict):
-        raise SeedError(path, "must be a mapping of the contact's attributes")
+        refuse(path, "invalid_object", "must be a mapping of the contact's attributes")
     return value
 
 
@@ -84,18 +92,18 @@ def domain(value: Any, path: str) -> dict[str, Any]:
 
 def one_address(optional: dict[str, Check]) -> Check:
     """An entry that names either an email or a mobile."""
-    record = Record({}, {"email": nullable(text), "mobile": nullable(text), **optional})
+    record = _record({}, {"email": nullable(text), "mobile": nullable(text), **optional})
 
     def entry(value: Any, path: str) -> dict[str, Any]:
         checked = record(value, path)
         if (checked.get("email") is None) == (checked.get("mobile") is None):
-            raise SeedError(path, "must name either an email or a mobile")
+            refuse(path, "invalid_value", "must name either an email or a mobile")
         return checked
 
     return entry
 
 
-LIST = Record(
+LIST = _record(
     {"name": text},
     {
         "system": flag,
@@ -105,7 +113,7 @@ LIST = Record(
         "contacts": each(contact),
     },
 )
-ACCOUNT = Record(
+ACCOUNT = _record(
     {"name": text},
     {
         "owner_email": nullable(text),
@@ -137,7 +145,7 @@ ACCOUNT = Record(
         "automations": each(automation),
     },
 )
-TRANSPORT = Record(
+TRANSPORT = _record(
     {"name": text},
     {
         "type": text,
@@ -149,7 +157,7 @@ TRANSPORT = Record(
         "accounts": each(text),
     },
 )
-ROUTE = Record(
+ROUTE = _record(
     {"name": text, "transports": each(text)},
     {
         "type": text,
@@ -159,7 +167,13 @@ ROUTE = Record(
         "priority": nullable(text),
     },
 )
-FILE = Record({}, {"accounts": each(ACCOUNT), "transports": each(TRANSPORT), "routes": each(ROUTE)})
+FILE = _record({}, {"accounts": each(ACCOUNT), "transports": each(TRANSPORT), "routes": each(ROUTE)})
+
+
+def checked_file(data: Any) -> dict[str, Any]:
+    """The entries of a file by kind. Raises `SeedError` with all that is wrong."""
+    with located("", most=MAX_LISTED_ERRORS):
+        return FILE(data, "")
 
 
 OWN = ("name", "system", "allow_duplicates", "stop_words")

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from app.seed.shape import SeedError
+from app.seed.errors import SeedError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C if the wheel has it: ten times as fast on a file with thousands of contacts."""

@@ -26,8 +26,8 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
+from app.seed.errors import located
 from app.seed.report import SeedContext
-from app.seed.shape import located
 
 BATCH_SIZE = 1000
 DEFAULT_REASON = "seed file"

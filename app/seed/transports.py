@@ -11,8 +11,8 @@ from app.errors import ServiceError
 from app.infrastructure.redis_client import SENDS
 from app.routing.routes import create_route, route_named, type_of, update_route
 from app.routing.transports import create_transport, set_allowed, transport_named, update_transport
+from app.seed.errors import located
 from app.seed.report import InstallationReport
-from app.seed.shape import located
 from app.services import Services
 
 OWN = ("enabled", "connections", "messages_per_second", "any_account")

@@ -18,8 +18,8 @@ from app.events.webhooks import (
     set_secret,
     webhook_at,
 )
+from app.seed.errors import located
 from app.seed.report import SeedContext
-from app.seed.shape import located
 from app.settings import Settings
 
 FIRST_SECRET = {"id": "secrets.0.id", "secret": "secrets.0.secret"}

@@ -39,7 +39,7 @@ def test_a_seed_prints_its_changes_for_people(bare: Cli, tmp_path: Path) -> None
     assert bare.text("seed", file).endswith("): nothing to change\n")
     (tmp_path / "empty.yaml").write_text("")
     assert bare.text("seed", str(tmp_path / "empty.yaml")) == "nothing described\n"
-    for text, kind in (("[]", "a list"), ("false", "a truth value"), ("0", "the value 0")):
+    for text, kind in (("[]", "a list"), ("false", "a truth value"), ("0", "a number")):
         (tmp_path / "empty.yaml").write_text(text)
         assert bare.refused("seed", str(tmp_path / "empty.yaml")) == f"must be a mapping, not {kind}"
 

@@ -19,9 +19,9 @@ from app.inbound.domain_reports.documents import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.fields import addresses_in, parse, parse_head
 from app.inbound.email.receive import RECIPIENT_FIELDS, find_signed_recipient, is_automatic, read_reports
-from app.seed.nouns import FILE
+from app.seed.errors import SeedError
+from app.seed.nouns import checked_file
 from app.seed.read import read_file
-from app.seed.shape import SeedError
 from app.transports.sms.incoming import IncompleteMessage, read_deliver_sm
 from app.transports.sms.smpp_client import LOST, SmppClient, UnreadablePdu
 from app.transports.sms.smpp_url import parse_smpp_url
@@ -189,4 +189,4 @@ class SeedFile:
         """Its syntax and its shape."""
         self._path.write_bytes(data)
         with suppress(SeedError):
-            FILE(read_file(self._path, {}), "")
+            checked_file(read_file(self._path, {}))

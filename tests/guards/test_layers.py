@@ -27,6 +27,7 @@ FOUNDATION = (
     "errors",
     "ids",
     "names",
+    "plain_data",
     "private_folder",
     "secret_keys",
     "settings",

@@ -8,8 +8,8 @@ import yaml
 
 from app.automations.definition import Definition
 from app.automations.parse import read_definition
-from app.automations.shape import in_document_order
 from app.errors import ServiceError
+from app.plain_data import in_document_order
 from app.runs.define import create_automation
 from tests.support.tenants import Tenant
 

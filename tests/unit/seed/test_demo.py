@@ -11,7 +11,7 @@ import app.demo
 from app.content.render import Template
 from app.content.values import MergedValues
 from app.lists.fields import FIELD_TYPES
-from app.seed.nouns import ACCOUNT, FILE
+from app.seed.nouns import ACCOUNT, checked_file
 from app.seed.read import read_file
 
 SEED = Path(app.demo.__file__).parent / "seed.yaml"
@@ -20,7 +20,7 @@ SEED = Path(app.demo.__file__).parent / "seed.yaml"
 @pytest.fixture(scope="module")
 def account() -> dict[str, Any]:
     """The demo's only account."""
-    (demo_account,) = FILE(read_file(SEED, {"RECEIVER_PORT": "8001"}), "")["accounts"]
+    (demo_account,) = checked_file(read_file(SEED, {"RECEIVER_PORT": "8001"}))["accounts"]
     assert isinstance(demo_account, dict)
     return demo_account
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.seed.errors import SeedError
 from app.seed.read import read_file
-from app.seed.shape import SeedError
 from tests.support.cases import each
 
 

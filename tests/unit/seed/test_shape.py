@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import FieldError, ServiceError
-from app.seed.nouns import FILE
-from app.seed.shape import SeedError, located, moment
+from app.plain_data import moment
+from app.seed.errors import SeedError, located
+from app.seed.nouns import ACCOUNT, checked_file
 from tests.support.cases import each
 
 FIRST_OF_2027 = datetime(2027, 1, 1, tzinfo=UTC)
@@ -21,7 +22,7 @@ FIRST_OF_2027 = datetime(2027, 1, 1, tzinfo=UTC)
 def refusal(data: Any) -> str:
     """The error of the check of a whole file."""
     with pytest.raises(SeedError) as caught:
-        FILE(data, "")
+        checked_file(data)
     return str(caught.value)
 
 
@@ -55,7 +56,7 @@ def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
         ),
         (
             {"keys": [{"name": "k", "expires": 7}]},
-            "keys[0].expires: must be a date such as 2027-01-31, not the value 7",
+            "keys[0].expires: must be a date such as 2027-01-31, not a number",
         ),
         ({"domains": [[]]}, "domains[0]: must be text, not a list"),
         ({"domains": [{}]}, "domains[0].name: is required"),
@@ -93,9 +94,23 @@ def test_each_noun_refuses_unknown_attributes(account: dict[str, Any], message: 
     assert refusal({"accounts": [{"name": "Acme", **account}]}) == f"accounts[0].{message}"
 
 
+def test_all_errors_of_a_file_are_shown_a_line_each() -> None:
+    account = {"name": 7, "keys": [{"name": "k", "expires": "soon"}, {}], "automations": [[]], "rate": 1}
+    lines = refusal({"accounts": [account, {}], "routes": [{"name": "r"}]}).splitlines()
+    assert [line.strip() for line in lines] == [
+        "accounts[0].name: must be text: write '7' in quotes",
+        "accounts[0].keys[0].expires: must be a date such as 2027-01-31, not 'soon'",
+        "accounts[0].keys[1].name: is required",
+        "accounts[0].automations[0]: must be a mapping, not a list",
+        f"accounts[0].rate: is unknown here; known are {', '.join((*ACCOUNT.required, *ACCOUNT.optional))}",
+        "accounts[1].name: is required",
+        "routes[0].transports: is required",
+    ]
+
+
 def test_an_empty_part_is_an_empty_list() -> None:
     parts = ("keys", "domains", "lists", "messages", "webhooks", "allowed_networks")
-    checked = FILE({"accounts": [{"name": "Acme", **dict.fromkeys(parts)}]}, "")
+    checked = checked_file({"accounts": [{"name": "Acme", **dict.fromkeys(parts)}]})
     assert checked == {"accounts": [{"name": "Acme", **{part: [] for part in parts}}]}
 
 
@@ -115,8 +130,10 @@ def test_dates_are_accepted_in_every_form(value: Any) -> None:
 
 @each("value", ["20270101", "2027-W01", "2027-01-01T00:00+1060", "2027-01-01T24:00", "2027-02-30"])
 def test_other_forms_of_dates_are_refused(value: str) -> None:
-    with pytest.raises(SeedError, match=r"^expires: must be a date such as 2027-01-31"):
+    with pytest.raises(ServiceError) as caught:
         moment(value, "expires")
+    detail = f"must be a date such as 2027-01-31, not {value!r}"
+    assert caught.value.errors == [FieldError("invalid_date", "expires", detail=detail)]
 
 
 def test_errors_of_use_cases_name_their_place() -> None:
@@ -145,4 +162,4 @@ data_like_yaml = st.recursive(
 @given(data_like_yaml)
 def test_any_data_is_accepted_or_refused(data: Any) -> None:
     with suppress(SeedError):
-        FILE(data, "")
+        checked_file(data)

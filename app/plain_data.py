@@ -1,9 +1,9 @@
 """Checks of plain data, as YAML and JSON give it, that know the path of the value they check, such as
-`steps[2].branch.within`. Pure.
+`steps[2].branch.within` or `accounts[0].lists[1].fields[2].type`. Pure.
 
-A check takes a value and its path, and returns the value as the definition has it or raises `ServiceError`, whose field
-is the path. A mapping and a list go on after a wrong value, and raise all errors together; `Record.read` raises none of
-them, so that what could be read is checked further.
+A check takes a value and its path, and returns the value for the use cases or raises `ServiceError`, whose field is the
+path. A mapping and a list go on after a wrong value, and raise all errors together; `Record.read` raises none of them,
+so that what could be read is checked further.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Any, NoReturn
 
+from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
 from app.errors import ErrorCollector, FieldError, ServiceError
 from app.names import check_name
 
 Check = Callable[[Any, str], Any]
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+MOMENT = re.compile(rf"{DATE_FORM}(?:[T ]{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM})?(?:Z|[+-]{OFFSET_FORM})?)?")
 LONGEST_TEXT = 2000
 PATH_PART = re.compile(r"[^.\[\]]+")
 
@@ -34,24 +36,30 @@ def joined(path: str, key: object) -> str:
 
 
 def text(value: Any, path: str) -> str:
-    """Text that both databases can store."""
+    """Text that both databases can store, as it is."""
     if isinstance(value, int | float | date) and not isinstance(value, bool):
         refuse(path, "invalid_string", f"must be text: write '{value}' in quotes")
     if not isinstance(value, str):
         refuse(path, "invalid_string", f"must be text, not {kind_of(value)}")
-    if not value.strip():
-        refuse(path, "not_empty", "must not be empty")
-    if len(value) > LONGEST_TEXT:
-        refuse(path, "too_long", f"has more than {LONGEST_TEXT} characters")
     if UNSTORABLE.search(value):
-        refuse(path, "invalid_string", "holds a character that cannot be stored")
-    return value.strip()
+        refuse(path, "invalid_string", "contains a character that cannot be stored")
+    return value
+
+
+def nonblank_text(value: Any, path: str) -> str:
+    """Text that is not blank, without spaces around it."""
+    given = text(value, path)
+    if len(given) > LONGEST_TEXT:
+        refuse(path, "too_long", f"has more than {LONGEST_TEXT} characters")
+    if not (stripped := given.strip()):
+        refuse(path, "not_empty", "must not be empty")
+    return stripped
 
 
 def name(value: Any, path: str) -> str:
     """The name of an object, by the rules of all names."""
     try:
-        return check_name(text(value, path))
+        return check_name(nonblank_text(value, path))
     except ServiceError as error:
         refuse(path, error.code, error.errors[0].detail or "cannot be a name")
 
@@ -60,7 +68,14 @@ def name_or_id(value: Any, path: str) -> str:
     """What names an object: its name, or its id, as a number or as text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return text(value, path)
+    return nonblank_text(value, path)
+
+
+def flag(value: Any, path: str) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        refuse(path, "invalid_boolean", f"must be true or false, not {kind_of(value)}")
+    return value
 
 
 def true(value: Any, path: str) -> bool:
@@ -68,6 +83,27 @@ def true(value: Any, path: str) -> bool:
     if value is not True:
         refuse(path, "invalid_boolean", "must be true")
     return True
+
+
+def number(value: Any, path: str) -> float:
+    """A number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        refuse(path, "invalid_number", f"must be a number, not {kind_of(value)}")
+    return float(value)
+
+
+def moment(value: Any, path: str) -> datetime:
+    """A date (its first second in UTC) or a date and time (in UTC if it has no zone)."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value if MOMENT.fullmatch(value) else "")
+        except ValueError:
+            refuse(path, "invalid_date", f"must be a date such as 2027-01-31, not {value!r}")
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    refuse(path, "invalid_date", f"must be a date such as 2027-01-31, not {kind_of(value)}")
 
 
 def one_of(options: tuple[str, ...]) -> Check:
@@ -82,34 +118,54 @@ def one_of(options: tuple[str, ...]) -> Check:
     return option
 
 
-def each(check: Check, most: int) -> Check:
-    """A list of 1 to `most` items that the check takes, as a tuple."""
+def nullable(check: Check) -> Check:
+    """Null, which clears the attribute, or a value that the check accepts."""
+    return lambda value, path: None if value is None else check(value, path)
 
-    def items(value: Any, path: str) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            refuse(path, "invalid_array", f"must be a list, not {kind_of(value)}")
-        if not value:
-            refuse(path, "not_empty", "must not be empty")
-        if len(value) > most:
-            refuse(path, "too_long", f"has {len(value)} items; at most {most} are accepted")
-        errors, checked = ErrorCollector(), []
-        for index, item in enumerate(value):
-            try:
-                checked.append(check(item, f"{path}[{index}]"))
-            except ServiceError as error:
-                errors.errors += error.errors
-        errors.raise_any()
-        return tuple(checked)
+
+def each(check: Check) -> Check:
+    """A list whose items the check accepts; null is an empty list."""
+
+    def items(value: Any, path: str) -> list[Any]:
+        return [] if value is None else _items(value, path, check)
 
     return items
 
 
+def some(check: Check, most: int) -> Check:
+    """A list of 1 to `most` items that the check accepts, as a tuple."""
+
+    def items(value: Any, path: str) -> tuple[Any, ...]:
+        if isinstance(value, list) and not value:
+            refuse(path, "not_empty", "must not be empty")
+        if isinstance(value, list) and len(value) > most:
+            refuse(path, "too_long", f"has {len(value)} items; at most {most} are accepted")
+        return tuple(_items(value, path, check))
+
+    return items
+
+
+def _items(value: Any, path: str, check: Check) -> list[Any]:
+    if not isinstance(value, list):
+        refuse(path, "invalid_array", f"must be a list, not {kind_of(value)}")
+    errors, checked = ErrorCollector(), []
+    for index, item in enumerate(value):
+        try:
+            checked.append(check(item, f"{path}[{index}]"))
+        except ServiceError as error:
+            errors.errors += error.errors
+    errors.raise_any()
+    return checked
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A mapping with known keys. What is left out or null is left out of the result."""
+    """A mapping with known keys. What is left out is left out of the result; so is null, unless `null` says that the
+    checks take it."""
 
     required: Mapping[str, Check]
     optional: Mapping[str, Check] = field(default_factory=dict)
+    null: bool = False
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
         """The checked mapping."""
@@ -130,7 +186,7 @@ class Record:
                 if key not in checks:
                     detail = f"is unknown here; known are {', '.join(checks)}"
                     refuse(joined(path, str(key)[:LONGEST_TEXT]), "unexpected_field", detail)
-                if item is not None:
+                if item is not None or (self.null and key not in self.required):
                     result[key] = checks[key](item, joined(path, key))
             except ServiceError as error:
                 errors.errors += error.errors
