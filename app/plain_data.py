@@ -127,7 +127,7 @@ def each(check: Check) -> Check:
     """A list whose items the check accepts; null is an empty list."""
 
     def items(value: Any, path: str) -> list[Any]:
-        return [] if value is None else _items(value, path, check)
+        return [] if value is None else _checked(_list(value, path), path, check)
 
     return items
 
@@ -136,20 +136,26 @@ def some(check: Check, most: int) -> Check:
     """A list of 1 to `most` items that the check accepts, as a tuple."""
 
     def items(value: Any, path: str) -> tuple[Any, ...]:
-        if isinstance(value, list) and not value:
+        given = _list(value, path)
+        if not given:
             refuse(path, "not_empty", "must not be empty")
-        if isinstance(value, list) and len(value) > most:
-            refuse(path, "too_long", f"has {len(value)} items; at most {most} are accepted")
-        return tuple(_items(value, path, check))
+        if len(given) > most:
+            refuse(path, "too_long", f"has {len(given)} items; at most {most} are accepted")
+        return tuple(_checked(given, path, check))
 
     return items
 
 
-def _items(value: Any, path: str, check: Check) -> list[Any]:
+def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
         refuse(path, "invalid_array", f"must be a list, not {kind_of(value)}")
+    return value
+
+
+def _checked(items: Iterable[Any], path: str, check: Check) -> list[Any]:
+    """The items as the check returns them; the errors of all are raised together."""
     errors, checked = ErrorCollector(), []
-    for index, item in enumerate(value):
+    for index, item in enumerate(items):
         try:
             checked.append(check(item, f"{path}[{index}]"))
         except ServiceError as error:

@@ -28,6 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 def is_postgresql(session: Session) -> bool:
+    """Whether the session uses PostgreSQL. Only `app/db` asks: everything outside gets statements that fit both."""
     return session.get_bind().dialect.name == "postgresql"
 
 

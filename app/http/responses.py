@@ -76,6 +76,9 @@ class VerbatimRedirect(Response):
         return headers
 
 
+# Collections.
+
+
 def query_pairs() -> list[tuple[str, str]]:
     """The query parameters in the order in which they came, each as often as it came.
 

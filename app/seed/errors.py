@@ -21,16 +21,18 @@ class SeedError(Exception):
 @contextmanager
 def located(path: str, paths: Mapping[str, str] | None = None, *, most: int = 1) -> Iterator[None]:
     """Turns the errors of a use case into a `SeedError` with the path of the entry; `most` of them are shown, a line
-    each.
+    each, and how many there are besides.
 
     `paths` maps attributes of the use case to the file's paths if the two have different names.
     """
     try:
         yield
     except ServiceError as error:
-        first, *others = ((_error_path(path, one, paths or {}), _error_text(one)) for one in error.errors)
-        more = f" (and {len(others)} more)" if others and most == 1 else ""
-        raise SeedError(first[0], first[1] + more, (SeedError(*one) for one in others[: most - 1])) from None
+        shown = [(_error_path(path, one, paths or {}), _error_text(one)) for one in error.errors[:most]]
+        if left := len(error.errors) - len(shown):
+            shown[-1] = (shown[-1][0], f"{shown[-1][1]} (and {left} more)")
+        (first_path, message), *others = shown
+        raise SeedError(first_path, message, (SeedError(*one) for one in others)) from None
 
 
 def _error_text(error: FieldError) -> str:

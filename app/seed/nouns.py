@@ -33,7 +33,9 @@ def automation(value: Any, path: str) -> Draft:
     try:
         return read_definition(value)
     except ServiceError as error:
-        raise ServiceError.of([replace(one, field=joined(path, one.field or "")) for one in error.errors]) from None
+        raise ServiceError.of(
+            [replace(one, field=joined(path, one.field) if one.field else path) for one in error.errors]
+        ) from None
 
 
 def apply_automations(context: SeedContext, entries: Sequence[Draft]) -> None:

@@ -55,7 +55,7 @@ def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
             faults.append(f"{one.target.name}: {one.fault}")
         figures = f"{one.inputs:,} | {one.seconds:.0f} | {one.covered} | {one.corpus}"
         print(f"| {one.target.name} | {figures} | {one.fault or 'none'} |", flush=True)
-    print(*(["FAULTS:", *faults] if faults else ["no target has a fault"]), sep="\n")
+    print("\n".join(["FAULTS:", *faults]) if faults else "no target has a fault")
     return not faults
 
 

@@ -108,6 +108,11 @@ def test_all_errors_of_a_file_are_shown_a_line_each() -> None:
     ]
 
 
+def test_of_more_errors_than_are_shown_the_rest_are_counted() -> None:
+    *_, last = refusal({"accounts": [{}] * 102}).splitlines()
+    assert last.strip() == "accounts[99].name: is required (and 2 more)"
+
+
 def test_an_empty_part_is_an_empty_list() -> None:
     parts = ("keys", "domains", "lists", "messages", "webhooks", "allowed_networks")
     checked = checked_file({"accounts": [{"name": "Acme", **dict.fromkeys(parts)}]})
