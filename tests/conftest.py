@@ -28,6 +28,7 @@ from tests.support.apps import close
 from tests.support.client import Client
 from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
+from tests.support.next_release import forget_release, install_next_release
 from tests.support.own_postgres import OwnPostgres
 from tests.support.own_postgres import own_postgres as started_postgres
 from tests.support.prepared import migrated_file, shared_folder
@@ -270,3 +271,12 @@ def customers(tenant: Tenant) -> int:
 def count_statements(services: Services) -> Callable[[], Any]:
     """`with count_statements() as counted:` and then `counted.count`: SQL statements sent meanwhile."""
     return lambda: StatementCounter(services.database.engine)
+
+
+@pytest.fixture
+def next_release(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Call it to have this process run the migrations of the release after this one
+    (tests/support/next_release.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda: install_next_release(tmp_path, patch)
+    forget_release()

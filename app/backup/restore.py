@@ -25,6 +25,7 @@ from app.db.copies.load import Loading, indexes_set_aside, loading
 from app.db.copies.snapshot import CopyError
 from app.db.database import Database
 from app.db.field_indexes import restore_indexes
+from app.db.migrate import MigrationError, in_baseline
 from app.db.models import BulkAction, ConsoleLink, ConsoleSession, table_of
 from app.db.outage import reason
 from app.db.phases import newest_revision
@@ -84,6 +85,10 @@ def restore_backup(services: Services, path: Path, *, any_secret_key: bool, begi
         if manifest.revision > newest_revision():
             needs = f"it needs revision {manifest.revision}, and this version knows {newest_revision()}"
             raise NotRestorable(f"the backup was made by a newer version of the service: {needs}")
+        try:
+            in_baseline(manifest.revision)
+        except MigrationError as error:
+            raise NotRestorable(f"this version does not restore the backup: {error}") from None
         archive.check(begin("checking", sum(one.bytes for one in manifest.files.values())))
         keys = keys_to_install(settings, archive, any_key=any_secret_key)
         journalled = results_of_archive(archive)

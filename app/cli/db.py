@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.accounts.testing import renumber_all_late_copies
 from app.audit.record import Act
 from app.cli.acts import record_act
 from app.cli.base import (
@@ -28,7 +27,6 @@ from app.db.phases import Part
 from app.db.schema import fits
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.maintenance.stored_addresses import compare_stored_addresses
 from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
@@ -64,8 +62,6 @@ def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
     with _one_line():
         before = migrate.current(_url())
         left = migrate.upgrade(_url(), revision, part or "all")
-    if part == "contract" and migrate.current(_url()) == migrate.newest():
-        _correct_what_older_processes_wrote()
     if (after := migrate.current(_url())) != before:
         _record("database.upgraded", before, after)
     _print_revision(as_json)
@@ -73,18 +69,12 @@ def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
         echo(WAITING[part].format(", ".join(left)))
 
 
-def _correct_what_older_processes_wrote() -> None:
-    """What they have added since the schema was expanded, in a form that migrations had replaced by then."""
-    with services().database.write() as transaction:
-        renumber_all_late_copies(transaction)
-    compare_stored_addresses(services())
-
-
 @group.command()
 @json_option
 def plan(as_json: bool) -> None:
     """Show the pending migrations, and which of them can run while processes of the release before do."""
-    found = migrate.plan_of(_url())
+    with _one_line():
+        found = migrate.plan_of(_url())
     when = {**dict.fromkeys(found.run, "--expand"), **dict.fromkeys(found.left, "--contract")}
     rows = [{"revision": one, "run_with": when[one], "does": migrate.title_of(one)} for one in when]
     print_rows(rows, as_json)

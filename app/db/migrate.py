@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, MetaData, delete, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from app.db import phases
@@ -26,7 +26,7 @@ from app.db.bounded_connection import limit_waits
 from app.db.engine import WRITE, make_engine
 from app.db.history_ranges import RANGE_NAME
 from app.db.models import Base, SchemaState, table_of
-from app.db.phases import Migration, Part, Plan, newest_revision, oldest_code
+from app.db.phases import BASELINE, LAST_STEP, Migration, Part, Plan, newest_revision, oldest_code
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,9 @@ def code_in_use(connection: Connection, at: str | None) -> str:
 
 
 def write_state(connection: Connection, revision: str | None, in_use: str) -> None:
-    """After a migration to that revision, in its transaction."""
-    if revision is None or not inspect(connection).has_table(TABLE.name):
+    """After a migration to that revision, in its transaction. Code from before the baseline has written it for
+    `LAST_STEP`."""
+    if revision in (None, LAST_STEP) or not inspect(connection).has_table(TABLE.name):
         return
     connection.execute(delete(TABLE))
     connection.execute(insert(TABLE).values(id=1, oldest_code=oldest_code(revision), code_in_use=in_use))
@@ -72,8 +73,19 @@ LOCKED = {"55P03", "40P01"}
 """SQLSTATEs of a lock that was not available in time, and of a deadlock."""
 
 
+STEP = re.compile("00[0-9]{2}")
+"""Revisions from before the baseline."""
+COMMIT_OF_LAST_STEP = "138f3113"
+"""The last code with those migrations."""
+
+
 class TablesInUse(Exception):
     """Others have used the tables all the time that the locks were tried."""
+
+
+class MigrationError(Exception):
+    """A migration cannot be made, or would leave rows with dangling foreign keys; the text is one line for the
+    operator."""
 
 
 def script() -> ScriptDirectory:
@@ -96,8 +108,34 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def pending(revision: str, at: str | None) -> tuple[Migration, ...]:
-    """The migrations that lead there, the oldest first. Raises `CommandError` for a revision that does not exist."""
-    return phases.pending([str(step.revision.revision) for step in script()._upgrade_revs(revision, at or "base")])
+    """The migrations that lead there, the oldest first. Raises `CommandError` for a revision that does not exist, and
+    `MigrationError` for a database that is older than the baseline."""
+    begin = "base" if at is None or in_baseline(at) != at else at
+    return phases.pending([str(step.revision.revision) for step in script()._upgrade_revs(revision, begin)])
+
+
+def in_baseline(revision: str) -> str:
+    """The revision of the same schema in this version: that of the baseline for the last of the steps before it.
+    Raises `MigrationError` for an earlier one."""
+    if revision == LAST_STEP:
+        return BASELINE
+    if STEP.fullmatch(revision):
+        raise MigrationError(
+            f"revision {revision} is from before the first release: bring it to revision {LAST_STEP} by commit "
+            f"{COMMIT_OF_LAST_STEP}, which this version takes over"
+        )
+    return revision
+
+
+def take_over(connection: Connection) -> None:
+    """Marks a database that the steps before the baseline have made as one of the baseline; nothing else changes.
+    Raises `MigrationError` for an earlier one, and for one whose schema is not that of the baseline."""
+    at = current_revision(connection)
+    if at is None or in_baseline(at) == at:
+        return
+    if different := differences_of(connection, script().get_revision(BASELINE).module.METADATA):
+        raise MigrationError(f"revision {at} is not as its migrations make it, and nothing was done: {different[0]}")
+    connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": BASELINE})
 
 
 def exclude_others(connection: Connection) -> None:
@@ -164,16 +202,13 @@ def _run_online(engine: Engine, revision: str, in_use: str) -> None:
 
 def _migrate(connection: Connection, revision: str, in_use: str) -> None:
     if (current_revision(connection) or "") < revision:  # otherwise another process has done it
+        take_over(connection)
         command.upgrade(configured(connection), revision)
         write_state(connection, revision, in_use)
 
 
 PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
 """Names of the tables that are parts of another one: its name comes before the last underscore."""
-
-
-class MigrationError(Exception):
-    """A migration cannot be made, or would leave rows with dangling foreign keys."""
 
 
 def upgrade(database_url: str, revision: str = "head", part: Part = "all") -> tuple[str, ...]:
@@ -226,11 +261,17 @@ def title_of(revision: str) -> str:
 
 def differences(database_url: str) -> list[object]:
     """Differences between models and database, as Alembic lists them; empty when the migrations are complete."""
-    with _engine(database_url) as engine, engine.connect() as connection, warnings.catch_warnings():
+    with _engine(database_url) as engine, engine.connect() as connection:
+        return differences_of(connection, Base.metadata)
+
+
+def differences_of(connection: Connection, metadata: MetaData) -> list[object]:
+    """Differences between those tables and the database."""
+    with warnings.catch_warnings():
         # Neither library reads such an index of SQLite; a test compares it (tests/guards/test_migrations.py).
         warnings.filterwarnings("ignore", ".*expression-based index")
         options = {"include_object": included_on(connection.dialect.name)}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata))
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
 
 def included_on(dialect: str) -> Callable[..., bool]:
@@ -251,6 +292,7 @@ def upgrade_within(connection: Connection, revision: str, part: Part = "all") ->
     in_use = code_in_use(connection, at)
     plan = phases.plan(pending(revision, at), part, at, in_use)
     if plan.run:
+        take_over(connection)
         command.upgrade(configured(connection), plan.run[-1])
     write_state(connection, current_revision(connection), in_use_after(part, at, in_use))
     return plan.left
@@ -259,6 +301,7 @@ def upgrade_within(connection: Connection, revision: str, part: Part = "all") ->
 def downgrade_within(connection: Connection, revision: str) -> None:
     """Migrates back to a revision in the transaction of an exclusive connection."""
     in_use = code_in_use(connection, current_revision(connection))
+    take_over(connection)
     command.downgrade(configured(connection), revision)
     write_state(connection, current_revision(connection), in_use)
 

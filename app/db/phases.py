@@ -3,6 +3,7 @@
 Each migration says in its file whether it expands or contracts the schema. `phase = "expand"`: it only adds, so that
 code from before it goes on working. `phase = "contract"`: it takes something away, and `needs` names the newest
 revision of the first release that does without it. Code is named like that, too, by the newest revision that it has.
+The baseline, which is the schema of the first release, names the code from before it that works with it.
 
 The files are read, not imported: Alembic would cost each start a fifth of a second.
 """
@@ -15,9 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+BASELINE = "0100"
+"""The revision of the first release. Its schema was made step by step before, up to `LAST_STEP`."""
+LAST_STEP = "0074"
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
-UNPHASED = "0034"
-"""The newest migration from before there were phases. Each of those needs code that has it."""
 ASSIGNED = re.compile(r'^(phase|needs) = "(\w+)"$', re.MULTILINE)
 
 Part = Literal["all", "expand", "contract"]
@@ -40,12 +42,10 @@ def migrations() -> tuple[Migration, ...]:
 
 def _read(path: Path) -> Migration:
     revision = path.name[1:5]
-    if revision <= UNPHASED:
-        return Migration(revision, "contract", revision)
     said = dict(ASSIGNED.findall(path.read_text("utf-8")))
     match said:
-        case {"phase": "expand", **rest} if not rest:
-            return Migration(revision, "expand", "")
+        case {"phase": "expand", **rest} if not rest or revision == BASELINE:
+            return Migration(revision, "expand", said.get("needs", ""))
         case {"phase": "contract", "needs": needs} if needs < revision:
             return Migration(revision, "contract", needs)
     raise ValueError(f'{path.name} must have `phase = "expand"`, or `phase = "contract"` and `needs` of an earlier one')
@@ -66,8 +66,7 @@ def oldest_revision() -> str:
 def oldest_of(known: Sequence[Migration]) -> str:
     """The oldest revision that code with these migrations works with: it does without what the contracting ones at
     the end take away."""
-    needed = [one.revision for one in known if one.phase == "expand" or one.needs == one.revision]
-    return needed[-1] if needed else known[-1].revision
+    return max(one.revision for one in known if one.phase == "expand")
 
 
 def oldest_code(revision: str, known: Sequence[Migration] | None = None) -> str:

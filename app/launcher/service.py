@@ -130,7 +130,7 @@ def migrate_database(settings: Settings) -> None:
         if not _fits(database):
             migrate.upgrade(settings.database_url)
         check_schema(database)
-    except SchemaError as error:
+    except (SchemaError, migrate.MigrationError) as error:
         raise StartError(str(error)) from None
     except SQLAlchemyError as error:
         raise StartError(f"the database cannot be used: {reason(error)}") from None

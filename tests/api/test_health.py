@@ -92,7 +92,8 @@ def execute(database_url: str, statement: str, **values: str) -> None:
 
 def test_a_schema_of_another_version_is_named(settings: Settings, own_database: str) -> None:
     assert readiness(settings, own_database) == (503, "missing", "ok")
-    upgrade(own_database, "0003")
+    upgrade(own_database)
+    set_revision(own_database, "0074")
     assert readiness(settings, own_database) == (503, "older", "ok")
     upgrade(own_database)
     assert readiness(settings, own_database) == (200, "ok", "ok")
@@ -143,14 +144,15 @@ PROCESSES = [
 ]
 
 
-@pytest.mark.parametrize(("revision", "modules"), [("0003", PROCESSES), (None, [["jobs.schedule"]])])
+@pytest.mark.parametrize(("revision", "modules"), [("0074", PROCESSES), (None, [["jobs.schedule"]])])
 def test_no_process_starts_with_a_schema_of_another_version(
     tmp_path: Path, revision: str | None, modules: list[list[str]]
 ) -> None:
     """It reports the reason in one line."""
     database = f"sqlite:///{tmp_path}/tms.sqlite3"
     if revision:
-        upgrade(database, revision)
+        upgrade(database)
+        set_revision(database, revision)
     environ = {"DATA_DIR": str(tmp_path), "DATABASE_URL": database, "PORT": "1"}
     logs = [tmp_path / f"{number}.log" for number in range(len(modules))]
     started = [Forked(log, run_module, environ, *module) for log, module in zip(logs, modules, strict=True)]

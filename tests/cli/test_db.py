@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,11 @@ from sqlalchemy import text
 from app import create_app
 from app.db import migrate
 from app.db.migrate import script
+from app.db.phases import LAST_STEP
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings
+from tests.support.next_release import CONTRACTED, EXPANDED
 
 
 @pytest.fixture
@@ -26,7 +28,8 @@ def run(tmp_path: Path) -> Iterator[FlaskCliRunner]:
     services.database.close()
 
 
-def test_upgrade_show_and_downgrade(run: FlaskCliRunner) -> None:
+def test_upgrade_show_and_downgrade(run: FlaskCliRunner, next_release: Callable[[], None]) -> None:
+    next_release()
     newest = migrate.newest()
     assert run.invoke(args=["db", "upgrade"]).stdout == f"the database is at revision {newest}\n"
     shown = run.invoke(args=["db", "current", "--json"])
@@ -58,48 +61,34 @@ def test_an_unknown_revision_is_reported_in_one_line(run: FlaskCliRunner) -> Non
     assert result.stderr.splitlines()[1:] == ["Error: Can't locate revision identified by 'nine'"]
 
 
-def test_an_upgrade_in_two_parts(run: FlaskCliRunner) -> None:
+def test_an_upgrade_in_two_parts(run: FlaskCliRunner, next_release: Callable[[], None]) -> None:
     """What the release before goes on working with, and what waits until no process of it is left."""
-    run.invoke(args=["db", "upgrade", "0034"])
+    run.invoke(args=["db", "upgrade"])
+    next_release()
     planned = json.loads(run.invoke(args=["db", "plan", "--json"]).stdout)
-    later = [one["revision"] for one in planned if one["run_with"] == "--contract"]
-    expanded = [one["revision"] for one in planned if one["run_with"] == "--expand"][-1]
-    said = run.invoke(args=["db", "upgrade", "--expand"]).stdout.splitlines()
-    assert said[0] == f"the database is at revision {expanded}"
-    assert [line for line in said[1:] if "left until all processes run this release" in line] == said[1:]
-    assert bool(said[1:]) == bool(later)
-    assert (
-        run.invoke(args=["db", "upgrade", "--contract"]).stdout == f"the database is at revision {migrate.newest()}\n"
-    )
+    assert [(one["revision"], one["run_with"]) for one in planned] == [
+        (EXPANDED, "--expand"),
+        (CONTRACTED, "--contract"),
+    ]
+    for _ in range(2):
+        assert run.invoke(args=["db", "upgrade", "--expand"]).stdout.splitlines() == [
+            f"the database is at revision {EXPANDED}",
+            f"left until all processes run this release: {CONTRACTED}; then `flask --app wsgi db upgrade --contract`",
+        ]
+    assert run.invoke(args=["db", "upgrade", "--contract"]).stdout == f"the database is at revision {CONTRACTED}\n"
     assert run.invoke(args=["db", "plan"]).stdout == "none\n"
 
 
-def test_the_contracting_part_corrects_what_older_processes_wrote_meanwhile(run: FlaskCliRunner) -> None:
-    """A copy in a test account that has an id of its own (docs/testing.md#copies)."""
-    account = ("--account", "Acme")
+def test_a_database_from_before_the_first_release_is_refused_in_one_line(run: FlaskCliRunner) -> None:
     run.invoke(args=["db", "upgrade"])
-    run.invoke(args=["accounts", "create", "Acme"])
-    run.invoke(args=["keys", "create", "ci", "--level", "standard", "--test", *account])
-    created = run.invoke(args=["lists", "create", "Customers", "--field", "Email:Email", *account])
-    assert created.exit_code == 0, created.stderr
-    found: Services = run.app.extensions[EXTENSION]
-    columns = "name, system, allow_duplicates, stop_words, has_automations, creation_time, last_modified_time"
-    with found.database.write() as transaction:
-        transaction.execute(
-            text(f"INSERT INTO lists (account_id, copy_of, {columns}) SELECT 2, id, {columns} FROM lists")
-        )
-    run.invoke(args=["db", "upgrade", "--contract"])
-    with found.database.read() as session:
-        assert session.execute(text("SELECT id, account_id, copy_of FROM lists ORDER BY id")).all() == [
-            (-1, 2, 1),
-            (1, 1, None),
-        ]
-
-
-def test_from_before_there_were_phases_nothing_runs_beside_older_processes(run: FlaskCliRunner) -> None:
-    run.invoke(args=["db", "upgrade", "0033"])
-    said = run.invoke(args=["db", "upgrade", "--expand"]).stdout
-    assert said.startswith("the database is at revision 0033\nleft until all processes run this release: 0034, ")
+    services: Services = run.app.extensions[EXTENSION]
+    with services.database.write() as transaction:
+        transaction.execute(text("UPDATE alembic_version SET version_num = '0060'"))
+    said = f"revision 0060 is from before the first release: bring it to revision {LAST_STEP} by commit "
+    for arguments in (["upgrade"], ["upgrade", "--expand"], ["plan"], ["downgrade", "base", "--yes"]):
+        refused = run.invoke(args=["db", *arguments])
+        assert (refused.exit_code, refused.stderr.startswith(f"Error: {said}")) == (1, True), refused.stderr
+        assert refused.stderr.count("\n") == 1
 
 
 def test_a_reload_without_processes_says_so(run: FlaskCliRunner, tmp_path: Path) -> None:

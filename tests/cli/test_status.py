@@ -15,7 +15,6 @@ from flask import Flask
 from sqlalchemy import delete, text, update
 
 from app.clock import now, this_second
-from app.db.migrate import upgrade
 from app.db.models import Account, AutomationRun, Event, QueueEntry, Recipient, RecipientStep, Webhook
 from app.distribution import COMMAND_LINE
 from app.events.outbox import contact_event
@@ -215,15 +214,18 @@ def test_top_goes_on_without_a_database(without_database: Cli) -> None:
 
 def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app: Flask, tmp_path: Path) -> None:
     services: Services = app.extensions[EXTENSION]
-    upgrade(database := f"sqlite:///{tmp_path}/old.sqlite3", "0003")
+    database = migrated_file(tmp_path / "old.sqlite3")
+    with closing(sqlite3.connect(tmp_path / "old.sqlite3")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0074'")
+        connection.execute("DROP TABLE send_queue")
     with app_with(services.settings, database_url=database) as old:
         shown, as_json = Cli(old).run("status", "--check"), Cli(old).run("status", "--json")
         assert [value(scrape(old), name) for name in ("tms_database_up", "tms_events_waiting")] == [1, 0]
         assert [dict(key[1])["state"] for key in samples(scrape(old), "tms_schema_info")] == ["older"]
         assert samples(scrape(old), "tms_queue_entries") == {}
     assert (shown.exit_code, as_json.exit_code) == (1, 1)
-    assert "! the database is at revision 0003, this version needs" in shown.stdout
-    assert "Error: the database is at revision 0003, this version needs" in as_json.stderr
+    assert "! the database is at revision 0074, this version needs" in shown.stdout
+    assert "Error: the database is at revision 0074, this version needs" in as_json.stderr
 
 
 def test_a_newer_schema_is_told_though_nothing_is_wrong(app: Flask, tmp_path: Path) -> None:

@@ -69,10 +69,10 @@ def _losses(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    """A database from before there were phases."""
+    """A database of the first release."""
     with short_folder() as folder:
         database_url = f"sqlite:///{folder}/tms.sqlite3"
-        migrate.upgrade(database_url, phases.UNPHASED)
+        migrate.upgrade(database_url, phases.BASELINE)
         made = create_engine(database_url, poolclass=NullPool)
         yield made
         made.dispose()
@@ -105,7 +105,7 @@ def test_every_expanding_migration_only_adds(engine: Engine) -> None:
     with engine.connect() as connection:
         before = tables_of(connection)
     for migration in phases.migrations():
-        if migration.revision > phases.UNPHASED:
+        if migration.revision > phases.BASELINE:
             migrate.upgrade(engine.url.render_as_string(), migration.revision)
             with engine.connect() as connection:
                 after = tables_of(connection)

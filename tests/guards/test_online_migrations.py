@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,22 +13,27 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from app.db import migrate
 from app.db.online_index import create_index_online, drop_index_online
-from tests.guards.test_migrations import GROUPS_OF_REVISION_0012
-from tests.support.servers import scratch_database, wait_until
+from app.db.phases import BASELINE
+from tests.support.next_release import EXPANDED
+from tests.support.servers import migrated_database, wait_until
 
+ACCOUNT = (
+    "INSERT INTO accounts (id, name, owner_confirmed, allowed_networks, creation_time, last_modified_time) "
+    "VALUES (1, 'Acme', true, '[]', '2026-01-01', '2026-01-01')"
+)
 DOMAIN = "INSERT INTO domains (account_id, name, creation_time) VALUES (1, '{}', '2026-01-01')"
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @pytest.fixture
-def database_url(postgres: str) -> Iterator[str]:
-    """A database with an account, at the revision before automations got an index."""
-    with scratch_database(postgres) as url:
-        migrate.upgrade(url, "0033")
+def database_url(postgres: str, next_release: Callable[[], None]) -> Iterator[str]:
+    """A database with an account, for which there are migrations that need a lock on automations."""
+    with migrated_database(postgres) as url:
         engine = create_engine(url)
         with engine.begin() as connection:
-            connection.execute(text(GROUPS_OF_REVISION_0012[0]))
+            connection.execute(text(ACCOUNT))
         engine.dispose()
+        next_release()
         yield url
 
 
@@ -48,14 +53,14 @@ def test_a_migration_lets_others_pass_that_wait_behind_it(
     monkeypatch.setattr(migrate, "PAUSE", (0.01, 0.02))
     with ThreadPoolExecutor(1) as thread, engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
-        upgrade = thread.submit(migrate.upgrade, database_url, "0034")
+        upgrade = thread.submit(migrate.upgrade, database_url, EXPANDED)
         wait_until(lambda: "waits until others have left its tables" in caplog.text, "it has tried")
         with engine.begin() as another:
             another.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
         assert not upgrade.done()
         long_transaction.rollback()
         assert upgrade.result() == ()
-    assert migrate.current(database_url) == "0034"
+    assert migrate.current(database_url) == EXPANDED
 
 
 def test_a_migration_whose_tables_stay_in_use_is_given_up(
@@ -65,9 +70,9 @@ def test_a_migration_whose_tables_stay_in_use_is_given_up(
     monkeypatch.setattr(migrate, "PATIENCE", 0.0)
     with engine.connect() as long_transaction:
         long_transaction.execute(text("LOCK TABLE automations IN ROW EXCLUSIVE MODE"))
-        with pytest.raises(migrate.MigrationError, match="revision 0034 found its tables in use"):
+        with pytest.raises(migrate.MigrationError, match=f"revision {EXPANDED} found its tables in use"):
             migrate.upgrade(database_url)
-    assert migrate.current(database_url) == "0033"
+    assert migrate.current(database_url) == BASELINE
 
 
 @contextlib.contextmanager

@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 import requests
 
-from app.db.phases import newest_revision
 from app.distribution import VERSION
 from tests.rolling.launcher import NEXT, Reload, check_reload
 from tests.rolling.load import Load
 from tests.support.documented import documented
 from tests.support.installed import Installed, build, run
 from tests.support.launched import Launched
+from tests.support.next_release import CONTRACTED, EXPANDED, write_next_migrations
 from tests.support.servers import PATIENCE, free_port, redis_server, wait_until
 
-EXPANDED, CONTRACTED = (f"{int(newest_revision()) + more:04}" for more in (1, 2))
 PROCESSES: tuple[tuple[str, ...], ...] = (
     ("web",),
     ("worker", "sends"),
@@ -31,22 +30,6 @@ PROCESSES: tuple[tuple[str, ...], ...] = (
     ("worker", "automations"),
     ("scheduler",),
 )
-MIGRATION = """\
-import sqlalchemy as sa
-from alembic import op
-
-revision, down_revision, branch_labels, depends_on = {revision!r}, {before!r}, None, None
-
-phase = "{phase}"
-{needs}
-
-def upgrade() -> None:
-    op.{does}
-
-
-def downgrade() -> None:
-    pass
-"""
 SAYS_SO = (
     '\nimport os as _os, sys as _sys\nprint("process", _os.getpid(), "has the code of", VERSION, file=_sys.stderr)\n'
 )
@@ -63,13 +46,7 @@ def next_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     distribution = source / "app" / "distribution.py"
     text = distribution.read_text("utf-8").replace(f'VERSION = "{VERSION}"', f'VERSION = "{NEXT}"')
     distribution.write_text(text + SAYS_SO, "utf-8")
-    versions = source / "app" / "db" / "migrations" / "versions"
-    added = {"revision": EXPANDED, "before": newest_revision(), "phase": "expand", "needs": ""}
-    taken = {"revision": CONTRACTED, "before": EXPANDED, "phase": "contract", "needs": f'needs = "{EXPANDED}"\n'}
-    added["does"] = 'create_table("of_the_next_release", sa.Column("id", sa.Integer, primary_key=True))'
-    taken["does"] = 'drop_table("of_the_next_release")'
-    for one in (added, taken):
-        (versions / f"v{one['revision']}_of_the_next_release.py").write_text(MIGRATION.format(**one), "utf-8")
+    write_next_migrations(source / "app" / "db" / "migrations" / "versions")
     (dist := folder / "dist").mkdir()
     built = build(dist, "wheel", source)
     assert f"-{NEXT}-" in built.name

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -20,11 +19,11 @@ from tests.rolling.load import Load
 from tests.rolling.upgrade import MOMENT, Result, seen
 from tests.support.installed import PATIENT_ONLY
 from tests.support.launched import ROOT, Launched
+from tests.support.next_release import copy_code
 from tests.support.servers import free_port, wait_until
 
 NEXT = "99.0"
 """The version that is installed over this one."""
-LEFT_OUT = (".*", "__pycache__", "build", "dist", "node_modules", "var")
 WORKERS = 2
 ANSWERS = 20
 """Requests, each on a connection of its own, of which none may be answered by the code from before."""
@@ -32,9 +31,7 @@ ANSWERS = 20
 
 def launched(folder: Path, database_url: str) -> Launched:
     """The service by `make run` in a copy of this code, not yet started."""
-    code = folder / "code"
-    shutil.copytree(ROOT, code, ignore=shutil.ignore_patterns(*LEFT_OUT))
-    (code / ".venv").symlink_to((ROOT / ".venv").resolve())
+    code = copy_code(folder)
     service = Launched(
         folder,
         DATABASE_URL=database_url or f"sqlite:///{folder}/tms.sqlite3",

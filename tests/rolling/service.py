@@ -15,8 +15,8 @@ from app.settings import own_redis_url
 from tests.support.launched import ROOT, SEED, SURROUNDINGS, TOKEN
 from tests.support.servers import PATIENCE, free_port, wait_until
 
-RELEASED = "38d73fd15c7ef5d6ac11740743669056eac8b1d8"
-"""The last commit with the schema 0034: the release from before processes could be replaced in place."""
+RELEASED = "138f3113a84333550528bac74b6f55b7cf863f76"
+"""The last commit whose migrations made the schema of the baseline step by step."""
 BACKGROUND = {
     "sends-1": ("jobs.worker", "sends"),
     "sends-2": ("jobs.worker", "sends"),

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.db.phases import newest_revision
 from tests.chaos.record import read_mails
 from tests.rolling.load import Load
 from tests.rolling.service import BACKGROUND, Service, unpack_released
 from tests.support.documented import documented
 from tests.support.launched import ROOT
+from tests.support.next_release import CONTRACTED, copy_code, write_next_migrations
 from tests.support.servers import wait_until
 
 MOMENT = 1.0
@@ -59,7 +59,8 @@ def run(service: Service) -> Result:
 
 
 def _from_released(service: Service) -> None:
-    """Its processes are ended one after the other, but the API's hands its sockets over."""
+    """Its processes are ended one after the other, but the API's hands its sockets over. The database is taken over
+    by the baseline."""
     service.install(ROOT)
     service.command("db", "upgrade", "--expand")
     time.sleep(MOMENT)
@@ -70,11 +71,14 @@ def _from_released(service: Service) -> None:
 
 
 def _in_place(service: Service) -> None:
-    """By the commands of the documentation."""
+    """By the commands of the documentation, to a release with migrations of both phases."""
     before = service.ids()
+    code = copy_code(service.folder)
+    write_next_migrations(code / "app" / "db" / "migrations" / "versions")
+    service.install(code)
     (commands,) = documented("docs/operations.md#upgrading")
     said = service.typed(commands)
-    assert newest_revision() in said, said
+    assert CONTRACTED in said, said
     assert said.count("runs the installed code") == len(BACKGROUND) + 1, said
     assert service.ids() == before
 

@@ -32,7 +32,7 @@ def test_it_has_the_code_with_its_templates_migrations_and_assets_and_nothing_el
     assert packed == ours | LOOSE
     for kind in ("app/templates/page.html", "app/static/reference.js", "app/demo/seed.yaml"):
         assert kind in packed
-    assert {"app/db/migrations/env.py", "app/db/migrations/versions/v0001_initial.py"} <= packed
+    assert {"app/db/migrations/env.py", "app/db/migrations/versions/v0100_baseline.py"} <= packed
 
 
 def test_it_says_its_version_and_its_command_and_needs_nothing_of_development(wheel: zipfile.ZipFile) -> None:

@@ -39,7 +39,9 @@ class Loading:
         return self.connection.dialect.name == "postgresql"
 
     def prepare(self, revision: str) -> dict[str, StoredTable]:
-        """Makes the tables of that revision, and returns them. Raises `NotEmpty`."""
+        """Makes the tables of that revision, and returns them. Raises `NotEmpty`, and `MigrationError` for a revision
+        from before the baseline."""
+        revision = migrate.in_baseline(revision)
         state = schema_of(self.connection)
         present = stored_tables(self.connection)
         if state.revision is None and present:

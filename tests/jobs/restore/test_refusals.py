@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import func, select, text
 
 from app.db.engine import without_credentials
-from app.db.migrate import current, newest, upgrade
+from app.db.migrate import current, newest
 from app.db.models import Account
 from app.infrastructure import liveness
 from app.settings import Settings
 from tests.conftest import BACKENDS
 from tests.jobs.restore.conftest import Installation, Installed, is_untouched, rewritten, running
+from tests.support.next_release import CONTRACTED
 from tests.support.tenants import new_tenant
 
 MOMENT = "'2026-01-01 00:00:00.000000'"
@@ -169,15 +170,46 @@ def test_another_secret_key_is_refused_unless_it_is_accepted(
     assert kept == {settings.secret_key, source.settings.secret_key}
 
 
-def test_a_backup_of_an_older_version_is_migrated(installed: Installed, file: str) -> None:
+def test_a_backup_of_an_older_version_is_migrated(
+    installed: Installed, file: str, next_release: Callable[[], None]
+) -> None:
     """It is made before the migration, by this version or by that one."""
-    source, target = installed("sqlite"), installed("sqlite")
-    upgrade(source.settings.database_url, "0030")
-    with source.services.database.write() as transaction:
-        columns = "name, creation_time, last_modified_time, owner_confirmed, allowed_networks"
-        transaction.execute(text(f"INSERT INTO accounts ({columns}) VALUES ('old', {MOMENT}, {MOMENT}, 1, '[]')"))
-    assert source.json("backup", file)["revision"] == "0030"
-    assert target.json("restore", file)["revision"] == "0030"
+    source = installed("sqlite", migrated=True)
+    add_account(source)
+    before = source.json("backup", file)["revision"]
+    next_release()
+    target = installed("sqlite")
+    assert target.json("restore", file)["revision"] == before
+    assert current(target.settings.database_url) == newest() == CONTRACTED
+    assert names_of_accounts(target) == ["old"]
+
+
+def test_a_backup_of_the_last_step_before_the_baseline_is_restored(installed: Installed, file: str) -> None:
+    source, target = installed("sqlite", migrated=True), installed("sqlite")
+    add_account(source, "UPDATE alembic_version SET version_num = '0074'")
+    assert source.json("backup", file)["revision"] == "0074"
+    assert target.json("restore", file)["revision"] == "0074"
     assert current(target.settings.database_url) == newest()
+    assert names_of_accounts(target) == ["old"]
+
+
+def test_a_backup_of_an_earlier_step_is_refused(installed: Installed, file: str) -> None:
+    source, target = installed("sqlite", migrated=True), installed("sqlite")
+    add_account(source, "UPDATE alembic_version SET version_num = '0060'")
+    source.json("backup", file)
+    said = "does not restore the backup: revision 0060 is from before the first release: bring it to "
+    assert said in target.refused("restore", file)
+    assert is_untouched(target)
+
+
+def add_account(source: Installation, *further: str) -> None:
+    columns = "name, creation_time, last_modified_time, owner_confirmed, allowed_networks"
+    added = f"INSERT INTO accounts ({columns}) VALUES ('old', {MOMENT}, {MOMENT}, 1, '[]')"
+    with source.services.database.write() as transaction:
+        for statement in (added, *further):
+            transaction.execute(text(statement))
+
+
+def names_of_accounts(target: Installation) -> list[str]:
     with target.services.database.read() as session:
-        assert session.scalars(select(Account.name)).all() == ["old"]
+        return list(session.scalars(select(Account.name)))
