@@ -49,7 +49,7 @@ from app.addresses import (
 from app.clock import this_second
 from app.contacts.events import ContactKey, record_contact_events
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.address_forms import PREFIX, written_forms
+from app.db.address_forms import PREFIX
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -100,7 +100,7 @@ def block_entries(
             "reply": _without(form, block.reply),
             "creation_time": block.since or moment,
         }
-        for form in sorted(written_forms(transaction, blocks))
+        for form in sorted(blocks)
         for block in [blocks[AccountAddress.of(*form)]]
     ]
     changed = _addresses(

@@ -25,7 +25,6 @@ from sqlalchemy import (
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, all_forms, normalize_address
 from app.contacts.events import ContactKey
 from app.contacts.unsubscriber_entries import UnsubscriberEntries, by_kind, of_addresses
-from app.db.address_forms import written_forms
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -111,7 +110,7 @@ def unsubscribe_addresses(
     """
     rows = [
         {"account_id": account_id, "list_id": list_id, "kind": kind, "address": key, "creation_time": moment}
-        for kind, key in written_forms(transaction, addresses)
+        for kind, key in addresses
     ]
     insert_new_rows(transaction, Unsubscriber, rows)
     return _set_flags(transaction, account_id, list_id, addresses, subscribed=False, moment=moment)
@@ -165,7 +164,7 @@ def _keep_on_other_lists(
     rows = [
         {"account_id": account_id, "list_id": other, "kind": kind, "address": key, "creation_time": moment}
         for other, kept in found.items()
-        for kind, key in written_forms(transaction, kept)
+        for kind, key in kept
     ]
     insert_new_rows(transaction, Unsubscriber, rows)
 

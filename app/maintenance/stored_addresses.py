@@ -1,9 +1,8 @@
 """Brings stored addresses into the form in which they are compared, the rows of releases before revision 0072, which
 normalised the case alone (docs/operations.md#addresses).
 
-While older processes may run, their suppressions get an entry in that form beside their own; afterwards the two become
-one. Rows are found by indexes of what is not ASCII, and written in slices, so that no request waits for long. A row
-that is missed, because another wrote it meanwhile, is found by the next run.
+Entries of one address become one. Rows are found by indexes of what is not ASCII, and written in slices, so that no
+request waits for long. A row that is missed, because another wrote it meanwhile, is found by the next run.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from app.contacts.blocked import COMPLAINT, Block, block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.same_address import compare_contacts
 from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
-from app.db.address_forms import is_non_ascii, may_run_before
+from app.db.address_forms import is_non_ascii
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -52,10 +51,8 @@ class Part(NamedTuple):
 
 
 def compare_stored_addresses(services: Services) -> int:
-    """Returns how many rows were brought into the form, or got an entry beside them."""
-    with services.database.read() as session:
-        is_rolling = may_run_before(session)
-    total = sum(_bring(services, part) for part in (ADDED if is_rolling else MERGED))
+    """Returns how many rows were brought into the form."""
+    total = sum(_bring(services, part) for part in PARTS)
     if total:
         logger.info("brought addresses into the form in which they are compared", extra={"rows": total})
     return total
@@ -146,18 +143,11 @@ def _merge(write: Write, model: Any) -> Write:
     return merge
 
 
-def _part(model: Any, write: Write) -> Part:
-    return Part(model.address, lambda session: is_non_ascii(session, "address"), write)
-
-
-ADDED = (_part(Unsubscriber, _unsubscribe), _part(BlockedAddress, _block))
-"""While older processes may run: they go on finding the entries of their own form."""
-MERGED = (
+PARTS = (
     Part(Contact.email_key, lambda session: is_non_ascii(session, "email_key"), compare_contacts),
     Part(Contact.identifier, lambda _: text(OTHER_IDENTIFIER), compare_contacts),
     *(
-        _part(model, _merge(write, model))
+        Part(model.address, lambda session: is_non_ascii(session, "address"), _merge(write, model))
         for model, write in ((Unsubscriber, _unsubscribe), (BlockedAddress, _block), (SoftBounces, _count))
     ),
 )
-"""Once none runs any more."""

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.clock import this_second
 from app.contacts.blocked import COMPLAINT, PERMANENT, TEMPORARY
 from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS, lock_subscriptions
-from app.db.address_forms import find_digests, may_run_before
+from app.db.address_forms import find_digests
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, Contact, DigestKey, Unsubscriber
@@ -67,14 +67,13 @@ def keep_as_digests(transaction: Transaction, person: Person) -> tuple[int, int]
         transaction.execute(delete(model).where(*_of(model, person)), execution_options=_UNSYNCHRONIZED)
     if not digests or not (lists or blocked):
         return 0, 0
-    # The first is that of the normalized form. Older processes look for those of the others.
-    written = digests if may_run_before(transaction) else list(digests)[:1]
+    written = next(iter(digests))  # that of the normalized form
     common: dict[str, Any] = {"account_id": person.account_id, "kind": person.kind, "creation_time": this_second()}
-    unsubscribed = [{**common, "address": digest, "list_id": one} for digest in written for one in lists]
+    unsubscribed = [{**common, "address": written, "list_id": one} for one in lists]
     insert_new_rows(transaction, Unsubscriber, unsubscribed)
     if blocked:
         reason = _kept_reason([row.reason for row in blocked])
-        insert_new_rows(transaction, BlockedAddress, [{**common, "address": one, "reason": reason} for one in written])
+        insert_new_rows(transaction, BlockedAddress, [{**common, "address": written, "reason": reason}])
     return len(lists), len(blocked)
 
 

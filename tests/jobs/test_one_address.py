@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from app.addresses import email_key, normalize_address
 from app.clock import this_second
@@ -24,10 +22,8 @@ from app.db.models import (
     BlockedAddress,
     Contact,
     DigestKey,
-    SchemaState,
     SoftBounces,
     Unsubscriber,
-    table_of,
 )
 from app.inbound.email.receive import receive_email
 from app.infrastructure.digests import address_digest, address_digests, new_digest_key
@@ -96,20 +92,6 @@ def bare_cli(tenant: Tenant) -> Cli:
 @pytest.fixture
 def address() -> Address:
     return Address()
-
-
-@contextmanager
-def rolling(tenant: Tenant) -> Iterator[None]:
-    """While processes of the release before may run."""
-    state, database = table_of(SchemaState), tenant.services.database
-    with database.write() as transaction:
-        before = transaction.execute(select(state.c.code_in_use)).scalar()
-        transaction.execute(update(state).values(code_in_use="0071"))
-    try:
-        yield
-    finally:
-        with database.write() as transaction:
-            transaction.execute(update(state).values(code_in_use=before))
 
 
 def add_unsubscriber(tenant: Tenant, address: str, list_id: int | None = None, **values: Any) -> int:
@@ -288,49 +270,19 @@ def test_the_audit_log_finds_acts_on_any_spelling(tenant: Tenant, cli: Cli, addr
 # ---------------------------------------------------------------------------------------------- rows of releases before
 
 
-def test_new_processes_find_what_older_ones_write(
+def test_what_is_stored_in_an_old_form_is_found_until_it_is_brought_into_the_new_one(
     tenant: Tenant, sends: SendsApi, customers: int, address: Address
 ) -> None:
-    with rolling(tenant):
-        add_unsubscriber(tenant, address.before)
-        contact_id = add_contact(tenant, customers, address.written)
-        assert fate(tenant, sends, address.ascii) == "unsubscribed"
-        add_block(tenant, unicodedata.normalize("NFD", address.before))
-        assert fate(tenant, sends, address.capitals) == "blocked"
-        assert [one["id"] for one in find(tenant, customers, email=address.ascii)] == [contact_id]
-        conflict(tenant.api.post(contacts_path(customers), {"email": address.ascii}))
-        assert unblock(tenant, address.ascii)
-        resubscribe(tenant, address.ascii)
-        assert (stored(tenant, Unsubscriber), stored(tenant, BlockedAddress)) == ([], [])
-
-
-def test_older_processes_find_what_new_ones_write(tenant: Tenant, sends: SendsApi, address: Address) -> None:
-    """They look for the form in which the address is written, or its digest."""
-    with rolling(tenant):
-        unsubscribe(tenant, address.ascii)
-        block(tenant, address.ascii)
-        usual = {address.before, address.ascii, unicodedata.normalize("NFD", address.before)}
-        assert set(stored(tenant, Unsubscriber)) >= usual
-        assert set(stored(tenant, BlockedAddress)) >= usual
-        compare_stored_addresses(tenant.services)
-        assert set(stored(tenant, Unsubscriber)) >= usual
-        forget(tenant.services, [tenant.id], "email", address.written, wait=0)
-        assert set(stored(tenant, Unsubscriber)) >= {digest_before(tenant, one) for one in usual}
-    unsubscribe(tenant, address.written)
-    compare_stored_addresses(tenant.services)
-    assert [one for one in stored(tenant, Unsubscriber) if not one.startswith(PREFIX)] == [address.ascii]
-    assert fate(tenant, sends, address.decomposed) == "blocked"
-
-
-def test_a_spelling_that_nobody_guesses_gets_an_entry_during_the_upgrade(
-    tenant: Tenant, sends: SendsApi, address: Address
-) -> None:
-    with rolling(tenant):
-        add_block(tenant, address.capitals.lower())
-        assert fate(tenant, sends, address.ascii) != "blocked"
-        compare_stored_addresses(tenant.services)
-        assert fate(tenant, sends, address.ascii) == "blocked"
-        assert address.capitals.lower() in stored(tenant, BlockedAddress)
+    add_unsubscriber(tenant, address.before)
+    contact_id = add_contact(tenant, customers, address.written)
+    assert fate(tenant, sends, address.ascii) == "unsubscribed"
+    add_block(tenant, unicodedata.normalize("NFD", address.before))
+    assert fate(tenant, sends, address.capitals) == "blocked"
+    assert [one["id"] for one in find(tenant, customers, email=address.ascii)] == [contact_id]
+    conflict(tenant.api.post(contacts_path(customers), {"email": address.ascii}))
+    assert unblock(tenant, address.ascii)
+    resubscribe(tenant, address.ascii)
+    assert (stored(tenant, Unsubscriber), stored(tenant, BlockedAddress)) == ([], [])
 
 
 def test_suppressions_that_become_equal_merge_to_the_stricter(tenant: Tenant, customers: int, address: Address) -> None:
@@ -423,14 +375,3 @@ def test_addresses_are_brought_into_the_form_in_slices_while_requests_are_served
     contacts = [row for row in rows_of(tenant, Contact) if not row.email.isascii()]
     assert {row.email_key for row in contacts} == {one.ascii for one in addresses}
     assert {row.identifier for row in contacts} == {one.ascii for one in addresses}
-
-
-def test_the_rest_of_an_upgrade_merges_what_older_processes_have_written(
-    tenant: Tenant, bare_cli: Cli, address: Address
-) -> None:
-    with rolling(tenant):
-        add_block(tenant, address.before)
-        compare_stored_addresses(tenant.services)
-        assert {address.before, address.ascii} < {*stored(tenant, BlockedAddress)}
-        bare_cli.text("db", "upgrade", "--contract")
-        assert stored(tenant, BlockedAddress) == [address.ascii]
