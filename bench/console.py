@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from app.console.sessions import make_link, start_with_link
+from app.accounts.sessions import make_link, start_with_link
 from app.http.console.guard import PLAIN
 from bench.contacts import open_shop
 from bench.large import OWN, accepted_recipient, fill_contacts, fill_recipients

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from app.accounts.find import find_account
+from app.accounts.sessions import LINK_ENDS, end_session, link_url, list_sessions, make_link
 from app.cli.base import Group, WrongValue, account_option, echo, json_option, print_done, print_json, print_rows
-from app.console.sessions import LINK_ENDS, end_session, link_url, list_sessions, make_link
 from app.errors import ServiceError
 from app.http.context import services
 

@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.sessions import SignedIn
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
 from app.console.queries import IN_A_FILE, Pairs, of_address, older_query
-from app.console.sessions import SignedIn
 from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep

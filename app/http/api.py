@@ -16,7 +16,7 @@ from flask import Flask
 from marshmallow import Schema
 
 from app.accounts.auth import STANDARD
-from app.console.sessions import MANAGE, OPERATOR
+from app.accounts.sessions import MANAGE, OPERATOR
 
 View = TypeVar("View", bound=Callable[..., Any])
 

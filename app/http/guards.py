@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import NotFound
 
 from app.accounts.auth import KeyUses, Principal, bearer_token, refuse_published
+from app.accounts.sessions import SignedIn
 from app.audit.actor import Actor, ActorKind, act_as, service_actor
-from app.console.sessions import SignedIn
 from app.db import bounded_connection
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from app.accounts.auth import hash_token, new_token
 from app.accounts.keys import replace_token
-from app.console.sessions import link_url, make_link
+from app.accounts.sessions import link_url, make_link
 from app.db.models import ApiKey, List, ListField, Message
 from app.distribution import COMMAND_LINE, INSTALLED
 from app.first_setup.first_send import curl

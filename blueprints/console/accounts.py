@@ -10,6 +10,7 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.accounts.accounts import create_account, update_account
+from app.accounts.sessions import OPERATOR
 from app.console.accounts import (
     CHOICES,
     COLUMNS,
@@ -27,7 +28,6 @@ from app.console.accounts import (
     shown_account,
 )
 from app.console.queries import IN_A_FILE, ON_A_PAGE
-from app.console.sessions import OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.pages import goes_to, page, status_of

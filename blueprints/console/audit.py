@@ -8,10 +8,10 @@ import orjson
 from flask import Response
 from flask.views import MethodView
 
+from app.accounts.sessions import OPERATOR
 from app.audit.record import ACTIONS
 from app.console.audit import PATH, find_entry, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.sessions import OPERATOR
 from app.db.database import ReadSession
 from app.http.console.pages import page
 from app.http.console.searches import Search, csv_file, installation_search_page

@@ -8,12 +8,12 @@ from typing import Any
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.clock import now
 from app.console import automation_runs
 from app.console.automation_runs import cancel_run, path_of_run, read_run
 from app.console.automations import PATH, find_automation, path_of_automation, read_automation, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
-from app.console.sessions import MANAGE
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.db.models import Automation as Row

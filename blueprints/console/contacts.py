@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.console.contact_form import ContactChanges, cells_of, inputs_of
 from app.console.contacts import path_of_contact, read_contact, state_of
 from app.console.lists import name_of, path_of_list
 from app.console.messages import PATH as OF_MESSAGES
-from app.console.sessions import MANAGE
 from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError

@@ -10,6 +10,7 @@ from flask.views import MethodView
 
 from app.accounts.domain_hosts import HOSTS, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain
+from app.accounts.sessions import MANAGE, OPERATOR
 from app.accounts.signing_keys import rotate_keys
 from app.console.domains import (
     OF_SENDERS,
@@ -22,7 +23,6 @@ from app.console.domains import (
     shown_domains,
     shown_senders,
 )
-from app.console.sessions import MANAGE, OPERATOR
 from app.db.database import ReadSession, Transaction
 from app.db.models import Domain
 from app.errors import ServiceError

@@ -8,10 +8,10 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
+from app.accounts.sessions import OPERATOR
 from app.audit.record import Act, record
 from app.console.held_messages import KINDS, PATH, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.sessions import OPERATOR
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.http.console.searches import (

@@ -10,8 +10,8 @@ from flask.views import MethodView
 from app.accounts.accounts import update_account
 from app.accounts.auth import SCOPES
 from app.accounts.keys import revoke_key, rotate_key
+from app.accounts.sessions import MANAGE
 from app.console.keys import OVERLAPS, PATH, create_key, find_key, key_states, overlap_of
-from app.console.sessions import MANAGE
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, page, status_of, texts_of

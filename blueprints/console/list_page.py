@@ -7,11 +7,11 @@ from typing import Any
 
 from flask import Response, request
 
+from app.accounts.sessions import MANAGE
 from app.console.contact_form import inputs_of
 from app.console.contacts import columns_of_table, search, state_of
 from app.console.lists import ListForm, list_of, name_of, path_of_list
 from app.console.queries import ON_A_PAGE, Pairs, of_address
-from app.console.sessions import MANAGE
 from app.console.uploads import MOST_ROWS
 from app.contacts.counts import number_of_contacts
 from app.db.database import ReadSession, Transaction

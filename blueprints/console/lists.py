@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.audit.record import record
 from app.console.contacts import search as search_contacts
 from app.console.lists import (
@@ -22,7 +23,6 @@ from app.console.lists import (
     sought,
 )
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.sessions import MANAGE
 from app.contacts.acts import act_on_list
 from app.contacts.cells import columns_of, flat
 from app.db.database import ReadSession

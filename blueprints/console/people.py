@@ -7,8 +7,8 @@ from collections.abc import Callable
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.console.people import PATH, Whom, check_confirmation, forget_person, held_of, person_document, whom
-from app.console.sessions import MANAGE
 from app.errors import ServiceError
 from app.http.console.pages import page, status_of, texts_of
 from app.http.console.searches import account_of_request, choose_account, link, named_account_id

@@ -7,11 +7,11 @@ from __future__ import annotations
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
 from app.console.deferred import LOOKED_AT, backoffs, deferred_by_domain
 from app.console.installation import queue_figures, transport_states
 from app.console.queues import KINDS, PATH, PauseForm, add_pause, end_pause, switch_transport, turn_of, turns_of_all
-from app.console.sessions import MANAGE, OPERATOR
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in

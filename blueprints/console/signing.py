@@ -6,7 +6,7 @@ from flask import Response, g, request
 from flask.views import MethodView
 
 from app.accounts.auth import Principal, find_principal, refuse_published
-from app.console.sessions import end_session, find_session, start_with_key, start_with_link
+from app.accounts.sessions import end_session, find_session, start_with_key, start_with_link
 from app.db.database import Transaction
 from app.errors import CATALOGUE, ServiceError
 from app.http.api import PUBLIC

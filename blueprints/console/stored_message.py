@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.console.messages import PATH as OF_MESSAGES
-from app.console.sessions import MANAGE
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,

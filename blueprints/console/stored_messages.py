@@ -8,8 +8,8 @@ from typing import Any
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.console.sessions import MANAGE
 from app.console.stored_messages import ATTRIBUTES, PATH, VERSIONS, compared, find_message, search, sought
 from app.db.database import ReadSession
 from app.db.models import Account, Message

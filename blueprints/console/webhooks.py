@@ -9,8 +9,8 @@ import orjson
 from flask import Response, request
 from flask.views import MethodView
 
+from app.accounts.sessions import MANAGE
 from app.console.queries import IN_A_FILE, ON_A_PAGE
-from app.console.sessions import MANAGE
 from app.console.webhooks import (
     PATH,
     WebhookState,

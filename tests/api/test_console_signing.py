@@ -12,8 +12,8 @@ from sqlalchemy import select, update
 
 from app.accounts.auth import hash_token, new_token, token_hint
 from app.accounts.keys import key_with_token, replace_token, revoke_key
+from app.accounts.sessions import find_session
 from app.clock import now, this_second
-from app.console.sessions import find_session
 from app.db.models import Account, ApiKey, AuditEntry, ConsoleLink, ConsoleSession
 from app.http.console.guard import MOST
 from app.maintenance.sweeps import clean

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from flask import Flask
 from sqlalchemy import select
 
-from app.console.sessions import make_link
+from app.accounts.sessions import make_link
 from app.db.models import Account
 from app.http.api import PUBLIC, scopes_of
 from app.http.console.guard import PLAIN, SECURE

@@ -102,7 +102,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "automations",
             "backup",
             "bulk_actions",
-            "console",
             "contacts",
             "csv_files",
             "db",
@@ -115,7 +114,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
         *("runs", "seed", "sends", "services", "transports"),
     ),
-    "launcher": ("accounts", "console", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
+    "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
     "application": (

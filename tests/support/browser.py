@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask
 from werkzeug.test import Client, TestResponse
 
-from app.console.sessions import make_link
+from app.accounts.sessions import make_link
 from app.db.models import Account
 from app.http.context import EXTENSION
 from tests.support.tenants import Tenant

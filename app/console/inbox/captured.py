@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from app.accounts.sessions import SignedIn
 from app.accounts.testing import test_account_of
 from app.console.queries import Pairs, of_address, older_query
-from app.console.sessions import SignedIn
 from app.db.models import Account, CapturedMessage
 from app.errors import ServiceError
 from app.ids import UUID

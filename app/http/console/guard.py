@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from flask import Response, current_app, g, request
 from redis.exceptions import RedisError
 
-from app.console.sessions import SignedIn, find_session
+from app.accounts.sessions import SignedIn, find_session
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import check_network, client_address, services

@@ -10,9 +10,9 @@ from typing import Any
 from flask import Response, g, make_response, render_template, request
 from markupsafe import Markup, escape
 
+from app.accounts.sessions import MANAGE, OPERATOR, SignedIn
 from app.audit.values import host_of
 from app.clock import timestamp
-from app.console.sessions import MANAGE, OPERATOR, SignedIn
 from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
 from app.http.console.assets import asset_url

@@ -14,8 +14,8 @@ from sqlalchemy import update
 
 from app.accounts.auth import hash_token
 from app.accounts.keys import issue_key, key_with_token, revoke_key
+from app.accounts.sessions import end_session, find_session
 from app.clock import now
-from app.console.sessions import end_session, find_session
 from app.db.models import ConsoleLink, ConsoleSession
 from app.http.console.guard import MOST, PLAIN, SECURE
 from app.http.console.pages import HOME, SIGN_IN

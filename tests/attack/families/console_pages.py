@@ -11,9 +11,9 @@ from urllib.parse import quote
 from sqlalchemy import select, update
 
 from app.accounts.auth import SCOPES, STANDARD, hash_token
+from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
 from app.console.messages import PATH
-from app.console.sessions import MANAGE, OPERATOR
 from app.db.models import Account, ConsoleSession, Recipient
 from app.http.console.pages import HOME, SIGN_IN
 from app.query.cursors import CURSOR, CursorScope, Position

@@ -68,7 +68,7 @@ def console_under_any_host(pages: Any) -> None:
     pages.is_console = pages.is_console_path
 
 
-@breaks("operators-everywhere", "app.console.sessions", family="names", shows="claims of numbers")
+@breaks("operators-everywhere", "app.accounts.sessions", family="names", shows="claims of numbers")
 def operators_everywhere(sessions: Any) -> None:
     """Who is signed in for an account may do what operators do."""
     own = sessions._scopes
@@ -193,7 +193,7 @@ def links_used_by_looking(signing: Any) -> None:
     signing.Link.get = signing.Link.post
 
 
-@breaks("planted-sessions", "app.console.sessions", family="console", shows="planted cookies")
+@breaks("planted-sessions", "app.accounts.sessions", family="console", shows="planted cookies")
 def planted_sessions(sessions: Any) -> None:
     """A session keeps the token that the browser had before."""
     new = sessions.secrets.token_urlsafe

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from app.accounts.sessions import make_link, start_with_link
 from app.backup.take import take_backup
 from app.clock import now
-from app.console.sessions import make_link, start_with_link
 from app.db.copies.load import ID_GAP
 from app.db.field_indexes import FieldIndex, create_index, index_names
 from app.db.history_ranges import SPAN, begin_range, id_ranges, make_ranges_ahead, range_of_new_ids
