@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
+from app.audit.record import Act, record
 from app.backup.archive import UNFINISHED, ArchiveWriter, is_abandoned, new_archive
 from app.backup.manifest import FALLBACKS, JOURNALS, SECRET_KEY, TABLES, Manifest
 from app.clock import now
 from app.db.copies.snapshot import Snapshot, snapshot
 from app.db.copies.tables import StoredTable
+from app.db.database import Database
+from app.db.schema import fits
 from app.secret_keys import SecretKeys, fingerprint
 from app.sends.outcomes.attempt_result import SUFFIX, journal_folder
 from app.settings import Settings
@@ -30,6 +33,14 @@ class NothingToBackUp(Exception):
 def name_of(moment: datetime) -> str:
     """The name of a backup in a folder."""
     return f"tms-{moment:%Y%m%dT%H%M%SZ}.zip"
+
+
+def record_backup(database: Database, path: Path) -> None:
+    """Records, before it is made, that a backup is: so it is in the log however it ends, and in the backup itself. A
+    database whose schema does not fit has another log. Raises `SQLAlchemyError`."""
+    if fits(database):
+        with database.write() as transaction:
+            record(transaction, Act("backup.taken", name=path.name))
 
 
 def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin: Callable[[int], Advance]) -> Manifest:

@@ -10,16 +10,13 @@ import click
 from flask.cli import with_appcontext
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.audit.record import Act
 from app.backup.archive import Exists
-from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, take_backup
-from app.cli.acts import record_act
+from app.backup.take import NothingToBackUp, delete_remains, name_of, prune, record_backup, take_backup
 from app.cli.base import Command, Unavailable, WrongValue, echo, json_option, print_done
 from app.cli.progress import parts_of
 from app.clock import now
 from app.db.copies.snapshot import CopyError
 from app.db.outage import is_unavailable, reason
-from app.db.schema import fits
 from app.http.context import services
 from app.infrastructure.metrics import BACKUP_TIME, note_time
 
@@ -55,8 +52,8 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
 def _record(path: Path) -> None:
     """A database that takes no write, because its disk is full or it is a standby, is backed up all the same."""
     try:
-        if fits(services().database) and not path.exists():  # an older one has no log yet
-            record_act(Act("backup.taken", name=path.name))
+        if not path.exists():
+            record_backup(services().database, path)
     except SQLAlchemyError as error:
         if not is_unavailable(error):
             raise

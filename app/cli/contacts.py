@@ -9,9 +9,7 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from app.audit.record import record
 from app.cli import forget_person
-from app.cli.acts import digest_of, record_act
 from app.cli.base import (
     Group,
     Row,
@@ -29,14 +27,13 @@ from app.cli.base import (
 from app.cli.csv_files import STANDARD, csv_source, export_options, export_rows, format_options, format_to_write
 from app.cli.find_contacts import find_contact, find_list, shown, without_links
 from app.cli.import_file import FileImport, ImportOptions, parse_mapping
-from app.contacts.acts import act_on_contact, act_on_list
+from app.contacts.acts import record_list_export
+from app.contacts.by_hand import ContactActs, Named
 from app.contacts.cells import column_key, columns_of, contact_from_cells, flat
 from app.contacts.counts import number_of_contacts
-from app.contacts.create import create_contacts
-from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
 from app.contacts.same_address import find_pairs
-from app.contacts.update import update_contacts
+from app.db.database import Transaction
 from app.db.models import Contact
 from app.db.pages import pages_of
 from app.errors import ServiceError
@@ -67,7 +64,7 @@ def export(
         total = number_of_contacts(session, contact_list.id)
         pages = _pages(session, contact_list)
         form = format_to_write(delimiter, encoding)
-        record_act(act_on_list("list.exported", contact_list, contacts=total))
+        record_list_export(services().database, contact_list, total)
         export_rows(file, form, columns_of(contact_list), pages, total, as_json=as_json)
 
 
@@ -158,10 +155,12 @@ def _draft(contact_list: ListSpec, values: Sequence[str]) -> dict[str, Any]:
     return draft
 
 
-def _digest(email: str | None, mobile: str | None) -> str | None:
-    """By which the audit log knows the contact: that of its email, else of its mobile."""
-    address = email or mobile
-    return digest_of(address) if address else None
+def _acts(transaction: Transaction, contact_list: ListSpec) -> ContactActs:
+    return ContactActs(transaction, services().settings.secret_key, contact_list, allow_system=True)
+
+
+def _named(contact: Contact) -> Named:
+    return Named(contact.id, contact.email, contact.mobile)
 
 
 def _print(session: Session, contact_list: ListSpec, contact_id: int, as_json: bool) -> None:
@@ -238,10 +237,7 @@ def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bo
     """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
-        draft = _draft(contact_list, values)
-        (contact_id,) = create_contacts(transaction, contact_list, [draft], allow_system=True)
-        digest = _digest(draft.get("email"), draft.get("mobile"))
-        record(transaction, act_on_contact("contact.created", contact_list, contact_id, address_digest=digest))
+        contact_id = _acts(transaction, contact_list).create(_draft(contact_list, values))
         _print(transaction, contact_list, contact_id, as_json)
 
 
@@ -256,9 +252,7 @@ def update(contact: str, values: tuple[str, ...], list_: str, account: str | Non
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
         found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
-        digest = _digest(found.email, found.mobile)
-        act = act_on_contact("contact.updated", contact_list, found.id, address_digest=digest, fields=draft)
-        update_contacts(transaction, contact_list, [(found.id, draft)], allow_system=True, act=act)
+        _acts(transaction, contact_list).update(_named(found), draft)
         _print(transaction, contact_list, found.id, as_json)
 
 
@@ -272,7 +266,6 @@ def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None
     with services().database.write() as transaction:
         contact_list = find_list(transaction, account, list_)
         found = find_contact(transaction, contact_list, contact)
-        digest = _digest(found.email, found.mobile)
-        delete_contacts(transaction, contact_list, [found.id], allow_system=True, address_digest=digest)
+        _acts(transaction, contact_list).delete(_named(found))
     facts = {"id": found.id, "list_id": shown_id(contact_list.id), "deleted": True}
     print_done(f"deleted contact {found.id}", facts, as_json)

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.audit.record import Act
-from app.cli.acts import record_act
 from app.cli.base import (
     Group,
     Row,
@@ -24,9 +22,9 @@ from app.cli.base import (
 )
 from app.db import migrate
 from app.db.phases import Part
-from app.db.schema import fits
 from app.distribution import COMMAND_LINE
 from app.http.context import services
+from app.maintenance.migrations import record_migration
 from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
@@ -63,7 +61,7 @@ def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
         before = migrate.current(_url())
         left = migrate.upgrade(_url(), revision, part or "all")
     if (after := migrate.current(_url())) != before:
-        _record("database.upgraded", before, after)
+        record_migration(services().database, "database.upgraded", before, after)
     _print_revision(as_json)
     if part and left and not as_json:
         echo(WAITING[part].format(", ".join(left)))
@@ -90,7 +88,7 @@ def downgrade(revision: str, as_json: bool) -> None:
         # Before it begins: the schema of then may have no log, or not the log of this release.
         before, after = migrate.current(_url()), migrate.resolved(revision)
         if after != before:
-            _record("database.downgraded", before, after)
+            record_migration(services().database, "database.downgraded", before, after)
         migrate.downgrade(_url(), revision)
     _print_revision(as_json)
 
@@ -120,12 +118,6 @@ def generate(message: str) -> None:
         scratch = f"sqlite:///{folder}/scratch.sqlite3"
         migrate.upgrade(scratch)
         migrate.generate(scratch, message)
-
-
-def _record(action: str, before: str | None, after: str | None) -> None:
-    """Records a migration, unless this release cannot write the log of the schema."""
-    if fits(services().database):
-        record_act(Act(action, changes=[{"field": "revision", "old": before, "new": after}]))
 
 
 def _revisions() -> Row:

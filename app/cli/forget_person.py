@@ -11,8 +11,7 @@ import click
 from flask.cli import with_appcontext
 
 from app.accounts.find import all_accounts, find_account
-from app.audit.record import Act
-from app.cli.acts import address_kind, digest_of, record_act
+from app.cli.acts import address_kind
 from app.cli.base import (
     Command,
     Failure,
@@ -27,7 +26,7 @@ from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.export import Found, document, export_person
-from app.privacy.forget import Forgotten, forget, held, sizes
+from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import counted
 from app.privacy.remains import remove_remains
@@ -69,19 +68,12 @@ def forget_(
         return
     if not yes:
         click.confirm(f"Remove all that is held about {address}? This cannot be undone.", abort=True, err=True)
-    counts = sizes(services(), accounts, kind, address)
-    record_act_on_person("person.forgotten", address, None if all_accounts else accounts[0], counts)
     with progress("forgetting", None) as advance:
-        forgotten = forget(services(), accounts, kind, address, wait=wait, advance=advance)
+        forgotten = forget(services(), accounts, kind, address, wait=wait, everywhere=all_accounts, advance=advance)
     compacted = remove_remains(services().database) if compact else None
     _print(forgotten, compacted, _further(forgotten, account, all_accounts), as_json)
     if not forgotten.is_complete:
         raise click.exceptions.Exit(1)
-
-
-def record_act_on_person(action: str, address: str, account_id: int | None, counts: Mapping[str, int]) -> None:
-    """Records what is about to be done, in all accounts for None: the log knows the address by its keyed hash."""
-    record_act(Act(action, account_id, address_digest=digest_of(address), counts=counts))
 
 
 def accounts_of(account: str | None, every: bool) -> list[int]:
@@ -144,12 +136,10 @@ def export_(address: str, *, all_accounts: bool, account: str | None, as_json: b
     """Hand out all that is held about the person with an email address or a mobile number, as JSON; without --json,
     only how much there is of it. Ends with 1 if nothing is held."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
-    found = export_person(services(), accounts, kind, address)
+    found = export_person(services(), accounts, kind, address, everywhere=all_accounts)
     first = next(found, None)
     if first is None:
         raise Failure(f"nothing is held about {address}")
-    counts = sizes(services(), accounts, kind, address)
-    record_act_on_person("person.exported", address, None if all_accounts else accounts[0], counts)
     if as_json:
         for text in document(kind, address, chain([first], found)):
             print_part_of_json(text)

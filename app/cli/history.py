@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-from app.audit.record import Act
-from app.cli.acts import record_act
 from app.cli.base import Group, Row, echo, json_option, print_done, print_row, print_rows
 from app.http.context import services
 from app.maintenance.history import StoredMonths, drop_month, find_month, require_month, stored_months
@@ -48,6 +46,5 @@ def drop_month_(month: str, yes: bool, as_json: bool) -> None:
     if not yes:
         echo(f"{stored}: about {stored.ids.rows} recipients of all accounts.", err=True)
         click.confirm("Drop them with their timelines?", abort=True, err=True)
-    record_act(Act("history.dropped", object_id=str(stored), counts={"recipients": stored.ids.rows}))
     row = _row(drop_month(services(), month))
     print_done(f"dropped {stored}", row, as_json)

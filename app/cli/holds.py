@@ -12,10 +12,8 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
-from app.audit.record import Act
 from app.bulk_actions.kinds import Release
 from app.bulk_actions.preview import VALID, LookedAt, look_at
-from app.cli.acts import record_act
 from app.cli.base import Group, Row, accounts_option, echo, json_option, limit_option, print_done, print_rows
 from app.cli.bulk_actions import left_out_lines
 from app.cli.progress import progress
@@ -239,11 +237,6 @@ def _held_runs(**options: Any) -> tuple[HeldRuns, Callable[[], HeldNow]]:
     return wanted, count
 
 
-def _record_runs(action: str, wanted: HeldRuns, held: int) -> None:
-    if held:
-        record_act(Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held}))
-
-
 @release.command("messages")
 @of_messages
 def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
@@ -255,18 +248,12 @@ def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any
         print_done("\n".join([f"{found.number_done('message')} would be released", *found.lines]), facts, as_json)
         return
     held = confirmed("Send", "message", partial(count, sent=True), yes=yes).held
-    _record_messages("recipient.released", wanted, held)
     with progress("releasing", held) as advance:
         done = release_messages(services(), wanted, advance)
     services().wake_ups.wake(SENDS)
     facts = {"released": done.released, "arrived": done.arrived}
     shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
     print_done(f"released {counted(done.released, 'message')}{shown}", facts, as_json)
-
-
-def _record_messages(action: str, wanted: HeldMessages, held: int) -> None:
-    if held:
-        record_act(Act(action, wanted.account_id, counts={"recipients": held}))
 
 
 @drop.command("messages")
@@ -286,7 +273,6 @@ def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: boo
         print_done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
         return
     held = confirmed(f"Do not send, and end as {outcome},", "message", partial(count, sent=False), yes=yes).held
-    _record_messages("recipient.dropped", wanted, held)
     with progress("dropping", held) as advance:
         dropped = drop_messages(services(), wanted, outcome, advance)
     print_done(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
@@ -302,7 +288,6 @@ def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) ->
         print_done(f"{counted(held, 'run')} would be released", {"held": held}, as_json)
         return
     held = confirmed("Go on with", "run", count, yes=yes).held
-    _record_runs("automation.released", wanted, held)
     with progress("releasing", held) as advance:
         released = release_runs(services(), wanted, advance)
     services().wake_ups.wake(AUTOMATIONS)
@@ -319,7 +304,6 @@ def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> No
         print_done(f"{counted(held, 'run')} would end", {"held": held}, as_json)
         return
     held = confirmed("End", "run", count, yes=yes).held
-    _record_runs("automation.dropped", wanted, held)
     with progress("dropping", held) as advance:
         dropped = drop_runs(services(), wanted, advance)
     print_done(f"ended {counted(dropped, 'run')}", {"dropped": dropped}, as_json)

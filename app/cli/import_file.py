@@ -14,12 +14,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.audit.record import record
 from app.cli.base import Failure, WrongValue, echo, print_done
 from app.cli.csv_files import STANDARD, csv_writer
 from app.cli.progress import progress
 from app.clock import timestamp
-from app.contacts.acts import act_on_list
 from app.contacts.cells import column_key, columns_of
 from app.contacts.import_check import NAMELESS, CheckedRow, CheckedRows, Fault, FileCheck, shortened
 from app.contacts.imports import (
@@ -44,7 +42,7 @@ from app.csv_files.reader import (
     reading,
     version_of,
 )
-from app.db.database import Database, Transaction
+from app.db.database import Database
 from app.db.models import Automation
 from app.db.write_turns import WriteTurns
 from app.errors import ServiceError
@@ -118,17 +116,14 @@ class ImportWriting:
 
     def run(self, digests: Sequence[str], options: str) -> None:
         """Imports the rows."""
-        self.position = self._database.transact(partial(self._begin, digests=digests, options=options))
+        goes_on = self.position if self._is_begun else None
+        self.position = self._database.transact(
+            lambda one: begin_import(one, self._list, digests, options, rows=self._rows.count, position=goes_on)
+        )
         with self._explained():
             for chunk in self._chunks():
                 self.position = self._write(chunk)
             self._database.transact(partial(end_import, position=self.position))
-
-    def _begin(self, transaction: Transaction, digests: Sequence[str], options: str) -> ImportPosition:
-        """Records one act, however many chunks follow, and however the import ends."""
-        done = {"rows_done_before": self.position.rows_done} if self._is_begun else {}
-        record(transaction, act_on_list("list.imported", self._list, rows=self._rows.count, **done))
-        return self.position if self._is_begun else begin_import(transaction, self._list, digests, options)
 
     def try_out(self) -> None:
         """Does the same, and rolls each chunk back."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
-from app.audit.record import Act
-from app.cli.acts import record_act
 from app.cli.base import Group, Row, Unavailable, WrongValue, echo, json_option, print_done, print_rows
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
@@ -87,7 +83,7 @@ def rotate_(as_json: bool) -> None:
     """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
     try:
         with progress("encrypting", None) as advance:
-            done = rotate(services(), Progress(lambda line: echo(line, err=True), _record_rotation, advance))
+            done = rotate(services(), Progress(lambda line: echo(line, err=True), advance))
     except NotPossible as error:
         raise WrongValue(str(error)) from None
     except OSError as error:
@@ -104,10 +100,6 @@ def rotate_(as_json: bool) -> None:
         echo("the keys before stay valid for what was made under them; processes sign with the new one once restarted")
 
 
-def _record_rotation(key: str) -> None:
-    record_act(Act("secret_key.rotated", object_id=short_fingerprint(key)))
-
-
 @group.command("retire")
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -122,7 +114,7 @@ def retire_(key: str, yes: bool, as_json: bool) -> None:
         if not yes:
             echo(WARNING.format(key=key), err=True)
             click.confirm("Retire it?", abort=True, err=True)
-        is_gone = retire(services(), found[0], partial(record_act, Act("secret_key.retired", object_id=key)))
+        is_gone = retire(services(), found[0])
     except NotPossible as error:
         raise WrongValue(str(error)) from None
     except OSError as error:

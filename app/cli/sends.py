@@ -10,13 +10,13 @@ import click
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
+from app.accounts.exports import record_export
 from app.accounts.find import all_accounts, find_account
 from app.addresses import AccountAddress, AddressKind
-from app.audit.record import Act
 from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
-from app.cli.acts import address_kind, record_act
+from app.cli.acts import address_kind
 from app.cli.base import (
     Group,
     Row,
@@ -202,7 +202,7 @@ def export(
             found = find_by_name_or_id(session, GroupRow, chosen.id, group, "group")
             pairs.append(("group_id", str(found.id)))
         matching = Matching.of(chosen.id, parse_query(chosen, pairs), states)
-    record_act(Act("recipient.exported", chosen.id))
+    record_export(services().database, "recipient.exported", chosen.id)
     columns = [value.label(name) for name, value in COLUMNS.items()]
     pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
     export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)

@@ -11,11 +11,11 @@ import click
 from sqlalchemy import ColumnElement, func, literal, null, select
 from sqlalchemy.orm import Session
 
+from app.accounts.exports import record_export
 from app.accounts.find import find_account
 from app.addresses import address_forms, normalize_address
-from app.audit.record import Act
 from app.bulk_actions.kinds import UNBLOCK
-from app.cli.acts import address_kind, record_act
+from app.cli.acts import address_kind
 from app.cli.base import (
     Group,
     Row,
@@ -65,7 +65,7 @@ def export(
         account_id = find_account(session, account).id
         total = sum(_number(session, MODELS[one], account_id) for one in states)
         pages = chain.from_iterable(_pages(session, one, account_id) for one in states)
-        record_act(Act("suppression.exported", account_id, counts={"suppressions": total}))
+        record_export(services().database, "suppression.exported", account_id, suppressions=total)
         export_rows(file, format_to_write(delimiter, encoding), COLUMNS, pages, total, as_json=as_json)
 
 

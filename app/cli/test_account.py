@@ -10,8 +10,6 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.accounts.testing import find_test_account, refreshed_test_account
-from app.audit.record import Act
-from app.cli.acts import record_act
 from app.cli.base import Group, Row, account_option, json_option, print_done, print_row, print_rows
 from app.cli.progress import progress
 from app.db.models import Account, ApiKey, Base, CapturedMessage, Contact, List, Message, Recipient, Webhook, table_of
@@ -94,7 +92,6 @@ def delete(account: str | None, as_json: bool) -> None:
         found = _find(session, account)
         total = rows_to_delete(session, found.id)
         session.expunge(found)
-    record_act(Act("test_account.deleted", found.test_of, found.id, found.name, counts={"rows": total}))
     with progress("deleting", total) as advance:
         deleted = delete_test_account(database, found, advance)
     counts = ", ".join(_counted(count, noun.replace("_", " ")) for noun, count in deleted.items() if count)

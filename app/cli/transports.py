@@ -10,9 +10,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
-from app.addresses import ADDRESS_KIND_BY_TYPE, MESSAGE_TYPES
-from app.audit.record import Act
-from app.cli.acts import digest_of, record_act
+from app.addresses import MESSAGE_TYPES
 from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows, wake_after
 from app.cli.transport_routes import routes_group
 from app.db.database import Transaction
@@ -191,8 +189,7 @@ def test(ctx: click.Context, name: str, to: str, sender: str | None, as_json: bo
     with services().database.read() as session:
         type_, url = _type_and_url(session, name, to)
         sender = sender or _default_sender(session, type_)
-    record_act(Act("transport.tested", name=name, address_digest=digest_of(to, ADDRESS_KIND_BY_TYPE[type_])))
-    trial = try_out(type_, url, sender, to)
+    trial = try_out(services(), name, type_, url, sender=sender, to=to)
     result = trial.result
     print_row(
         {

@@ -8,18 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.addresses import ADDRESS_KINDS, normalize_address
-from app.audit.record import record
+from app.addresses import ADDRESS_KINDS
 from app.console.contacts import HIDDEN, Item
-from app.contacts.acts import act_on_contact
+from app.contacts.by_hand import ContactActs, Named
 from app.contacts.cells import FLAGS, contact_from_cells
-from app.contacts.create import create_contacts
-from app.contacts.delete import delete_contacts
 from app.contacts.read import get_contact
-from app.contacts.update import update_contacts
-from app.db.database import Transaction
 from app.errors import ServiceError
-from app.infrastructure.digests import address_digest
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.query.conditions import Query
 
@@ -94,34 +88,25 @@ def cells_of(contact_list: ListSpec, form: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ContactChanges:
-    """Changes of contacts of a list in a transaction. `allow_system` is whether a system list may be changed, which the
-    command line does and no key.
+    """Changes of contacts of a list, as forms say them. All raise the errors of the acts."""
 
-    All raise the errors of the use cases of the API: `not_found`, `list_not_mutable` and those of values.
-    """
+    acts: ContactActs
 
-    transaction: Transaction
-    secret_key: str
-    contact_list: ListSpec
-    allow_system: bool
+    @property
+    def contact_list(self) -> ListSpec:
+        """The list of the contacts."""
+        return self.acts.contact_list
 
     def add(self, cells: Mapping[str, str]) -> int:
         """Creates a contact; returns its id."""
-        attributes = self._attributes(cells, clear=False)
-        (contact_id,) = create_contacts(
-            self.transaction, self.contact_list, [attributes], allow_system=self.allow_system
-        )
-        digest = self._digest({kind: attributes.get(kind) for kind in ADDRESS_KINDS})
-        act = act_on_contact("contact.created", self.contact_list, contact_id, address_digest=digest)
-        record(self.transaction, act)
-        return contact_id
+        return self.acts.create(self._attributes(cells, clear=False))
 
     def write(self, contact_id: int, cells: Mapping[str, str]) -> None:
         """Writes the attributes that differ from those of the contact; an empty one clears."""
         item = self._item(contact_id)
         changed = {key: text for key, text in cells.items() if text != text_of(item[key])}
         if changed:
-            self._update(item, self._attributes(changed, clear=True))
+            self.acts.update(_named(item), self._attributes(changed, clear=True))
 
     def subscribe(self, contact_id: int, kind: str, subscribed: bool) -> None:
         """Subscribes an address of the contact to the list, or unsubscribes it from the list. Raises `invalid_string`
@@ -129,21 +114,14 @@ class ContactChanges:
         item = self._item(contact_id)
         if kind not in ADDRESS_KINDS or item[kind] is None:
             raise ServiceError("invalid_string", field="kind", detail=f"The contact has no address {kind!r}.")
-        self._update(item, {"subscribed": {kind: subscribed}})
+        self.acts.update(_named(item), {"subscribed": {kind: subscribed}})
 
     def remove(self, contact_id: int) -> None:
         """Deletes the contact."""
-        digest = self._digest(self._item(contact_id))
-        delete_contacts(
-            self.transaction,
-            self.contact_list,
-            [contact_id],
-            allow_system=self.allow_system,
-            address_digest=digest,
-        )
+        self.acts.delete(_named(self._item(contact_id)))
 
     def _item(self, contact_id: int) -> Item:
-        return get_contact(self.transaction, self.contact_list, contact_id, Query())
+        return get_contact(self.acts.transaction, self.contact_list, contact_id, Query())
 
     def _attributes(self, cells: Mapping[str, str], *, clear: bool) -> Mapping[str, Any]:
         attributes, errors = contact_from_cells(self.contact_list, cells, clear=clear)
@@ -151,13 +129,6 @@ class ContactChanges:
             raise ServiceError.of(errors)
         return attributes
 
-    def _update(self, item: Item, attributes: Mapping[str, Any]) -> None:
-        digest, names = self._digest(item), [*attributes]
-        act = act_on_contact("contact.updated", self.contact_list, item["id"], address_digest=digest, fields=names)
-        updates = [(item["id"], attributes)]
-        update_contacts(self.transaction, self.contact_list, updates, allow_system=self.allow_system, act=act)
 
-    def _digest(self, item: Item) -> str | None:
-        """By which the audit log knows the contact: that of its email, else of its mobile."""
-        found = next((normalize_address(kind, item[kind]) for kind in ADDRESS_KINDS if item[kind] is not None), None)
-        return None if found is None else address_digest(self.secret_key, found)
+def _named(item: Item) -> Named:
+    return Named(item["id"], item["email"], item["mobile"])

@@ -10,19 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from app.audit.record import record
 from app.console.uploads import MOST_ROWS, CheckedUpload, opened, rows_of
-from app.contacts.acts import act_on_list
 from app.contacts.cells import READ_ONLY, column_key, columns_of
 from app.contacts.import_check import CheckedRow, CheckedRows, Fault, FileCheck
-from app.contacts.upsert import Upserted, identifier_of, upsert_contacts
+from app.contacts.imports import import_at_once
+from app.contacts.upsert import Upserted, identifier_of
 from app.csv_files.reader import FileRow, find_format, from_cell, reading
 from app.db.database import Database, Transaction
 from app.db.write_turns import WriteTurns
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
-from app.lists.find import get_list
 
 OTHER_WAY = f"`{COMMAND_LINE} contacts import FILE.csv`"
 """What imports more than fits in here."""
@@ -146,7 +144,7 @@ def try_out(database: Database, contact_list: ListSpec, checked: Checked) -> Ups
     file."""
 
     def work(transaction: Transaction) -> Upserted:
-        return _upsert(transaction, contact_list, checked)
+        return import_at_once(transaction, contact_list, checked.contacts)
 
     try:
         return WriteTurns(database).take(len(checked.rows), work, keep=False)
@@ -154,16 +152,3 @@ def try_out(database: Database, contact_list: ListSpec, checked: Checked) -> Ups
         first = error.errors[0]
         checked.problem = f"Line {checked.rows[first.index or 0].line}: {first.developer_message}"
         return Upserted()
-
-
-def import_rows(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> None:
-    """Creates and updates the contacts, all or none. Raises the errors of the rows, located by their places."""
-    done = _upsert(transaction, contact_list, checked)
-    if done.created or done.updated:
-        record(transaction, act_on_list("list.imported", contact_list, rows=len(checked.rows)))
-
-
-def _upsert(transaction: Transaction, contact_list: ListSpec, checked: Checked) -> Upserted:
-    # Read again: automations may have begun to listen to the list meanwhile.
-    current = get_list(transaction, contact_list.account_id, contact_list.id)
-    return upsert_contacts(transaction, current, checked.contacts, allow_system=True)

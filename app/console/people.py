@@ -10,13 +10,11 @@ from itertools import chain
 from sqlalchemy.orm import Session
 
 from app.addresses import NormalizedAddress
-from app.audit.record import Act, record
 from app.console.suppression_changes import address_of
 from app.db.models import Account
 from app.errors import ServiceError
-from app.infrastructure.digests import address_digest
 from app.privacy.export import document, export_person
-from app.privacy.forget import Forgotten, forget, held, sizes
+from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import PLACES
 from app.services import Services
@@ -65,7 +63,6 @@ def check_confirmation(person: Whom, typed: str) -> None:
 
 def forget_person(services: Services, person: Whom) -> Forgotten:
     """Removes the person; returns what was removed."""
-    _record(services, "person.forgotten", person)
     return forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT)
 
 
@@ -74,15 +71,4 @@ def person_document(services: Services, person: Whom) -> Iterator[str] | None:
     kind, key = person.address
     found = export_person(services, person.account_ids, kind, key)
     first = next(found, None)
-    if first is None:
-        return None
-    _record(services, "person.exported", person)
-    return document(kind, key, chain([first], found))
-
-
-def _record(services: Services, action: str, person: Whom) -> None:
-    """What is about to be done, with its test account in one entry: the log knows the address by its keyed hash."""
-    counts = sizes(services, person.account_ids, person.address.kind, person.address.key)
-    digest = address_digest(services.settings.secret_key, person.address)
-    with services.database.write() as transaction:
-        record(transaction, Act(action, person.account.id, address_digest=digest, counts=counts))
+    return None if first is None else document(kind, key, chain([first], found))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import cast
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.addresses import (
-    AccountAddress,
     AddressKind,
     NormalizedAddress,
     is_valid_email,
@@ -20,15 +19,17 @@ from app.addresses import (
     mobile_as_stored,
     normalize_address,
 )
-from app.audit.record import Act, record
-from app.clock import this_second
 from app.console.suppressions import Suppression
 from app.console.uploads import CheckedUpload, opened, rows_of
-from app.contacts.blocked import BLOCKED, STATES, UNSUBSCRIBED, Block, block_addresses, blocked_among
-from app.contacts.events import record_contact_events
-from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
-from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
-from app.contacts.unsubscriber_entries import lists_of_entries
+from app.contacts.blocked import BLOCKED, STATES
+from app.contacts.suppression_acts import (
+    NewSuppressionRow,
+    add_blocked,
+    add_unsubscribed,
+    new_rows,
+    remove_blocked,
+    remove_unsubscribed,
+)
 from app.csv_files.reader import UnreadableFile, cell, find_format, from_cell, reading
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -108,32 +109,18 @@ def remove_suppression(transaction: Transaction, secret_key: str, account_id: in
 # Importing suppressions from a CSV file: it is checked first, and what is valid is written at once
 # (docs/console.md#suppressions).
 
-BATCH = 1000
 ADDRESS_COLUMNS = ("address", "email", "mobile")
 COLUMNS = (*ADDRESS_COLUMNS, "state", "list", "list_id", "reason")
 OTHER_WAY = "a seed file"
 """What imports more than fits in here."""
 WRITTEN = ("address", "state", "list_id", "reason")
 
-Address = TypeVar("Address")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A valid row: `list_id` None is account-wide."""
-
-    address: NormalizedAddress
-    state: str
-    list_id: int | None
-    list_name: str | None
-    reason: str
-
 
 @dataclass(slots=True)
 class Checked(CheckedUpload):
     """What a file says: its valid rows, how many suppressions they add, and its faults."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[NewSuppressionRow] = field(default_factory=list)
     added: int = 0
 
 
@@ -180,7 +167,7 @@ def _lists(session: Session, account_id: int, cells: Iterable[Mapping[str, str]]
     return lists | {str(row.name): (row.id, str(row.name)) for row in reversed(found)}
 
 
-def _row(values: Mapping[str, str], state: str, lists: Mapping[str, tuple[int, str]]) -> Row:
+def _row(values: Mapping[str, str], state: str, lists: Mapping[str, tuple[int, str]]) -> NewSuppressionRow:
     given = [values[name] for name in ADDRESS_COLUMNS if values.get(name)]
     if len(given) != 1:
         raise ServiceError("invalid_string", detail="It needs one address." if given else "It has no address.")
@@ -189,14 +176,14 @@ def _row(values: Mapping[str, str], state: str, lists: Mapping[str, tuple[int, s
     if state == BLOCKED:
         if wanted:
             raise ServiceError("unexpected_field", detail="An address is blocked for all lists.")
-        return Row(address, state, None, None, checked_reason(values.get("reason", "")))
+        return NewSuppressionRow(address, state, None, None, checked_reason(values.get("reason", "")))
     if wanted and wanted not in lists:
         raise ServiceError("invalid_id", detail=f"The account has no list {wanted!r}.")
     list_id, name = lists[wanted] if wanted else (None, None)
-    return Row(address, state, list_id, name, "")
+    return NewSuppressionRow(address, state, list_id, name, "")
 
 
-def as_file(rows: Iterable[Row]) -> str:
+def as_file(rows: Iterable[NewSuppressionRow]) -> str:
     """The rows as a file, which the preview sends back when they are to be imported."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
@@ -205,50 +192,3 @@ def as_file(rows: Iterable[Row]) -> str:
         list_id = shown_id(row.list_id)
         writer.writerow([cell(value) for value in (row.address.key, row.state, list_id, row.reason)])
     return text.getvalue()
-
-
-def new_rows(session: Session, account_id: int, rows: Sequence[Row]) -> Sequence[Row]:
-    """Those of the rows that add a suppression: it is not there yet, and no earlier row adds it. Two statements for
-    each thousand rows."""
-    known: set[tuple[NormalizedAddress, str, int | None]] = set()
-    for some in _batches([row.address for row in rows]):
-        for address, lists in lists_of_entries(session, account_id, some).items():
-            known.update((address, UNSUBSCRIBED, list_id) for list_id in lists)
-        known.update((address, BLOCKED, None) for address in blocked_among(session, account_id, some))
-    found = []
-    for row in rows:
-        key = row.address, row.state, row.list_id
-        if key not in known:
-            known.add(key)
-            found.append(row)
-    return found
-
-
-def import_rows(transaction: Transaction, account_id: int, rows: Sequence[Row]) -> None:
-    """Adds the suppressions, all or none; those that exist already stay as they are."""
-    lock_subscriptions(transaction, account_id)
-    moment, added = this_second(), new_rows(transaction, account_id, rows)
-    changed = [*_unsubscribe(transaction, account_id, rows), *_block(transaction, account_id, rows)]
-    record_contact_events(transaction, account_id, "updated", sorted(changed), moment)
-    if added or changed:
-        record(transaction, Act("suppression.imported", account_id, counts={"suppressions": len(added)}))
-
-
-def _unsubscribe(transaction: Transaction, account_id: int, rows: Iterable[Row]) -> Iterator[tuple[int, int]]:
-    by_list: dict[int | None, dict[NormalizedAddress, None]] = {}
-    for row in rows:
-        if row.state != BLOCKED:
-            by_list.setdefault(row.list_id, {})[row.address] = None
-    for list_id, addresses in by_list.items():
-        for some in _batches(list(addresses)):
-            yield from unsubscribe_addresses(transaction, account_id, list_id, some, this_second())
-
-
-def _block(transaction: Transaction, account_id: int, rows: Iterable[Row]) -> Iterator[tuple[int, int]]:
-    blocked = {AccountAddress(account_id, *row.address): Block(row.reason) for row in rows if row.state == BLOCKED}
-    for some in _batches(list(blocked)):
-        yield from block_addresses(transaction, {one: blocked[one] for one in some}).get(account_id, [])
-
-
-def _batches(addresses: list[Address]) -> Iterator[list[Address]]:
-    return (addresses[start : start + BATCH] for start in range(0, len(addresses), BATCH))

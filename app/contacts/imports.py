@@ -13,9 +13,11 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from app.audit.record import record
 from app.clock import this_second
+from app.contacts.acts import act_on_list
 from app.contacts.state import ContactAttributes
-from app.contacts.upsert import Upserted, match_contacts, upsert_batch
+from app.contacts.upsert import Upserted, match_contacts, upsert_batch, upsert_contacts
 from app.db.bulk import draw_ids
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -74,10 +76,25 @@ def find_import(session: Session, contact_list: ListSpec, digests: Sequence[str]
 
 
 def begin_import(
+    transaction: Transaction,
+    contact_list: ListSpec,
+    digests: Sequence[str],
+    options: str,
+    *,
+    rows: int,
+    position: ImportPosition | None = None,
+) -> ImportPosition:
+    """A new import of so many rows from the first row on, in place of an earlier one of this file into this list; with
+    a position, the one that goes on there. It has the first of the digests. It is one act, however many chunks follow,
+    and however it ends."""
+    done = {"rows_done_before": position.rows_done} if position else {}
+    record(transaction, act_on_list("list.imported", contact_list, rows=rows, **done))
+    return position or _new_import(transaction, contact_list, digests, options)
+
+
+def _new_import(
     transaction: Transaction, contact_list: ListSpec, digests: Sequence[str], options: str
 ) -> ImportPosition:
-    """A new import from the first row on, in place of an earlier one of this file into this list. It has the first of
-    the digests."""
     table, moment = table_of(ContactImport), this_second()
     connection = transaction.connection()
     connection.execute(delete(table).where(table.c.list_id == contact_list.id, table.c.digest.in_(digests)))
@@ -113,6 +130,16 @@ def upsert_chunk(transaction: Transaction, contact_list: ListSpec, chunk: Chunk)
     # Read again for each chunk: automations may have begun to listen to the list meanwhile.
     current = get_list(transaction, contact_list.account_id, contact_list.id)
     return upsert_batch(transaction, current, chunk.contacts, chunk.earlier, allow_system=True)
+
+
+def import_at_once(transaction: Transaction, contact_list: ListSpec, contacts: Sequence[ContactAttributes]) -> Upserted:
+    """Upserts the contacts of a short file, all or none. Raises `ServiceError`, located by their places."""
+    # Read again: automations may have begun to listen to the list meanwhile.
+    current = get_list(transaction, contact_list.account_id, contact_list.id)
+    done = upsert_contacts(transaction, current, contacts, allow_system=True)
+    if done.created or done.updated:
+        record(transaction, act_on_list("list.imported", contact_list, rows=len(contacts)))
+    return done
 
 
 def end_import(transaction: Transaction, position: ImportPosition) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Row, bindparam, select, update
 
+from app.audit.record import Act, record
 from app.clock import now
 from app.db.database import Database
 from app.db.models import Base, RunningProcess
@@ -165,10 +166,9 @@ def processes_by_key(database: Database) -> list[tuple[RunningProcess, SecretKey
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is told of a rotation: what it waits for, the key that it is about to encrypt under, and each piece."""
+    """What is told of a rotation: what it waits for, and each piece."""
 
     waiting: Callable[[str], object]
-    begin: Callable[[str], object]
     advance: Advance
 
 
@@ -193,9 +193,15 @@ def rotate(services: Services, progress: Progress) -> Rotated:
     else:
         _wait_until_known(database, keys[0], progress)
         if any(map(count_secrets(database, keys).under, keys[1:])):
-            progress.begin(keys[0])
+            _record(database, "secret_key.rotated", keys[0])
     written = encrypt_anew(database, keys, progress.advance)
     return Rotated(keys[0], is_new, written, count_secrets(database, keys))
+
+
+def _record(database: Database, action: str, key: str) -> None:
+    """Before it is done: so it is in the log, however it ends."""
+    with database.write() as transaction:
+        record(transaction, Act(action, object_id=short_fingerprint(key)))
 
 
 def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, progress: Progress) -> SecretKeys:
@@ -204,7 +210,7 @@ def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, pro
     write_generated_keys(folder, (generated[0], new, *generated[1:]))
     try:
         _wait_until_known(services.database, new, progress)
-        progress.begin(new)
+        _record(services.database, "secret_key.rotated", new)
     except BaseException:
         write_generated_keys(folder, generated)
         raise
@@ -250,14 +256,13 @@ def check_retirable(services: Services, key: str) -> None:
             raise NotPossible(f"the process {process.name} ({process.roles}) still signs with {name}: restart it first")
 
 
-def retire(services: Services, key: str, begin: Callable[[], object]) -> bool:
-    """Forgets a generated key; returns whether it was one. `begin` is called before that. Raises `NotPossible`,
-    `OSError`."""
+def retire(services: Services, key: str) -> bool:
+    """Forgets a generated key; returns whether it was one. Raises `NotPossible`, `OSError`."""
     check_retirable(services, key)
     folder = services.settings.data_dir
     generated = generated_keys(folder)
     if key not in generated:
         return False
-    begin()
+    _record(services.database, "secret_key.retired", key)
     write_generated_keys(folder, tuple(one for one in generated if one != key))
     return True

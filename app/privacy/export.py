@@ -12,6 +12,7 @@ from sqlalchemy import select
 from app.addresses import AddressKind
 from app.clock import now, timestamp
 from app.db.models import Account
+from app.privacy.forget import record_act_on_person
 from app.privacy.person import find_person
 from app.privacy.place import Shown
 from app.privacy.places import PLACES
@@ -21,9 +22,21 @@ Found = tuple[str, str, list[Shown]]
 """The name of an account, the name of a place, and rows that are there."""
 
 
-def export_person(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
-    """Everything, account by account and in the order of the places; none without rows. Nobody knows when whoever reads
-    it comes for the next page, so no connection is kept for that time."""
+def export_person(
+    services: Services, account_ids: Sequence[int], kind: AddressKind, address: str, *, everywhere: bool = False
+) -> Iterator[Found]:
+    """Everything, account by account and in the order of the places; none without rows. The accounts are as in
+    `forget`. It is recorded before the first page, unless there is none."""
+    found = _pages(services, account_ids, kind, address)
+    first = next(found, None)
+    if first is not None:
+        record_act_on_person(services, "person.exported", account_ids, kind, address, everywhere=everywhere)
+        yield first
+        yield from found
+
+
+def _pages(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
+    """Nobody knows when whoever reads it comes for the next page, so no connection is kept for that time."""
     for account_id in account_ids:
         with services.database.read() as session:
             name = session.scalars(select(Account.name).where(Account.id == account_id)).one()

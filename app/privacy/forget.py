@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.addresses import AddressKind
+from app.addresses import AddressKind, normalize_address
+from app.audit.record import Act, record
 from app.db.commit_order import complete_to, last_event_id
 from app.db.write_turns import WriteTurns
+from app.infrastructure.digests import address_digest
 from app.privacy.files import journals_naming
 from app.privacy.person import Person, find_person
 from app.privacy.place import Eraser, Place
@@ -58,10 +60,13 @@ def forget(
     address: str,
     *,
     wait: float,
+    everywhere: bool = False,
     advance: Advance = lambda _: None,
 ) -> Forgotten:
-    """Removes the person from these accounts. Messages that are being handed over are finished first: they are waited
-    for so many seconds. `advance` is called with the number of what was removed."""
+    """Removes the person from these accounts, which are those of the first and its test account, or of everybody.
+    Messages that are being handed over are finished first: they are waited for so many seconds. `advance` is called
+    with the number of what was removed."""
+    record_act_on_person(services, "person.forgotten", account_ids, kind, address, everywhere=everywhere)
     forgotten, end = Forgotten(), time.monotonic() + wait
     eraser, done = Eraser(services, WriteTurns(services.database)), dict[int, Person]()
     for _ in range(MOST_ROUNDS):
@@ -104,6 +109,18 @@ def sizes(services: Services, account_ids: Sequence[int], kind: AddressKind, add
             counts["messages"] += count_received(session, person)
             counts["suppressions"] += len(unsubscribed_entries(session, person)) + len(blocked_entries(session, person))
     return counts
+
+
+def record_act_on_person(
+    services: Services, action: str, account_ids: Sequence[int], kind: AddressKind, address: str, *, everywhere: bool
+) -> None:
+    """Records what is about to be done, in one entry: that of the first account, or of none for everybody's. The log
+    knows the address by its keyed hash."""
+    counts = sizes(services, account_ids, kind, address)
+    digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
+    account_id = None if everywhere else account_ids[0]
+    with services.database.write() as transaction:
+        record(transaction, Act(action, account_id, address_digest=digest, counts=counts))
 
 
 def _find(services: Services, account_id: int, kind: AddressKind, address: str) -> Person:

@@ -7,9 +7,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from app.addresses import is_valid_email, is_valid_mobile
+from app.addresses import ADDRESS_KIND_BY_TYPE, is_valid_email, is_valid_mobile, normalize_address
+from app.audit.record import Act, record
 from app.clock import this_second
 from app.errors import ServiceError
+from app.infrastructure.digests import address_digest
+from app.services import Services
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outcome, Transport, Untaken
 from app.transports.email import email_transport, mime
 from app.transports.sms import sms_transport
@@ -41,9 +44,13 @@ class Trial:
         return NOT_REACHED if self.result.untaken is Untaken.TRANSPORT else WORDS[self.result.outcome]
 
 
-def try_out(type_: str, url: str, sender: str, to: str) -> Trial:
-    """Sends a test message and returns how it went. Raises `ServiceError` for an address that does not fit the type."""
+def try_out(services: Services, transport_name: str, type_: str, url: str, *, sender: str, to: str) -> Trial:
+    """Sends a test message over the transport of that name and returns how it went. Raises `ServiceError` for an
+    address that does not fit the type."""
     _check(type_, sender, to)
+    digest = address_digest(services.settings.secret_key, normalize_address(ADDRESS_KIND_BY_TYPE[type_], to))
+    with services.database.write() as transaction:
+        record(transaction, Act("transport.tested", name=transport_name, address_digest=digest))
     name = str(uuid.uuid4())
     message = _email(name, sender, to) if type_ == "email" else OutboundSms(name, sender, to, TEXT)
     transport: Transport[Any] = email_transport(url) if type_ == "email" else sms_transport(url)

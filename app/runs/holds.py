@@ -14,6 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.audit.record import Act, record
 from app.automations.run_states import IS_HELD, ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now
@@ -72,12 +73,21 @@ def count_held_runs(session: Session, wanted: HeldRuns) -> list[HeldRunCount]:
 
 def release_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], None]) -> int:
     """Lets the held runs that are meant go on, each when it is due; returns how many."""
+    _record(services, "automation.released", wanted)
     return _in_turns(services, wanted, _release, advance)
 
 
 def drop_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], None]) -> int:
     """Ends the held runs that are meant; returns how many."""
+    _record(services, "automation.dropped", wanted)
     return _in_turns(services, wanted, _drop, advance)
+
+
+def _record(services: Services, action: str, wanted: HeldRuns) -> None:
+    """Before it begins, since it takes many transactions: so it is in the log, however it ends."""
+    with services.database.write() as transaction:
+        if held := sum(one.runs for one in count_held_runs(transaction, wanted)):
+            record(transaction, Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held}))
 
 
 def _conditions(wanted: HeldRuns) -> list[ColumnElement[bool]]:

@@ -14,11 +14,11 @@ from app.console.contact_import import (
     attributes_of,
     cell_of,
     check_file,
-    import_rows,
     try_out,
 )
 from app.console.lists import name_of, path_of_list
 from app.console.uploads import MOST_BYTES
+from app.contacts.imports import import_at_once
 from app.errors import ServiceError
 from app.http.console.pages import goes_to, page
 from app.http.console.searches import link
@@ -66,7 +66,7 @@ class ContactImport(MethodView):
             if checked.problem is not None:
                 return _preview(contact_list, checked, content, 422)
             with services().database.write() as transaction:
-                import_rows(transaction, contact_list, checked)
+                import_at_once(transaction, contact_list, checked.contacts)
         except ServiceError as error:
             return list_page(list_id, error)
         return goes_to(link(path_of_list(contact_list), [], contact_list.account_id))

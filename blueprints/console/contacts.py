@@ -12,6 +12,7 @@ from app.console.contact_form import ContactChanges, cells_of, inputs_of
 from app.console.contacts import path_of_contact, read_contact, state_of
 from app.console.lists import name_of, path_of_list
 from app.console.messages import PATH as OF_MESSAGES
+from app.contacts.by_hand import ContactActs
 from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
@@ -89,7 +90,7 @@ class DeleteContact(MethodView):
 
 def _changes(transaction: Transaction, list_id: str) -> ContactChanges:
     contact_list, allow_system = list_of_path(transaction, list_id), MANAGE in signed_in().scopes
-    return ContactChanges(transaction, services().settings.secret_key, contact_list, allow_system)
+    return ContactChanges(ContactActs(transaction, services().settings.secret_key, contact_list, allow_system))
 
 
 def _changed(

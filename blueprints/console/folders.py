@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
-from app.audit.record import Act, record
+from app.accounts.exports import record_export
 from app.console import messages
 from app.console.content import TextMessage
 from app.console.inbox.captured import PATH as INBOX
@@ -48,8 +48,7 @@ class FoldersFile(MethodView):
         with services().database.read() as session:
             account = account_of_request(session)
             items = _search(session, account, SEARCH.query(), IN_A_FILE)[0]
-        with services().database.write() as transaction:
-            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        record_export(services().database, "recipient.exported", account.id, recipients=len(items))
         return csv_file("folders.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
 
 

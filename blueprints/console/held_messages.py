@@ -8,8 +8,8 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
+from app.accounts.exports import record_export
 from app.accounts.sessions import OPERATOR
-from app.audit.record import Act, record
 from app.console.held_messages import KINDS, PATH, search, sought
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
 from app.db.database import ReadSession
@@ -56,8 +56,7 @@ class HeldMessagesFile(MethodView):
         with services().database.read() as session:
             account = account_of_request(session)
             items = search(session, services().settings.secret_keys, account, SEARCH.query(), IN_A_FILE)[0]
-        with services().database.write() as transaction:
-            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        record_export(services().database, "recipient.exported", account.id, recipients=len(items))
         return csv_file("held-messages.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
+from app.accounts.exports import record_export
 from app.addresses import MESSAGE_TYPES
-from app.audit.record import Act, record
 from app.console.content import TextMessage
 from app.console.inbox import folders
 from app.console.inbox.captured import PATH, find_message, inbox_of, search, sought
@@ -51,8 +51,7 @@ class InboxFile(MethodView):
         with services().database.read() as session:
             account = account_of_request(session)
             items = _search(session, account, SEARCH.query(), IN_A_FILE)[0]
-        with services().database.write() as transaction:
-            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        record_export(services().database, "recipient.exported", account.id, recipients=len(items))
         return csv_file("inbox.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
 
 

@@ -9,7 +9,6 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.accounts.sessions import MANAGE
-from app.audit.record import record
 from app.console.contacts import search as search_contacts
 from app.console.lists import (
     FIRST_FIELDS,
@@ -23,7 +22,7 @@ from app.console.lists import (
     sought,
 )
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.contacts.acts import act_on_list
+from app.contacts.acts import record_list_export
 from app.contacts.cells import columns_of, flat
 from app.db.database import ReadSession
 from app.db.models import Account
@@ -106,8 +105,7 @@ class ContactsFile(MethodView):
             contact_list = list_of_path(session, list_id)
             pairs = contacts_search(contact_list).query()
             items = search_contacts(session, services().settings.secret_keys, contact_list, pairs, IN_A_FILE)[0]
-        with services().database.write() as transaction:
-            record(transaction, act_on_list("list.exported", contact_list, contacts=len(items)))
+        record_list_export(services().database, contact_list, len(items))
         columns = columns_of(contact_list)
         rows = ([row[name] for name in columns] for row in map(flat, items))
         return csv_file("contacts.csv", columns, rows)

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response
 from flask.views import MethodView
 
-from app.audit.record import Act, record
+from app.accounts.exports import record_export
 from app.clock import now
 from app.console.bulk_actions import PATH as OF_ACTIONS
 from app.console.bulk_actions import offers_retry
@@ -67,8 +67,7 @@ class MessagesFile(MethodView):
         with services().database.read() as session:
             account = account_of_request(session)
             items = _search(session, account, SEARCH.query(), IN_A_FILE).page.items
-        with services().database.write() as transaction:
-            record(transaction, Act("recipient.exported", account.id, counts={"recipients": len(items)}))
+        record_export(services().database, "recipient.exported", account.id, recipients=len(items))
         return csv_file("messages.csv", FILE_COLUMNS, _rows(items))
 
 
@@ -83,8 +82,7 @@ class AllMessagesFile(MethodView):
         with parts.database.read() as session:
             account = account_of_request(session)
         found = all_parts(parts.database, parts.settings.secret_keys, account, SEARCH.query(), _viewer())
-        with parts.database.write() as transaction:
-            record(transaction, Act("recipient.exported", account.id))
+        record_export(parts.database, "recipient.exported", account.id)
         return csv_stream("messages.csv", FILE_COLUMNS, map(_rows, found))
 
 

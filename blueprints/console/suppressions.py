@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, request
 from flask.views import MethodView
 
-from app.audit.record import Act, record
+from app.accounts.exports import record_export
 from app.bulk_actions.kinds import UNBLOCK
 from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as OF_MESSAGES
@@ -19,12 +19,12 @@ from app.console.suppression_changes import (
     add_suppression,
     as_file,
     check_file,
-    import_rows,
     remove_suppression,
 )
 from app.console.suppressions import PATH, Suppression, causes, find_suppression, search
 from app.console.uploads import MOST_BYTES, MOST_ROWS
 from app.contacts.blocked import STATES
+from app.contacts.suppression_acts import import_suppressions
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import ServiceError
@@ -79,8 +79,7 @@ class SuppressionsFile(MethodView):
             account = account_of_request(session)
             found = search(session, services().settings.secret_keys, account, SEARCH.query(), IN_A_FILE)[0]
         rows = [_cells(one) for one in found if one.address is not None]
-        with services().database.write() as transaction:
-            record(transaction, Act("suppression.exported", account.id, counts={"suppressions": len(rows)}))
+        record_export(services().database, "suppression.exported", account.id, suppressions=len(rows))
         return csv_file("suppressions.csv", FILE_COLUMNS, rows)
 
 
@@ -116,7 +115,7 @@ class Import(MethodView):
                 account = account_of_request(transaction)
                 checked = check_file(transaction, account.id, content.encode("utf-8", "replace"), state)
                 if not checked.faulty:
-                    import_rows(transaction, account.id, checked.rows)
+                    import_suppressions(transaction, account.id, checked.rows)
         except ServiceError as error:
             return _refused(error)
         return _preview(account, checked, state, 422) if checked.faulty else goes_to(link(PATH))

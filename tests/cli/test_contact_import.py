@@ -395,14 +395,14 @@ def test_of_two_processes_with_the_same_import_one_goes_on(tenant: Tenant, custo
     database = tenant.services.database
     with database.write() as transaction:
         contact_list = get_list(transaction, tenant.id, customers)
-        position = begin_import(transaction, contact_list, ["digest"], "options")
+        position = begin_import(transaction, contact_list, ["digest"], "options", rows=1)
     chunk = Chunk([{"email": "ann@example.com"}], [0], 1)
     with database.write() as transaction:
         assert import_chunk(transaction, contact_list, position, chunk).created == 1
     with pytest.raises(OvertakenImport), database.write() as transaction:
         import_chunk(transaction, contact_list, position, chunk)
     with database.write() as transaction:
-        begin_import(transaction, contact_list, ["digest"], "options")
+        begin_import(transaction, contact_list, ["digest"], "options", rows=1)
     assert number(tenant, ContactImport) == 1
 
 

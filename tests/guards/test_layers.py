@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "services": ("audit", "db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "network", "query", "transports"),
-    "routing": ("accounts", "db", "transports"),
+    "routing": ("accounts", "audit", "db", "infrastructure", "services", "transports"),
     "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
@@ -77,7 +77,18 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "network_checks": ("audit", "db", "events", "infrastructure", "maintenance", "services"),
     "privacy": (
-        *("contacts", "db", "infrastructure", "lists", "recipients", "retention", "routing", "sends", "services"),
+        *(
+            "audit",
+            "contacts",
+            "db",
+            "infrastructure",
+            "lists",
+            "recipients",
+            "retention",
+            "routing",
+            "sends",
+            "services",
+        ),
         "transports",
     ),
     "backup": ("audit", "db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
@@ -333,3 +344,22 @@ def test_no_import_stands_inside_a_function() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     assert [one.name for one in (*sources(), *library_sources()) if not ast.get_docstring(one.tree)] == []
+
+
+DOORS = ("app.cli", "app.console", "blueprints", "jobs", "schemas")
+OF_WRITERS = {"app.audit.record", "app.audit.audited"}
+"""What writes the audit log."""
+READS = {"blueprints.console.audit"}
+"""Modules of doors that read the names of all actions."""
+
+
+def test_acts_are_recorded_below_the_doors() -> None:
+    """A use case records what it does in the transaction in which it does it, so no door can forget it."""
+    wrong = [
+        f"{one.name}:{line} imports {imported}"
+        for one in sources()
+        if any(is_in(one.name, door) for door in DOORS) and one.name not in READS
+        for imported, line in one.imports()
+        if any(is_in(imported, writer) for writer in OF_WRITERS)
+    ]
+    assert wrong == []

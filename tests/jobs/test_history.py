@@ -296,5 +296,5 @@ def test_the_command_drops_a_month_after_a_confirmation(parts: Alone) -> None:
     assert cli.run("history", "drop-month", "2026-01", input="y\n").stdout == "dropped 2026-01\n"
     assert cli.json("history", "drop-month", "2026-02", "--yes")["last_month"] == "2026-02"
     assert months(parts) == [this_month()]
-    assert cli.acts("object=history") == [("history.dropped", "history drop-month")] * 2
+    assert [act for act in cli.acts("object=history") if act[1]] == [("history.dropped", "history drop-month")] * 2
     assert cli.refused("history", "drop-month", "2026-02") == "month: nothing is stored of 2026-02"

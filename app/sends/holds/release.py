@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, case, func, or_, select, update
 
+from app.audit.record import Act, record
 from app.clock import now
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -23,7 +24,7 @@ from app.db.write_turns import WriteTurns
 from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
-from app.sends.holds.held import HeldMessages, held_messages
+from app.sends.holds.held import HeldMessages, count_held, held_messages
 from app.sends.outcomes.arrival import acknowledge
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import signs_of_arrival
@@ -68,6 +69,7 @@ class Released:
 def release_messages(services: Services, wanted: HeldMessages, advance: Callable[[int], None]) -> Released:
     """Puts the held messages that are meant back into the queue, each due when it was; one that may have arrived is due
     now. `advance` is called with the number of each transaction."""
+    _record(services, "recipient.released", wanted)
     total = Released()
 
     def work(transaction: Transaction, rows: Held) -> None:
@@ -81,6 +83,7 @@ def release_messages(services: Services, wanted: HeldMessages, advance: Callable
 
 def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, advance: Callable[[int], None]) -> int:
     """Ends the held messages that are meant without sending them: as sent, or as failed. Returns how many."""
+    _record(services, "recipient.dropped", wanted)
     total = 0
 
     def work(transaction: Transaction, rows: Held) -> None:
@@ -89,6 +92,13 @@ def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, 
 
     _in_turns(services, wanted, work, advance)
     return total
+
+
+def _record(services: Services, action: str, wanted: HeldMessages) -> None:
+    """Before it begins, since it takes many transactions: so it is in the log, however it ends."""
+    with services.database.write() as transaction:
+        if held := sum(one.messages for one in count_held(transaction, wanted)):
+            record(transaction, Act(action, wanted.account_id, counts={"recipients": held}))
 
 
 def release_some(transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int]) -> Released:
