@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import gc
 import importlib
+import io
 import itertools
 import os
 import posix
@@ -51,11 +52,12 @@ from app.services import Services
 from bench.cases.webhooks import load_events
 from bench.cases.writing import send_of
 from bench.contacts import Shop, draft, fill, open_shop
-from bench.delivering import without_keys
+from bench.delivering import fill_promises, without_keys
+from bench.floors import promises
 from bench.load import request
 from bench.mail import send_request
 from bench.processes import Failed, listens, running, wait_for
-from bench.stack import Stack, free_port, stack
+from bench.stack import Stack, free_port, plain_url, stack
 
 CONTACTS = 1500
 MAILS = 1000
@@ -108,7 +110,7 @@ class Tally:
 
     def read(self) -> tuple[int, int]:
         """Calls so far, and the system calls among them."""
-        calls, system_calls = (sum(counts) for counts in zip(*self._threads, strict=True))
+        calls, system_calls = map(sum, zip([0, 0], *self._threads, strict=True))
         return calls, system_calls
 
 
@@ -322,13 +324,37 @@ def measure_requests(floor: str | None) -> Iterator[tuple[str, Cost]]:
         yield from of_requests(parts, services, Client(app, services))
 
 
+def measure_promises() -> Iterator[tuple[str, Cost]]:
+    """E, by the floor that keeps the promises of the service. Its statements are not seen."""
+    sink = free_port()
+    with counting(postgresql=True) as parts, running("sink", ["-m", "bench.sink", str(sink)], {}, parts.folder):
+        wait_for(partial(listens, sink), "the sink listens")
+        url, firsts = plain_url(parts.database_url), itertools.count(1, MAILS)
+
+        def deliver() -> None:
+            with (
+                patch.object(sys, "stdin", io.StringIO("\n")),
+                contextlib.redirect_stdout(io.StringIO()),
+                tally.here(),
+            ):
+                promises.main(url, sink)
+
+        yield (
+            "E. deliver a mail",
+            cost(parts.services, MAILS, deliver, lambda: fill_promises(url, next(firsts), MAILS)),
+        )
+
+
 def main() -> None:
     """Prints a row for each case."""
     parser = argparse.ArgumentParser(prog="python -m bench.cost")
     parser.add_argument("--postgresql", action="store_true", help="the requests alone, with PostgreSQL")
-    parser.add_argument("--floor", choices=["writing", "duties"], help="the same of a floor: bare, or with its duties")
+    parser.add_argument("--floor", choices=["writing", "duties", "promises"], help="that of a floor")
     options = parser.parse_args()
-    cases = measure_requests(options.floor) if options.postgresql or options.floor else measure()
+    if options.floor == "promises":
+        cases = measure_promises()
+    else:
+        cases = measure_requests(options.floor) if options.postgresql or options.floor else measure()
     print(f"| case | SQL statements | system calls | calls, Python {sys.version_info.major}.{sys.version_info.minor} |")
     for case, of_case in cases:
         print(f"| {case} | {' | '.join(map(rounded, of_case))} |", flush=True)

@@ -40,6 +40,17 @@ FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STD
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 
 
+def fill_promises(url: str, first: int, count: int) -> None:
+    """Leaves so many mails to the floor that keeps the promises of the service."""
+    with psycopg.connect(url) as connection:
+        connection.execute(PROMISES)
+        connection.execute("TRUNCATE promised_mails, promised_steps")
+        with connection.cursor().copy(FILL_PROMISES) as copy:
+            for number in range(first, first + count):
+                address = f"person{number}@customers.example"
+                copy.write_row((number, str(uuid4()), address, orjson.dumps(values(number)).decode(), "queued"))
+
+
 class Delivery:
     """Our workers, the floors and the peer on one stack. Recipients are numbered through all rounds, so that no two
     mails are alike."""
@@ -103,14 +114,7 @@ class Delivery:
 
         def measure() -> float:
             self._sink.reset()
-            first = self._take(count)
-            with psycopg.connect(url) as connection:
-                connection.execute(PROMISES)
-                connection.execute("TRUNCATE promised_mails, promised_steps")
-                with connection.cursor().copy(FILL_PROMISES) as copy:
-                    for number in range(first, first + count):
-                        address = f"person{number}@customers.example"
-                        copy.write_row((number, str(uuid4()), address, orjson.dumps(values(number)).decode(), "queued"))
+            fill_promises(url, self._take(count), count)
             seconds = seconds_of(["bench.floors.promises", url, str(self._sink.port)], {})
             self._sink.check(count)
             with psycopg.connect(url) as connection:
