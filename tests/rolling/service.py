@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -103,19 +102,6 @@ class Service:
         self._begin("web")
         wait_until(self._answers, "the API answers")
 
-    def restart_background(self) -> None:
-        """Ends each background process and starts it with the code that is installed now, one after the other."""
-        for name in BACKGROUND:
-            self._end(name)
-            self._begin(name)
-
-    def replace_web(self) -> None:
-        """Sends the master process of the API the signal; returns when another one has taken its place."""
-        before = self._processes["web"]
-        before.send_signal(signal.SIGUSR2)
-        wait_until(lambda: before.poll() is not None, "the master process of the code from before has ended", 90)
-        assert self._answers()
-
     def ids(self) -> dict[str, int]:
         """The process ids of the processes that run."""
         return {name: process.pid for name, process in self._processes.items() if process.poll() is None}
@@ -124,9 +110,6 @@ class Service:
         """Ends everything."""
         for name in reversed(list(self._processes)):
             self._end(name)
-        for line in self.log().splitlines():  # a master process that was replaced has left its id to nobody
-            if '"Listening at' in line:
-                _terminate(int(line.rpartition("(")[2].partition(")")[0]))
 
     def _begin(self, name: str) -> None:
         module = ("gunicorn", "wsgi:application") if name == "web" else BACKGROUND[name]
@@ -164,11 +147,3 @@ class Service:
     def log(self) -> str:
         """The lines of all processes."""
         return (self.folder / "log").read_text("utf-8", "replace")
-
-
-def _terminate(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        return
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended")

@@ -1,4 +1,4 @@
-"""An upgrade under load, from the released code and of this code by itself, and what clients and relay saw of it."""
+"""Upgrades under load, from the released code to this and from this to the next, and what clients and relay saw."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.db.phases import BASELINE
 from tests.chaos.record import read_mails
 from tests.rolling.load import Load
 from tests.rolling.service import BACKGROUND, Service, unpack_released
@@ -48,8 +49,9 @@ def run(service: Service) -> Result:
         load.start()
         time.sleep(MOMENT)
         if from_released:
-            _from_released(service)
-        _in_place(service)
+            _upgrade(service, ROOT, BASELINE)  # takes the database over
+            time.sleep(MOMENT)
+        _upgrade(service, _next_release(service.folder), CONTRACTED)
         time.sleep(MOMENT)
         load.stop()
         left_out = "this checkout lacks the released commit, so nothing was upgraded from it"
@@ -58,29 +60,22 @@ def run(service: Service) -> Result:
         service.stop()
 
 
-def _from_released(service: Service) -> None:
-    """Its processes are ended one after the other, but the API's hands its sockets over. The database is taken over
-    by the baseline."""
-    service.install(ROOT)
-    service.command("db", "upgrade", "--expand")
-    time.sleep(MOMENT)
-    service.restart_background()
-    service.replace_web()
-    service.command("db", "upgrade", "--contract")
-    time.sleep(MOMENT)
-
-
-def _in_place(service: Service) -> None:
-    """By the commands of the documentation, to a release with migrations of both phases."""
+def _upgrade(service: Service, code: Path, revision: str) -> None:
+    """By the commands of the documentation: the same processes go on with that code, whose newest revision it is."""
     before = service.ids()
-    code = copy_code(service.folder)
-    write_next_migrations(code / "app" / "db" / "migrations" / "versions")
     service.install(code)
     (commands,) = documented("docs/operations.md#upgrading")
     said = service.typed(commands)
-    assert CONTRACTED in said, said
+    assert revision in said, said
     assert said.count("runs the installed code") == len(BACKGROUND) + 1, said
     assert service.ids() == before
+
+
+def _next_release(folder: Path) -> Path:
+    """A copy of this code with a migration of each phase."""
+    code = copy_code(folder)
+    write_next_migrations(code / "app" / "db" / "migrations" / "versions")
+    return code
 
 
 def seen(folder: Path, load: Load, left_out: str = "") -> Result:
