@@ -196,7 +196,7 @@ attack: setup-dev ## attack the running service from outside: isolation, SSRF, i
 	@$(PYTHON) -m tests.attack $(ARGS)
 
 .PHONY: rolling
-rolling: setup-dev ## upgrade the running service under load, from the last release and of itself (ARGS="--short", --sqlite)
+rolling: setup-dev ## upgrade the running service under load, from the last code before the baseline and to a next release (ARGS="--short", --sqlite)
 	@$(PYTHON) -m tests.rolling $(ARGS)
 
 .PHONY: lint
