@@ -44,12 +44,14 @@ FURTHER_ON_POSTGRESQL = (
         CONSTRAINT fk_events_account_id FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE
     ) PARTITION BY LIST (slot)
     """,
-    "CREATE INDEX ix_events_webhook ON events (webhook_id, id)",
     *(
         f"CREATE TABLE events_{slot} PARTITION OF events FOR VALUES IN ({slot}) "
         "WITH (autovacuum_vacuum_insert_threshold = -1)"
         for slot in (0, 1)
     ),
+    # Those of the partitions come first: that of the whole table takes them in under their names.
+    *(f"CREATE INDEX ix_events_webhook_{slot} ON events_{slot} (webhook_id, id)" for slot in (0, 1)),
+    "CREATE INDEX ix_events_webhook ON events (webhook_id, id)",
     """
     CREATE TABLE recipient_steps (
         id BIGSERIAL NOT NULL,
