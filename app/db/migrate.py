@@ -133,7 +133,7 @@ def take_over(connection: Connection) -> None:
     at = current_revision(connection)
     if at is None or in_baseline(at) == at:
         return
-    if different := differences_of(connection, script().get_revision(BASELINE).module.METADATA):
+    if different := _lacking(connection, script().get_revision(BASELINE).module.METADATA):
         raise MigrationError(f"revision {at} is not as its migrations make it, and nothing was done: {different[0]}")
     connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": BASELINE})
 
@@ -316,6 +316,13 @@ def generate(database_url: str, message: str) -> None:
 def _current(engine: Engine) -> str | None:
     with engine.connect() as connection:
         return current_revision(connection)
+
+
+def _lacking(connection: Connection, metadata: MetaData) -> list[object]:
+    """Differences between those tables and the database, but for tables and indexes that only the database has, such
+    as those of list fields: they are in nobody's way."""
+    added = {"remove_table", "remove_index"}
+    return [one for one in differences_of(connection, metadata) if not (isinstance(one, tuple) and one[0] in added)]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, MetaData, create_engine, inspect, select, tex
 from sqlalchemy.schema import CreateIndex, DropIndex
 
 from app.db import migrate
+from app.db.field_indexes import FieldIndex, create_index
 from app.db.models import Base
 from app.db.phases import BASELINE, LAST_STEP, Part
 from tests.support.forked import context
@@ -93,6 +94,21 @@ def test_a_database_of_the_last_step_before_the_baseline_is_taken_over_unchanged
     assert revisions(migrated_url) == (BASELINE, LAST_STEP, BASELINE if part == "all" else LAST_STEP)
     assert everything(migrated_url) == before
     migrate.downgrade(migrated_url, "base")
+
+
+def test_what_an_operator_has_added_is_in_nobodys_way(migrated_url: str) -> None:
+    """Indexes of list fields above all."""
+    mark_as_last_step(migrated_url)
+    assert create_index(migrated_url, FieldIndex("age", "number"))
+    engine = create_engine(migrated_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE notes (text VARCHAR)"))
+        connection.execute(text("CREATE INDEX ix_own ON contacts (creation_time)"))
+    engine.dispose()
+    before = everything(migrated_url)
+    migrate.upgrade(migrated_url)
+    assert is_current(migrated_url)
+    assert everything(migrated_url) == before
 
 
 def test_a_database_of_the_last_step_can_be_taken_back(migrated_url: str) -> None:

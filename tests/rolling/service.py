@@ -10,12 +10,11 @@ from pathlib import Path
 import requests
 import yaml
 
+from app.db.migrate import COMMIT_OF_LAST_STEP
 from app.settings import own_redis_url
 from tests.support.launched import ROOT, SEED, SURROUNDINGS, TOKEN
 from tests.support.servers import PATIENCE, free_port, wait_until
 
-RELEASED = "138f3113a84333550528bac74b6f55b7cf863f76"
-"""The last commit whose migrations made the schema of the baseline step by step."""
 BACKGROUND = {
     "sends-1": ("jobs.worker", "sends"),
     "sends-2": ("jobs.worker", "sends"),
@@ -26,12 +25,12 @@ BACKGROUND = {
 
 
 def unpack_released(folder: Path) -> bool:
-    """Writes the code of that commit into the folder; False if this checkout does not have it."""
-    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{RELEASED}^{{commit}}"]
+    """Writes the last code before the baseline into the folder; False if this checkout does not have its commit."""
+    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{COMMIT_OF_LAST_STEP}^{{commit}}"]
     if subprocess.run(known, stderr=subprocess.DEVNULL, check=False).returncode:
         return False
     folder.mkdir()
-    with subprocess.Popen(["git", "-C", str(ROOT), "archive", RELEASED], stdout=subprocess.PIPE) as archive:
+    with subprocess.Popen(["git", "-C", str(ROOT), "archive", COMMIT_OF_LAST_STEP], stdout=subprocess.PIPE) as archive:
         subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
     return True
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +103,14 @@ def test_migrating_creates_the_database(settings: Settings) -> None:
     service.migrate_database(settings)
     service.migrate_database(settings)
     assert (settings.data_dir / "tms.sqlite3").exists()
+
+
+def test_a_database_from_before_the_first_release_is_refused_with_the_way_to_get_there(settings: Settings) -> None:
+    service.migrate_database(settings)
+    with closing(sqlite3.connect(settings.data_dir / "tms.sqlite3")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0060'")
+    error = refused(service.migrate_database, settings)
+    assert str(error).startswith("revision 0060 is from before the first release: bring it to revision 0074 by commit ")
 
 
 def test_a_data_folder_with_a_path_too_long_for_sqlite_is_refused(tmp_path: Path) -> None:
