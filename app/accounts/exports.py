@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.db.database import Database
 
 
@@ -15,7 +15,6 @@ def record_export(
     name: str | None = None,
     **counts: int,
 ) -> None:
-    """Records, before the first row is written, that rows are handed out: so it is in the log however the file ends.
-    `object_id` and `name` are those of what the rows belong to."""
-    with database.write() as transaction:
-        record(transaction, Act(action, account_id, object_id, name, counts=counts))
+    """Records, before the first row is written, that rows are handed out; `object_id` and `name` are those of what they
+    belong to."""
+    record_at_once(database, Act(action, account_id, object_id, name, counts=counts))

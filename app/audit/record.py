@@ -11,7 +11,7 @@ from app.audit.actor import current_actor
 from app.audit.values import Change, without_addresses
 from app.clock import this_second
 from app.db.bulk import insert_rows_last
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.models import AuditEntry
 from app.db.prepared import DriverStatement
 
@@ -97,6 +97,13 @@ def record(transaction: Transaction, act: Act) -> None:
     """Records an act in the transaction of its change. Where the ORM notices changes of the same thing, they become
     part of it."""
     pending_of(transaction).recorded.append(act)
+
+
+def record_at_once(database: Database, act: Act) -> None:
+    """Records an act in a transaction of its own. One that takes many transactions or hands out data is recorded before
+    it begins: so it is in the log, however it ends."""
+    with database.write() as transaction:
+        record(transaction, act)
 
 
 @contextmanager

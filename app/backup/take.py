@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.backup.archive import UNFINISHED, ArchiveWriter, is_abandoned, new_archive
 from app.backup.manifest import FALLBACKS, JOURNALS, SECRET_KEY, TABLES, Manifest
 from app.clock import now
@@ -36,11 +36,10 @@ def name_of(moment: datetime) -> str:
 
 
 def record_backup(database: Database, path: Path) -> None:
-    """Records, before it is made, that a backup is: so it is in the log however it ends, and in the backup itself. A
-    database whose schema does not fit has another log. Raises `SQLAlchemyError`."""
+    """Records a backup before it is made, so that the backup has the entry, too. A database whose schema does not fit
+    has another log. Raises `SQLAlchemyError`."""
     if fits(database):
-        with database.write() as transaction:
-            record(transaction, Act("backup.taken", name=path.name))
+        record_at_once(database, Act("backup.taken", name=path.name))
 
 
 def take_backup(settings: Settings, path: Path, *, with_secret_key: bool, begin: Callable[[int], Advance]) -> Manifest:

@@ -24,7 +24,7 @@ from app.db import migrate
 from app.db.phases import Part
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.maintenance.migrations import record_migration
+from app.maintenance.migrations import downgrade_database, upgrade_database
 from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
@@ -58,10 +58,7 @@ def _one_line() -> Iterator[None]:
 def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
     """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
-        before = migrate.current(_url())
-        left = migrate.upgrade(_url(), revision, part or "all")
-    if (after := migrate.current(_url())) != before:
-        record_migration(services().database, "database.upgraded", before, after)
+        left = upgrade_database(services(), revision, part or "all")
     _print_revision(as_json)
     if part and left and not as_json:
         echo(WAITING[part].format(", ".join(left)))
@@ -85,11 +82,7 @@ def plan(as_json: bool) -> None:
 def downgrade(revision: str, as_json: bool) -> None:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
-        # Before it begins: the schema of then may have no log, or not the log of this release.
-        before, after = migrate.current(_url()), migrate.resolved(revision)
-        if after != before:
-            record_migration(services().database, "database.downgraded", before, after)
-        migrate.downgrade(_url(), revision)
+        downgrade_database(services(), revision)
     _print_revision(as_json)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import UnaryExpression, delete, func, select
 from sqlalchemy.orm import Session
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.clock import now
 from app.db import history_ranges
 from app.db.database import Database
@@ -89,8 +89,8 @@ def drop_month(services: Services, month: str) -> StoredMonths:
     """Drops the recipients of a past month, with their timelines. Raises `ServiceError` (`invalid_id`)."""
     with services.database.read() as session:
         stored = require_month(session, month)
-    with services.database.write() as transaction:
-        record(transaction, Act("history.dropped", object_id=str(stored), counts={"recipients": stored.ids.rows}))
+    act = Act("history.dropped", object_id=str(stored), counts={"recipients": stored.ids.rows})
+    record_at_once(services.database, act)
     # Nothing may have been sent since the month ended; what comes next must not go into a range that is dropped.
     prepare(services.database)
     try:

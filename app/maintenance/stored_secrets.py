@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Row, bindparam, select, update
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.clock import now
 from app.db.database import Database
 from app.db.models import Base, RunningProcess
@@ -193,15 +193,9 @@ def rotate(services: Services, progress: Progress) -> Rotated:
     else:
         _wait_until_known(database, keys[0], progress)
         if any(map(count_secrets(database, keys).under, keys[1:])):
-            _record(database, "secret_key.rotated", keys[0])
+            record_at_once(database, Act("secret_key.rotated", object_id=short_fingerprint(keys[0])))
     written = encrypt_anew(database, keys, progress.advance)
     return Rotated(keys[0], is_new, written, count_secrets(database, keys))
-
-
-def _record(database: Database, action: str, key: str) -> None:
-    """Before it is done: so it is in the log, however it ends."""
-    with database.write() as transaction:
-        record(transaction, Act(action, object_id=short_fingerprint(key)))
 
 
 def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, progress: Progress) -> SecretKeys:
@@ -210,7 +204,7 @@ def _introduced(services: Services, keys: SecretKeys, generated: SecretKeys, pro
     write_generated_keys(folder, (generated[0], new, *generated[1:]))
     try:
         _wait_until_known(services.database, new, progress)
-        _record(services.database, "secret_key.rotated", new)
+        record_at_once(services.database, Act("secret_key.rotated", object_id=short_fingerprint(new)))
     except BaseException:
         write_generated_keys(folder, generated)
         raise
@@ -263,6 +257,6 @@ def retire(services: Services, key: str) -> bool:
     generated = generated_keys(folder)
     if key not in generated:
         return False
-    _record(services.database, "secret_key.retired", key)
+    record_at_once(services.database, Act("secret_key.retired", object_id=short_fingerprint(key)))
     write_generated_keys(folder, tuple(one for one in generated if one != key))
     return True

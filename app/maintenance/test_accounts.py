@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, CursorResult, and_, delete, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.expressions import between_ids, in_json
@@ -104,10 +104,9 @@ def delete_test_account(database: Database, account: Account, advance: Advance =
     """
     if account.test_of is None:
         raise ValueError(f"{account.name!r} is no test account")
-    with database.write() as transaction:
-        rows = rows_to_delete(transaction, account.id)
-        act = Act("test_account.deleted", account.test_of, account.id, account.name, counts={"rows": rows})
-        record(transaction, act)
+    with database.read() as session:
+        counts = {"rows": rows_to_delete(session, account.id)}
+    record_at_once(database, Act("test_account.deleted", account.test_of, account.id, account.name, counts=counts))
     deletion = _Deletion(database, advance)
     deletion.delete(_keys(account.id))
     deletion.empty_queue(account.id)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.addresses import AddressKind, normalize_address
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.db.commit_order import complete_to, last_event_id
 from app.db.write_turns import WriteTurns
 from app.infrastructure.digests import address_digest
@@ -119,8 +119,7 @@ def record_act_on_person(
     counts = sizes(services, account_ids, kind, address)
     digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
     account_id = None if everywhere else account_ids[0]
-    with services.database.write() as transaction:
-        record(transaction, Act(action, account_id, address_digest=digest, counts=counts))
+    record_at_once(services.database, Act(action, account_id, address_digest=digest, counts=counts))
 
 
 def _find(services: Services, account_id: int, kind: AddressKind, address: str) -> Person:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, is_valid_email, is_valid_mobile, normalize_address
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.clock import this_second
 from app.errors import ServiceError
 from app.infrastructure.digests import address_digest
@@ -49,8 +49,7 @@ def try_out(services: Services, transport_name: str, type_: str, url: str, *, se
     address that does not fit the type."""
     _check(type_, sender, to)
     digest = address_digest(services.settings.secret_key, normalize_address(ADDRESS_KIND_BY_TYPE[type_], to))
-    with services.database.write() as transaction:
-        record(transaction, Act("transport.tested", name=transport_name, address_digest=digest))
+    record_at_once(services.database, Act("transport.tested", name=transport_name, address_digest=digest))
     name = str(uuid.uuid4())
     message = _email(name, sender, to) if type_ == "email" else OutboundSms(name, sender, to, TEXT)
     transport: Transport[Any] = email_transport(url) if type_ == "email" else sms_transport(url)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.automations.run_states import IS_HELD, ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now
@@ -84,10 +84,11 @@ def drop_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], Non
 
 
 def _record(services: Services, action: str, wanted: HeldRuns) -> None:
-    """Before it begins, since it takes many transactions: so it is in the log, however it ends."""
-    with services.database.write() as transaction:
-        if held := sum(one.runs for one in count_held_runs(transaction, wanted)):
-            record(transaction, Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held}))
+    with services.database.read() as session:
+        held = sum(one.runs for one in count_held_runs(session, wanted))
+    if held:
+        act = Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held})
+        record_at_once(services.database, act)
 
 
 def _conditions(wanted: HeldRuns) -> list[ColumnElement[bool]]:

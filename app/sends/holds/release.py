@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, case, func, or_, select, update
 
-from app.audit.record import Act, record
+from app.audit.record import Act, record_at_once
 from app.clock import now
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -95,10 +95,10 @@ def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, 
 
 
 def _record(services: Services, action: str, wanted: HeldMessages) -> None:
-    """Before it begins, since it takes many transactions: so it is in the log, however it ends."""
-    with services.database.write() as transaction:
-        if held := sum(one.messages for one in count_held(transaction, wanted)):
-            record(transaction, Act(action, wanted.account_id, counts={"recipients": held}))
+    with services.database.read() as session:
+        held = sum(one.messages for one in count_held(session, wanted))
+    if held:
+        record_at_once(services.database, Act(action, wanted.account_id, counts={"recipients": held}))
 
 
 def release_some(transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int]) -> Released:
