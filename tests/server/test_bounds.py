@@ -15,7 +15,7 @@ import requests
 from app.settings import Settings
 from tests.support.certificates import Authority
 from tests.support.forked import Forked, run_module
-from tests.support.servers import PATIENCE, wait_until
+from tests.support.servers import PATIENCE, free_port, wait_until
 from tests.support.web import GUNICORN, Web, forked_web_server
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -74,7 +74,7 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
 
 def test_tls_is_refused_in_one_line(settings: Settings, tmp_path: Path) -> None:
     certificate, log = Authority(tmp_path).write(tmp_path / "ca.pem"), tmp_path / "log"
-    environ = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url}
+    environ = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "PORT": str(free_port())}
     secrets = {"REDIS_URL": settings.redis_url, "SECRET_KEY": settings.secret_key}
     command = (*GUNICORN[1:], "--certfile", str(certificate))
     assert Forked(log, run_module, {**environ, **secrets}, *command).wait() == 1
