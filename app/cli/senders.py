@@ -6,7 +6,6 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.accounts.senders import KINDS, create_sender, find_sender, list_senders, update_sender
 from app.cli.base import (
     Group,
     Row,
@@ -22,6 +21,7 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import List, SmsSender
 from app.http.context import services
 from app.ids import shown_id
+from app.senders.senders import KINDS, create_sender, find_sender, list_senders, update_sender
 
 group = Group("senders", help="Senders that the account may send text messages from.")
 

@@ -10,13 +10,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.dns_records import Record
-from app.accounts.senders import create_sender
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Domain, List, SmsSender
 from app.errors import ServiceError
 from app.ids import existing, shown_id
 from app.maintenance.sending_domains import domain_rows
+from app.senders.senders import create_sender
 from app.settings import Settings
 
 PATH = "/console/domains"

@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.senders import FASTEST, SLOWEST
 from app.addresses import MESSAGE_TYPES
 from app.clock import this_second
 from app.db.database import Transaction
@@ -22,6 +21,7 @@ from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.routing.table import DEFAULT, renew_version
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
+from app.senders.senders import FASTEST, SLOWEST
 from app.transports.base import TransportUrlError
 from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport

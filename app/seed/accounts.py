@@ -9,7 +9,6 @@ from typing import Any
 from app.accounts.accounts import account_named, create_account, update_account
 from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
-from app.accounts.senders import create_sender, sender_at, update_sender
 from app.accounts.testing import refreshed_test_account
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
@@ -19,6 +18,7 @@ from app.errors import ServiceError
 from app.seed.errors import located
 from app.seed.report import AccountReport, SeedContext
 from app.seed.webhooks import Urls, apply_webhooks
+from app.senders.senders import create_sender, sender_at, update_sender
 from app.services import Services
 
 OWN = (

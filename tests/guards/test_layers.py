@@ -47,7 +47,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "services": ("audit", "db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "network", "query", "transports"),
-    "routing": ("accounts", "audit", "db", "infrastructure", "services", "transports"),
+    "senders": ("db",),
+    "routing": ("audit", "db", "infrastructure", "senders", "services", "transports"),
     "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),
@@ -95,7 +96,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
         *("groups", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("routing", "runs", "sends", "services", "tracking", "transports"),
+        *("routing", "runs", "senders", "sends", "services", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
@@ -104,7 +105,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "seed": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),
-        *("routing", "runs", "services"),
+        *("routing", "runs", "senders", "services"),
     ),
     "cli": (
         *(
@@ -123,7 +124,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
-        *("runs", "seed", "sends", "services", "transports"),
+        *("runs", "seed", "senders", "sends", "services", "transports"),
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),

@@ -1,0 +1,1 @@
+"""Approved senders of text messages."""
