@@ -8,11 +8,12 @@ import click
 from flask import Flask
 from flask.cli import AppGroup
 
+from app.resources.definition import ResourceDefinition
+
 NOUNS = (
     "accounts",
     "keys",
     "domains",
-    "senders",
     "lists",
     "contacts",
     "messages",
@@ -33,12 +34,18 @@ NOUNS = (
     "db",
 )
 """Modules with a `group` of commands."""
+DEFINED = ("senders",)
+"""Nouns with a definition, from which their commands are made: `RESOURCE` in `app.<noun>.resource`."""
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 
 
 def group_of(noun: str) -> click.Group:
     """The commands of a noun."""
+    if noun in DEFINED:
+        resource: ResourceDefinition = importlib.import_module(f"app.{noun}.resource").RESOURCE
+        made: click.Group = importlib.import_module(f"{__name__}.resource").commands_of(resource)
+        return made
     found: click.Group = importlib.import_module(f"{__name__}.{noun.replace('-', '_')}").group
     return found
 
@@ -48,14 +55,14 @@ class LazyCommands(AppGroup):
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The names in alphabetical order."""
-        return sorted((*COMMANDS, *NOUNS))
+        return sorted((*COMMANDS, *NOUNS, *DEFINED))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command or group of that name, or None."""
         if cmd_name in COMMANDS:
             found: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
             return found
-        return group_of(cmd_name) if cmd_name in NOUNS else None
+        return group_of(cmd_name) if cmd_name in (*NOUNS, *DEFINED) else None
 
 
 def register(app: Flask) -> None:

@@ -1,4 +1,4 @@
-"""Sending domains with their records, and the senders of text messages (docs/console.md#domains-and-senders)."""
+"""Sending domains with their records (docs/console.md#domains-and-senders)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.dns_records import Record
-from app.db.database import Transaction
-from app.db.lookup import find_by_name_or_id
-from app.db.models import Domain, List, SmsSender
-from app.errors import ServiceError
-from app.ids import existing, shown_id
+from app.db.models import Domain
+from app.ids import existing
 from app.maintenance.sending_domains import domain_rows
-from app.senders.senders import create_sender
 from app.settings import Settings
 
 PATH = "/console/domains"
-OF_SENDERS = "/console/senders"
 MOST = 200
-"""Domains and senders that a page shows, by name."""
+"""Domains that a page shows, by name."""
 PURPOSES = {
     "spf": "SPF: which servers send for the domain",
     "dkim": "DKIM: the key that signs its mail",
@@ -33,12 +28,6 @@ PURPOSES = {
     "return_path": "Return path: where reports of bounces go",
 }
 """Purpose of a record -> what it is for."""
-SENDER_KINDS = {
-    "virtual_number": "virtual number, to which people reply",
-    "number": "number, which only sends",
-    "alphanumeric": "name",
-}
-"""Kind of a sender -> in words."""
 ONLY_ONE = ("spf", "dkim", "return_path")
 """Purposes of records of which a name may have one alone."""
 
@@ -140,48 +129,3 @@ def domain_with_id(session: Session, account_id: int | None, domain_id: int) -> 
     wanted = select(Domain).where(Domain.id == domain_id)
     found = session.scalars(wanted if account_id is None else wanted.where(Domain.account_id == account_id)).first()
     return existing(found, "domain", domain_id)
-
-
-@dataclass(frozen=True, slots=True)
-class ShownSender:
-    """A sender of text messages, with the only list that it may be used for, if there is one."""
-
-    sender: SmsSender
-    list_name: str | None
-
-    @property
-    def list_id(self) -> int | None:
-        """As everybody outside sees it."""
-        return shown_id(self.sender.list_id)
-
-
-def shown_senders(session: Session, account_id: int) -> Sequence[ShownSender]:
-    """The account's senders, by address: one statement."""
-    rows = select(SmsSender, List.name).outerjoin(List, List.id == SmsSender.list_id)
-    of_account = rows.where(SmsSender.account_id == account_id).order_by(SmsSender.address)
-    return [ShownSender(sender, name) for sender, name in session.execute(of_account.limit(MOST))]
-
-
-def sender_with_id(session: Session, account_id: int | None, sender_id: int) -> SmsSender:
-    """The account's sender with that id, or that of any account for None. Raises `not_found`."""
-    wanted = select(SmsSender).where(SmsSender.id == sender_id)
-    of_account = wanted if account_id is None else wanted.where(SmsSender.account_id == account_id)
-    return existing(session.scalars(of_account).first(), "sender", sender_id)
-
-
-def add_sender(transaction: Transaction, account_id: int, form: Mapping[str, str]) -> SmsSender:
-    """Approves the sender of a form: an address, a kind, a list by its name or id, messages per second, and whether it
-    is shared; the last three may be empty. Raises `invalid_id`, `invalid_number`, and what `create_sender` raises."""
-    wanted = form["list"]
-    list_id = find_by_name_or_id(transaction, List, account_id, wanted, "list").id if wanted else None
-    rate = _rate(form["rate"])
-    return create_sender(
-        transaction, account_id, form["address"], form["kind"], list_id, rate=rate, shared=bool(form["shared"])
-    )
-
-
-def _rate(text: str) -> float | None:
-    try:
-        return float(text or 0) or None
-    except ValueError:
-        raise ServiceError("invalid_number", field="rate", detail=f"rate: {text!r} is not a number.") from None

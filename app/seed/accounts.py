@@ -1,4 +1,4 @@
-"""Seeding an account with its keys, domains and senders."""
+"""Seeding an account with its keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.testing import refreshed_test_account
 from app.db.database import Transaction
-from app.db.lookup import find_by_name_or_id
-from app.db.models import ApiKey, List
+from app.db.models import ApiKey
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.seed.errors import located
 from app.seed.report import AccountReport, SeedContext
 from app.seed.webhooks import Urls, apply_webhooks
-from app.senders.senders import create_sender, sender_at, update_sender
 from app.services import Services
 
 OWN = (
@@ -103,32 +101,6 @@ def _is_former(context: SeedContext, key: ApiKey, token: str) -> bool:
     """Whether the token was that of the name before the key was rotated, or revoked and created anew."""
     former = key_with_token(context.transaction, token)
     return former is not None and (former.account_id, former.former_name) == (key.account_id, key.name)
-
-
-def apply_senders(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:
-    """SMS senders, found by their address. Without `list` a known sender keeps its list; null removes it."""
-    for index, entry in enumerate(entries):
-        with located(f"{context.path}.sms_senders[{index}]"):
-            list_id = _list_id(context, entry.get("list"))
-            sender = sender_at(context.transaction, context.account.id, entry["address"])
-            if sender is None:
-                create_sender(
-                    *(context.transaction, context.account.id, entry["address"], entry["kind"], list_id),
-                    rate=entry.get("messages_per_second"),
-                    shared=entry.get("shared", False),
-                )
-                context.report.count("sender", created=True)
-                continue
-            kept = list_id if "list" in entry else sender.list_id
-            rate = entry.get("messages_per_second", sender.messages_per_second)
-            updated = update_sender(sender, kind=entry["kind"], list_id=kept, rate=rate)
-        context.report.count("sender", created=False, updated=updated)
-
-
-def _list_id(context: SeedContext, name: str | None) -> int | None:
-    if name is None:
-        return None
-    return find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id
 
 
 # Seeding test keys and test webhooks, which belong to the test account (docs/testing.md).

@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from app.audit.record import Act, record
-from app.seed.accounts import apply_account, apply_keys, apply_senders, apply_tests
+from app.seed.accounts import apply_account, apply_keys, apply_tests
 from app.seed.errors import SeedError
 from app.seed.nouns import (
+    RESOURCES,
     apply_automations,
     apply_contacts,
     apply_domains,
@@ -21,6 +22,7 @@ from app.seed.nouns import (
 )
 from app.seed.read import read_file
 from app.seed.report import SeedContext, SeedReport
+from app.seed.resource import apply_resource
 from app.seed.suppressions import apply_blocked, apply_unsubscribers
 from app.seed.transports import apply_routing
 from app.seed.webhooks import Urls, apply_webhooks, check_urls
@@ -76,7 +78,8 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
     apply_keys(context, account.get("keys", []))
     apply_domains(context, account.get("domains", []))
     lists = apply_lists(context, account.get("lists", []))
-    apply_senders(context, account.get("sms_senders", []))
+    for resource in RESOURCES:
+        apply_resource(context, resource, account.get(resource.seed_key, []))
     apply_unsubscribers(context, account.get("unsubscribers", []))
     apply_blocked(context, account.get("blocked", []))
     for path, row, contacts in lists:

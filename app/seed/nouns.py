@@ -26,6 +26,7 @@ from app.plain_data import Check, Record, each, flag, joined, moment, nullable, 
 from app.runs.define import apply_automation
 from app.seed.errors import SeedError, located
 from app.seed.report import SeedContext
+from app.senders import resource as senders
 
 
 def automation(value: Any, path: str) -> Draft:
@@ -48,15 +49,14 @@ def apply_automations(context: SeedContext, entries: Sequence[Draft]) -> None:
         context.report.count("automation", created=created, updated=updated)
 
 
+RESOURCES = (senders.RESOURCE,)
+"""Nouns with a definition, from which their entries are checked and applied."""
+
 _record = partial(Record, null=True)
 """The checks of optional attributes take null: it clears them, or is an empty list."""
 
 DEFAULT_FROM = _record({"address": text}, {"name": nullable(text)})
 KEY = _record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
-SENDER = _record(
-    {"address": text, "kind": text},
-    {"list": nullable(text), "messages_per_second": nullable(number), "shared": flag},
-)
 FIELD = _record({"name": text, "type": text}, {"options": each(text)})
 SECRET = _record({"id": text, "secret": text})
 CHOSEN = nullable(each(text))
@@ -138,7 +138,7 @@ ACCOUNT = _record(
         "brand_colour": nullable(text),
         "keys": each(KEY),
         "domains": each(domain),
-        "sms_senders": each(SENDER),
+        **{one.seed_key: each(one.record) for one in RESOURCES},
         "unsubscribers": each(one_address({"list": nullable(text)})),
         "blocked": each(one_address({"reason": text})),
         "lists": each(LIST),

@@ -10,18 +10,13 @@ from flask.views import MethodView
 
 from app.accounts.domain_hosts import HOSTS, set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain
-from app.accounts.sessions import MANAGE, OPERATOR
+from app.accounts.sessions import MANAGE
 from app.accounts.signing_keys import rotate_keys
 from app.console.domains import (
-    OF_SENDERS,
     PATH,
-    SENDER_KINDS,
-    add_sender,
     domain_with_id,
-    sender_with_id,
     shown_domain,
     shown_domains,
-    shown_senders,
 )
 from app.db.database import ReadSession, Transaction
 from app.db.models import Domain
@@ -32,7 +27,10 @@ from app.http.console.searches import account_of_request, choose_account, csv_fi
 from app.http.context import services
 from app.http.paths import path_id
 from app.network_checks.ask import RENEWED, ask, is_under_way
+from app.resources.rows import rows_of_account
+from app.senders.resource import RESOURCE as SENDER
 from blueprints.console.blueprint import blp
+from blueprints.console.resource import MOST, add_views
 
 TITLE = "Domains and senders"
 DOMAIN_COLUMNS = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "links", "return_path")
@@ -166,17 +164,17 @@ def domains_page(error: ServiceError | None = None, form: Mapping[str, str] | No
             return choose_account(session, PATH, TITLE)
         account = account_of_request(session)
         domains = shown_domains(session, services().settings, account.id)
-        senders = shown_senders(session, account.id)
+        senders = rows_of_account(session, SENDER, account.id, MOST)
     return page(
         "domains.html",
         status_of(error),
         account=account,
         domains=domains,
         senders=senders,
+        of_senders=SENDER,
         form=form or {},
         **_shared(error),
-        kinds=SENDER_KINDS,
-        paths={"domains": PATH, "senders": OF_SENDERS},
+        of=PATH,
     )
 
 
@@ -214,54 +212,5 @@ def _shared(error: ServiceError | None) -> dict[str, Any]:
     }
 
 
-# Approving and withdrawing senders of text messages (docs/console.md#domains-and-senders).
-
-SENDER_COLUMNS = ("id", "address", "kind", "list_id", "list", "messages_per_second", "creation_time")
-
-
-@blp.route("/senders")
-class Senders(MethodView):
-    """Senders of text messages; the page of the domains shows them."""
-
-    @blp.scope(OPERATOR)
-    def post(self) -> Response:
-        """Approves the sender of the form. Nothing proves whose a number or a name is, so an operator decides."""
-        form = {name: request.form.get(name, "").strip() for name in ("address", "kind", "list", "rate", "shared")}
-        try:
-            with services().database.write() as transaction:
-                account = account_of_request(transaction)
-                add_sender(transaction, account.id, form)
-                account_id = account.id
-        except ServiceError as error:
-            return domains_page(error, form)
-        return goes_to(link(PATH, [], account_id))
-
-
-@blp.route("/senders.csv")
-class SendersFile(MethodView):
-    """The senders as a file."""
-
-    @blp.scope("contact.view")
-    def get(self) -> Response:
-        """A row for each sender."""
-        with services().database.read() as session:
-            found = shown_senders(session, account_of_request(session).id)
-        rows = (
-            [one.list_id if name == "list_id" else getattr(one.sender, name, one.list_name) for name in SENDER_COLUMNS]
-            for one in found
-        )
-        return csv_file("senders.csv", SENDER_COLUMNS, rows)
-
-
-@blp.route("/senders/<sender_id>/delete")
-class DeleteSender(MethodView):
-    """Withdrawing the approval of a sender."""
-
-    @blp.scope(MANAGE)
-    def post(self, sender_id: str) -> Response:
-        """Sends from it are refused from then on."""
-        with services().database.write() as transaction:
-            sender = sender_with_id(transaction, signed_in().account_id, path_id(sender_id))
-            account_id = sender.account_id
-            transaction.delete(sender)
-        return goes_to(link(PATH, [], account_id))
+# The senders of text messages stand on the page of the domains (docs/console.md#domains-and-senders).
+add_views(SENDER, PATH, domains_page)

@@ -331,7 +331,7 @@ def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
     assert approving.post(path, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
     page = words(browser.get(PATH))
     assert f"{number} virtual number, to which people reply Customers 2.5" in page
-    assert "Acme name any no limit" in page
+    assert "Acme name, to which nobody can reply any no limit" in page
     with tenant.services.database.read() as session:
         made = session.scalars(select(SmsSender).where(SmsSender.address == number)).one()
     assert (made.account_id, made.kind, made.list_id, made.messages_per_second) == (

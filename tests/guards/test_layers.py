@@ -45,9 +45,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "infrastructure": ("db", "network", "transports"),
     "audit": ("db", "infrastructure", "query"),
     "services": ("audit", "db", "infrastructure"),
+    "resources": ("db",),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "network", "query", "transports"),
-    "senders": ("db",),
+    "senders": ("accounts", "db", "resources"),
     "routing": ("audit", "db", "infrastructure", "senders", "services", "transports"),
     "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
@@ -96,16 +97,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
         *("groups", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("routing", "runs", "senders", "sends", "services", "tracking", "transports"),
+        *("routing", "runs", "sends", "services", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
     "http": (
-        *("accounts", "audit", "console", "csv_files", "db", "infrastructure", "maintenance", "query", "services"),
+        *("accounts", "audit", "console", "csv_files", "db", "infrastructure", "maintenance", "query"),
+        *("resources", "services"),
     ),
     "seed": (
         *("accounts", "audit", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages"),
-        *("routing", "runs", "senders", "services"),
+        *("resources", "routing", "runs", "senders", "services"),
     ),
     "cli": (
         *(
@@ -123,12 +125,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "http",
             "inbound",
         ),
-        *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients", "routing"),
-        *("runs", "seed", "senders", "sends", "services", "transports"),
+        *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
+        *("resources", "routing", "runs", "seed", "sends", "services", "transports"),
     ),
     "launcher": ("accounts", "db", "first_setup", "infrastructure", "seed", "services", "transports"),
     "demo": (),
-    "generated_docs": (),
+    "generated_docs": ("resources", "seed"),
     "application": (
         "accounts",
         "cli",

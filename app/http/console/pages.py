@@ -21,6 +21,7 @@ from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
 from app.http.responses import query_bytes
 from app.maintenance.findings import lasting
+from app.resources.definition import Attribute, Choice
 
 # How the pages write times, durations and numbers. Pure.
 
@@ -64,7 +65,17 @@ def state_class(state: str) -> str:
     return STATE_CLASSES.get(state, "waits")
 
 
+def cell(attribute: Attribute, value: Any) -> Any:
+    """A value of a defined noun, as its table shows it."""
+    if value is None:
+        return attribute.nothing or time(None)
+    if isinstance(attribute.kind, Choice):
+        return attribute.kind.words.get(value, value)
+    return time(value) if isinstance(value, datetime) else value
+
+
 FUNCTIONS: dict[str, Any] = {
+    "cell": cell,
     "time": time,
     "sentence": sentence,
     "number": number,

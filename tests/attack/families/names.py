@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import select
 
-from app.console.domains import OF_SENDERS, PATH
+from app.console.domains import PATH
 from app.db.models import Account, AccountHost, Domain, SmsSender
 from app.http.console.pages import HOME
 from tests.attack.console import OWN, Browser, Console
@@ -72,7 +72,7 @@ def numbers(on: Stage, manager: Browser) -> Iterator[Case]:
     for name in (*spellings(MOBILES[on.victim.name]), "61400000999", "V1CT1M"):
         for kind in ("virtual_number", "number", "alphanumeric"):
             form = {"address": name, "kind": kind, "list": "", "rate": "", "shared": "1"}
-            for path in (OF_SENDERS, f"{OF_SENDERS}?account={on.attacker.ids['account_id']}"):
+            for path in ("/console/senders", f"/console/senders?account={on.attacker.ids['account_id']}"):
                 answer = manager.post(path, **form)
                 has = senders(on)
                 held = answer.status >= 400 and has == {MOBILES[on.attacker.name]}

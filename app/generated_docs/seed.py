@@ -1,0 +1,39 @@
+"""Writes the tables of docs/seed.md from the resource definitions: `python -m app.generated_docs.seed`, called by
+`make docs`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from app.resources.definition import Attribute, Choice, Flag, ResourceDefinition
+from app.seed.nouns import RESOURCES
+
+PAGE = Path(__file__).parents[2] / "docs" / "seed.md"
+TABLE = re.compile(r"(<!-- keys of (\w+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
+
+
+def page() -> str:
+    """The whole page, with the tables as the definitions say."""
+    defined = {one.seed_key: one for one in RESOURCES}
+    return TABLE.sub(lambda found: found[1] + _table(defined[found[2]]) + found[3], PAGE.read_text("utf-8"))
+
+
+def _table(resource: ResourceDefinition) -> str:
+    rows = [f"| `{one.key}` | {_meaning(one)} |\n" for one in resource.given if one.key != resource.key]
+    return "".join(("| key | value |\n| --- | --- |\n", *rows))
+
+
+def _meaning(attribute: Attribute) -> str:
+    meaning = attribute.meaning[0].lower() + attribute.meaning[1:]
+    if isinstance(attribute.kind, Choice):
+        meaning = "; ".join(f"`{word}`: {words}" for word, words in attribute.kind.words.items())
+    if isinstance(attribute.kind, Flag):
+        meaning = f"true: {meaning}; false by default"
+    required = "required: " if attribute.is_required else ""
+    nothing = f"; null: {attribute.nothing}" if attribute.nothing else ""
+    return f"{required}{meaning}{nothing}{'; of no effect once it exists' if attribute.is_fixed else ''}"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

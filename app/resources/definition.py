@@ -1,0 +1,167 @@
+"""The definition of a noun that people set up (docs/architecture.md#resource-definitions).
+
+One definition says which attributes a noun has, how each is read, shown and given, and which use cases change it. From
+it come the commands (`app.cli.resource`), the table, the file and the form of the console
+(`blueprints.console.resource`), the entries of a seed file (`app.seed.resource`) and their documentation
+(`app.generated_docs.seed`). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from app.errors import ServiceError
+from app.plain_data import Check, Record, flag, nullable, number, text
+
+Values = Mapping[str, Any]
+"""Key of an attribute -> its value, as a use case takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """How people give an attribute: as a text."""
+
+    control: ClassVar[str] = "text"
+    """What a form has for it (`app/templates/console/resource.html`)."""
+
+    def check(self, value: Any, path: str) -> Any:
+        """The value that a seed file has there. Raises `ServiceError` for another kind of value."""
+        return text(value, path)
+
+    def from_form(self, given: str, _name: str) -> Any:
+        """The value of a field of a form, or of an option; None for an empty text."""
+        return given or None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Text):
+    """One of some words, each with its meaning. The use case refuses others."""
+
+    control: ClassVar[str] = "choice"
+    words: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Text):
+    """A row of another noun, by its name or its id. The use case takes its id, under the key `into`."""
+
+    model: Any
+    noun: str
+    into: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Text):
+    """A number; on the command line and in a form 0 means that there is none."""
+
+    control: ClassVar[str] = "number"
+
+    def check(self, value: Any, path: str) -> Any:
+        """The value of a seed file."""
+        return number(value, path)
+
+    def from_form(self, given: str, name: str) -> float | None:
+        """The number. Raises `invalid_number`."""
+        try:
+            return float(given or 0) or None
+        except ValueError:
+            raise ServiceError("invalid_number", field=name, detail=f"{name}: {given!r} is not a number.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Text):
+    """Yes or no."""
+
+    control: ClassVar[str] = "flag"
+
+    def check(self, value: Any, path: str) -> Any:
+        """The value of a seed file."""
+        return flag(value, path)
+
+    def from_form(self, given: str, _name: str) -> bool:
+        """Whether the box is ticked."""
+        return bool(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """An attribute of a noun: it is read if it has a `column`, and given if it has a `kind`."""
+
+    key: str
+    """Its name in JSON, in a CSV file and in a seed file."""
+    column: Any = None
+    """The SQL expression that reads it."""
+    shown: Callable[[Any], Any] = lambda value: value
+    """What everybody outside sees of a value of the column."""
+    heading: str | None = None
+    """That of its column in the console, which leaves it out for None."""
+    nothing: str | None = None
+    """What having no value means, in a word or two; None if there always is one."""
+    kind: Text | None = None
+    meaning: str = ""
+    """What people read where they give it: a phrase without a full stop."""
+    option: str = ""
+    """Its name on the command line and in a form, where that is not the key."""
+    is_required: bool = False
+    is_fixed: bool = False
+    """Whether it is given only when the row is made."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line and in a form."""
+        return self.option or self.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDefinition:
+    """A noun that people set up in an account.
+
+    `create` takes the transaction, the account's id and the values; `update` takes the row and the values to change,
+    and returns whether any differed. Both raise `ServiceError`, which names the attribute.
+    """
+
+    noun: str
+    plural: str
+    meaning: str
+    """What they are: a sentence."""
+    model: Any
+    source: Any
+    """The tables that the columns are read from, joined."""
+    key: str
+    """The attribute by which people name one."""
+    attributes: tuple[Attribute, ...]
+    sentences: Mapping[str, str]
+    """Action -> what it does, for `list`, `show`, `create`, `update` and `delete`."""
+    buttons: Mapping[str, str]
+    """Action -> the word on its button, for `create` and `delete`."""
+    scopes: Mapping[str, str]
+    """Action -> what a session of the console needs for it, for `list`, `create` and `delete`."""
+    empty: str
+    """What a page says where there is none: sentences."""
+    create: Callable[[Any, int, Values], Any]
+    update: Callable[[Any, Values], bool]
+    seed_key: str
+    """That of the entries in an account of a seed file."""
+
+    @property
+    def read(self) -> tuple[Attribute, ...]:
+        """The attributes that are read, in the order in which they are shown."""
+        return tuple(one for one in self.attributes if one.column is not None)
+
+    @property
+    def given(self) -> tuple[Attribute, ...]:
+        """The attributes that people give."""
+        return tuple(one for one in self.attributes if one.kind is not None)
+
+    @property
+    def record(self) -> Record:
+        """The check of an entry of a seed file."""
+        required = {one.key: one.kind.check for one in self.given if one.kind and one.is_required}
+        optional = {one.key: _optional(one, one.kind) for one in self.given if one.kind and not one.is_required}
+        return Record(required, optional, null=True)
+
+
+def _optional(attribute: Attribute, kind: Text) -> Check:
+    return kind.check if attribute.nothing is None else nullable(kind.check)

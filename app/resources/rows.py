@@ -1,0 +1,116 @@
+"""Reading and changing the rows of a defined noun, for all doors (docs/architecture.md#resource-definitions)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from app.db.database import Transaction
+from app.db.lookup import find_by_name_or_id
+from app.db.models import Account
+from app.errors import ServiceError
+from app.ids import existing
+from app.resources.definition import Reference, ResourceDefinition, Values
+
+Row = dict[str, Any]
+"""Key of an attribute -> the value that everybody outside sees."""
+
+
+def rows_of_account(
+    session: Session, resource: ResourceDefinition, account_id: int, limit: int | None = None
+) -> list[Row]:
+    """The rows of the account, by the key: one statement."""
+    of_account = _statement(resource).where(resource.model.account_id == account_id).limit(limit)
+    return _rows(session, resource, of_account.order_by(_key(resource)))
+
+
+def rows_of_installation(session: Session, resource: ResourceDefinition) -> list[Row]:
+    """The rows of all accounts, by the account's name and the key; each begins with that name, as `account`."""
+    with_account = _statement(resource).add_columns(Account.name).join(Account, Account.id == resource.model.account_id)
+    found = session.execute(with_account.order_by(Account.name, _key(resource))).all()
+    return [{"account": values[-1], **_row(resource, values[:-1])} for values in found]
+
+
+def row_of(session: Session, resource: ResourceDefinition, item: Any) -> Row:
+    """The row of what was found or written in this session."""
+    session.flush()
+    (row,) = _rows(session, resource, _statement(resource).where(resource.model.id == item.id))
+    return row
+
+
+def item_at(session: Session, resource: ResourceDefinition, account_id: int, key: str) -> Any:
+    """What the account has under that key, or None."""
+    model = resource.model
+    return session.scalars(select(model).where(model.account_id == account_id, _key(resource) == key)).first()
+
+
+def find_item(session: Session, resource: ResourceDefinition, account_id: int, key: str) -> Any:
+    """What the account has under that key. Raises `invalid_id`."""
+    found = item_at(session, resource, account_id, key)
+    if found is None:
+        detail = f"the account has no {resource.noun} {key!r}"
+        raise ServiceError("invalid_id", field=resource.key, detail=detail)
+    return found
+
+
+def item_with_id(session: Session, resource: ResourceDefinition, account_id: int | None, item_id: int) -> Any:
+    """What has that id in the account, or in any for None. Raises `not_found`."""
+    wanted = select(resource.model).where(resource.model.id == item_id)
+    if account_id is not None:
+        wanted = wanted.where(resource.model.account_id == account_id)
+    return existing(session.scalars(wanted).first(), resource.noun, item_id)
+
+
+def create_item(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Any:
+    """Makes one of the given attributes. Raises what the use case raises, and `invalid_id`."""
+    return resource.create(transaction, account_id, _values(transaction, resource, account_id, given))
+
+
+def update_item(transaction: Transaction, resource: ResourceDefinition, item: Any, given: Values) -> bool:
+    """Changes the given attributes, without the fixed ones; returns whether any differed. Raises what the use case
+    raises, and `invalid_id`."""
+    fixed = {one.key for one in resource.given if one.is_fixed}
+    changes = {key: value for key, value in given.items() if key not in fixed}
+    return resource.update(item, _values(transaction, resource, item.account_id, changes))
+
+
+def _values(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Values:
+    """The values for the use case: rows of other nouns by their ids."""
+    values = dict(given)
+    for attribute in resource.given:
+        if isinstance(kind := attribute.kind, Reference) and attribute.key in values:
+            wanted = values.pop(attribute.key)
+            values[kind.into] = (
+                None
+                if wanted is None
+                else find_by_name_or_id(transaction, kind.model, account_id, wanted, kind.noun).id
+            )
+    return values
+
+
+def _key(resource: ResourceDefinition) -> Any:
+    return getattr(resource.model, resource.key)
+
+
+def _statement(resource: ResourceDefinition) -> Select[Any]:
+    return select(*(one.column for one in resource.read)).select_from(resource.source)
+
+
+def _rows(session: Session, resource: ResourceDefinition, statement: Select[Any]) -> list[Row]:
+    return [_row(resource, values) for values in session.execute(statement)]
+
+
+def _row(resource: ResourceDefinition, values: Any) -> Row:
+    return {one.key: one.shown(value) for one, value in zip(resource.read, values, strict=True)}
+
+
+def given_by_texts(resource: ResourceDefinition, texts: Mapping[str, str]) -> Values:
+    """The values of a form or of options, of which `texts` has those that are there. Raises `invalid_number`."""
+    return {
+        one.key: one.kind.from_form(texts[one.name], one.name)
+        for one in resource.given
+        if one.kind and one.name in texts
+    }

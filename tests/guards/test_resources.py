@@ -1,0 +1,75 @@
+"""Every door knows every attribute of a defined noun (docs/architecture.md#resource-definitions)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from flask import Flask, render_template_string
+from sqlalchemy import inspect
+
+from app.cli import DEFINED, group_of
+from app.generated_docs.seed import PAGE, page
+from app.resources.definition import Reference, ResourceDefinition
+from app.seed.nouns import RESOURCES
+from tests.support.cases import each
+
+ROOT = Path(__file__).parents[2]
+DEFINITIONS: list[ResourceDefinition] = [
+    import_module(f"app.{path.parent.name}.resource").RESOURCE
+    for path in sorted((ROOT / "app").glob("*/resource.py"))
+    if path.parent.name not in ("cli", "seed")
+]
+FORM = """
+{% import "console/resource.html" as resource with context %}{{ resource.form_of(of) }}
+"""
+
+
+def test_every_definition_has_its_doors() -> None:
+    assert [one.plural for one in DEFINITIONS] == list(DEFINED)
+    assert list(RESOURCES) == DEFINITIONS
+
+
+def test_the_page_of_seed_files_is_up_to_date() -> None:
+    """Otherwise: `make docs`."""
+    assert PAGE.read_text("utf-8") == page()
+
+
+@each("resource", DEFINITIONS)
+def test_every_column_is_an_attribute(resource: ResourceDefinition) -> None:
+    columns = {one.key for one in inspect(resource.model).column_attrs} - {"account_id"}
+    attributes = {one.key for one in resource.read} | {
+        one.kind.into for one in resource.given if isinstance(one.kind, Reference)
+    }
+    assert columns - attributes == set()
+
+
+@each("resource", DEFINITIONS)
+def test_every_attribute_is_read_or_given_and_says_what_it_means(resource: ResourceDefinition) -> None:
+    assert [one.key for one in resource.attributes if one not in (*resource.read, *resource.given)] == []
+    assert [one.key for one in resource.given if not one.meaning or one.meaning.endswith(".")] == []
+
+
+@each("resource", DEFINITIONS)
+def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDefinition) -> None:
+    commands = group_of(resource.plural).commands
+    given = {one.name for one in resource.given}
+    assert {one.name for one in commands["create"].params} == {*given, "account", "as_json"}
+    fixed = {one.name for one in resource.given if one.is_fixed} - {resource.key}
+    assert {one.name for one in commands["update"].params} == {*given - fixed, "account", "as_json"}
+
+
+@each("resource", DEFINITIONS)
+def test_every_given_attribute_is_a_field_of_the_form(resource: ResourceDefinition, app: Flask) -> None:
+    with app.test_request_context():
+        form = render_template_string(FORM, of=resource, form={}, account=None, link=lambda path, *_: path)
+    assert [one.name for one in resource.given if f'name="{one.name}"' not in form] == []
+
+
+@each("resource", DEFINITIONS)
+def test_every_given_attribute_is_a_key_of_seed_files(resource: ResourceDefinition) -> None:
+    record = resource.record
+    assert [*record.required, *record.optional] == [
+        *(one.key for one in resource.given if one.is_required),
+        *(one.key for one in resource.given if not one.is_required),
+    ]
