@@ -210,29 +210,32 @@ def of_requests(parts: Stack, services: Services, client: Client) -> Iterator[tu
 
 
 def of_mails(parts: Stack, services: Services, client: Client) -> Iterator[tuple[str, Cost]]:
-    """E and E2: batches of the largest size, over one connection."""
+    """E and E2: batches of the largest size, over one connection; and G: a mail alone, over the same."""
     shop = open_shop(parts, "Mails")
     firsts = itertools.count(0, PER_SEND)
     with without_keys(parts):
         yield "E. deliver a mail", cost_of_mails(services, client, shop, firsts, tracked=False)
+        yield "G. deliver a mail alone", cost_of_mails(services, client, shop, firsts, tracked=False, mails=1)
     with without_keys(parts, "ed25519"):
         yield "E2. with DKIM and tracking", cost_of_mails(services, client, shop, firsts, tracked=True)
 
 
-def cost_of_mails(services: Services, client: Client, shop: Shop, firsts: Iterator[int], *, tracked: bool) -> Cost:
-    """The cost of one of `MAILS` mails, from the claim to the outcome in the database."""
+def cost_of_mails(
+    services: Services, client: Client, shop: Shop, firsts: Iterator[int], *, tracked: bool, mails: int = MAILS
+) -> Cost:
+    """The cost of one of so many mails, from the claim to the outcome in the database."""
 
     def accept() -> None:
-        for _ in range(MAILS // PER_SEND):
+        for left in range(mails, 0, -PER_SEND):
             first = next(firsts)
-            client.ask(send_request(shop, range(first, first + PER_SEND), tracked=tracked))
+            client.ask(send_request(shop, range(first, first + min(left, PER_SEND)), tracked=tracked))
 
     def deliver() -> None:
         sender_worker_of(services).batch_size.size = sender_worker.MAX_BATCH_SIZE
         with tally.here():
             draining.drain(services)
 
-    return cost(services, MAILS, deliver, accept)
+    return cost(services, mails, deliver, accept)
 
 
 def of_events(parts: Stack, services: Services, port: int) -> tuple[str, Cost]:
