@@ -44,7 +44,7 @@ def fingerprint(key: str) -> str:
 
 
 def short_fingerprint(key: str) -> str:
-    """The same for people."""
+    """A short fingerprint of a key, for people."""
     return fingerprint(key)[:8]
 
 

@@ -79,7 +79,7 @@ def parse_retention(text: str) -> timedelta | None:
 
 
 def parse_period(text: str) -> timedelta:
-    """The same with an end."""
+    """A number of hours, days or weeks, such as `12h`."""
     period = parse_retention(text)
     if period is None:
         raise ValueError("must be a number of hours, days or weeks such as 12h, 7d or 4w")

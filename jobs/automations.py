@@ -27,7 +27,7 @@ def advance() -> None:
 
 @cache
 def network_checker() -> NetworkChecker:
-    """That of this process."""
+    """The network checker of this process."""
     return NetworkChecker(process_services())
 
 

@@ -12,13 +12,13 @@ from jobs.runtime import process_services
 
 @functools.cache
 def purger() -> Purger:
-    """That of this process."""
+    """The purger of this process."""
     return Purger(process_services())
 
 
 @functools.cache
 def cleaner() -> RemainsCleaner:
-    """That of this process."""
+    """The cleaner of this process."""
     return RemainsCleaner(process_services())
 
 

@@ -36,7 +36,7 @@ class ListFieldValue(fields.Field[Any]):
             raise problem(error.code, error.detail) from None
 
     def compiled(self) -> FastLoad:
-        """The same for valid values."""
+        """A function that loads valid values as the field does."""
         spec, clean = self.spec, CLEANERS[self.spec.value_type]
         empty = None if spec.value_type is ValueType.NUMBER else ""
 

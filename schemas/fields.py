@@ -180,7 +180,7 @@ class Object(fields.Nested):
     default_error_messages = _messages("invalid_object")
 
     def compiled(self) -> FastLoad | None:
-        """Its schema as a function; see `schemas.base`."""
+        """The field's schema as a function; see `schemas.base`."""
         if type(self)._deserialize is not Object._deserialize or self.many or self.unknown:
             return None
         return compile_schema(self.schema)

@@ -29,7 +29,7 @@ class CapturedMessageSchema(ResponseSchema):
 
 
 class CapturedMessageWithContentSchema(CapturedMessageSchema):
-    """The same with the whole message."""
+    """A captured message with all its content."""
 
     content = fields.String()
 

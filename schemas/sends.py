@@ -302,7 +302,7 @@ class RecipientLinksSchema(SelfLinksSchema):
 
 
 class RecipientTimelineLinksSchema(RecipientLinksSchema):
-    """The same, and the other pages of the timeline."""
+    """The links of a recipient, and the other pages of its timeline."""
 
     next = fields.Nested(LinkSchema, metadata=OPTIONAL)
     prev = fields.Nested(LinkSchema, metadata=OPTIONAL)

@@ -35,7 +35,7 @@ class Brand:
 
     @property
     def text_colour(self) -> str:
-        """That of text on the colour: the one of black and white that is easier to read."""
+        """The colour of text on a brand colour: the one of black and white that is easier to read."""
         light = _luminance(self.colour or BLACK)
         return BLACK if (light + 0.05) ** 2 > 0.05 * 1.05 else WHITE
 

@@ -15,6 +15,6 @@ def stored_list_id(session: Session, principal: Principal, list_id: int) -> int:
 
 
 def stored_message_id(session: Session, principal: Principal, message_id: int) -> int:
-    """The same of a message."""
+    """The id in the database of the message with this id in a path; for a test key one select, for others none."""
     found = stored_ids(session, principal.account_id, message_id=message_id)[1] if principal.is_test else None
     return found or message_id

@@ -76,7 +76,7 @@ class SignedIn:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it sees all accounts."""
+        """Whether the session sees all accounts."""
         return self.account_id is None
 
     @property

@@ -80,7 +80,7 @@ class Act:
         return None if self.object_id is None else (self.object_kind, str(self.object_id))
 
     def row(self) -> dict[str, Any]:
-        """Its columns, without those that all acts of a transaction share."""
+        """The columns of the act, without those that all acts of a transaction share."""
         return {
             "account_id": self.account_id,
             "action": self.action,

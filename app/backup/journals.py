@@ -11,7 +11,7 @@ from app.settings import Settings
 
 
 def results_of_archive(archive: ArchiveReader) -> list[AttemptResult]:
-    """Those of the journals in the backup. Raises `NotABackup`."""
+    """The attempt results in the journals of a backup. Raises `NotABackup`."""
     names = [name for name in archive.manifest.files if name.startswith(JOURNALS)]
     return _results(line for name in names for line in archive.read(name).splitlines())
 

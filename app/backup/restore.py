@@ -180,7 +180,7 @@ def _end_sessions(connection: Connection) -> None:
 
 
 def _cancel_bulk_actions(connection: Connection, moment: datetime) -> None:
-    """What they were about may have been sent since the backup."""
+    """Cancels all bulk actions: what they were about may have been sent since the backup."""
     is_open = table_of(BulkAction).c.end_time.is_(None)
     connection.execute(update(table_of(BulkAction)).where(is_open).values(state="cancelled", end_time=moment))
 

@@ -88,7 +88,7 @@ def install_keys(settings: Settings, keys: SecretKeys, *, keeps_journals: bool) 
 
 
 def delete_journals_aside(settings: Settings) -> None:
-    """Those of an installation that a restore has replaced."""
+    """Deletes the journals of an installation that a restore has replaced."""
     journals = journal_folder(settings)
     for aside in journals.parent.glob(f"{journals.name}.*"):
         shutil.rmtree(aside, ignore_errors=True)

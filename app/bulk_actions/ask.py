@@ -86,7 +86,7 @@ def cancel(transaction: Transaction, account_id: int | None, action_id: int) -> 
 
 
 def counts_of(action: BulkAction) -> dict[str, int]:
-    """What it has done, for the audit log."""
+    """What an action has done, for the audit log."""
     return {KINDS[action.action].past: action.done, "left_out": sum(action.left_out.values())}
 
 

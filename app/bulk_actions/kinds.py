@@ -68,7 +68,7 @@ class Work(Protocol):
 
     @property
     def found(self) -> Found:
-        """What it is about."""
+        """The recipients or addresses that the action is about."""
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """Which of these would be left out now, and why."""
@@ -128,7 +128,7 @@ class Drop:
 
     @classmethod
     def of(cls, outcome: DroppedAs, account: Account, pairs: Pairs, _newest: Place | None) -> Drop:
-        """The same as of `Release`."""
+        """The drop of held messages that match the query. Raises the query's errors."""
         return cls(held(account, pairs), outcome)
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
@@ -148,7 +148,7 @@ class Unblock:
 
     @classmethod
     def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Unblock:
-        """Those that match the query. Raises its errors."""
+        """The unblocking of addresses that match the query. Raises the query's errors."""
         return cls(unblockable(account, pairs, newest))
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:

@@ -37,7 +37,7 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Numbers | None:
-        """Those of such a text; None for any other."""
+        """The numbers in a text of `str`; None for any other text."""
         moment, *numbers = text.split(" ")
         try:
             return cls(datetime.fromisoformat(moment), *map(int, numbers)) if len(numbers) == 2 else None
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
             return None
 
     def __str__(self) -> str:
-        """As a form has them."""
+        """The text by which a form carries the numbers."""
         return f"{self.time.isoformat()} {self.matching} {self.done}"
 
 
@@ -115,7 +115,7 @@ class Preview:
 
     @property
     def numbers(self) -> Numbers:
-        """What it says."""
+        """What the preview says."""
         return Numbers(self.time, self.messages, self.done)
 
     @property
@@ -134,7 +134,7 @@ class Preview:
         return f"{'at most ' if self.not_looked_at else ''}{self.done:,} of {self.number}"
 
     def of(self, kind: Kind) -> Preview:
-        """The same for another kind of action that finds the same."""
+        """The preview of another kind of action that finds the same."""
         if kind.leaves_out == self.kind.leaves_out:
             return replace(self, kind=kind)
         return replace(self, kind=kind, looked_at=LookedAt(self.messages), left_out={})

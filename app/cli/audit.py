@@ -160,7 +160,7 @@ class _Noted(click.ParamType[NotedSeal]):
     name = "NUMBER:HASH"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> NotedSeal:
-        """Its number and hash."""
+        """The number and the hash of a seal."""
         number, _, hash_ = str(value).partition(":")
         if not number.isascii() or not number.isdigit() or not hash_:
             self.fail(f"must be a seal as `{COMMAND_LINE} audit verify` prints it, such as 12:9f86…", param, ctx)

@@ -52,7 +52,7 @@ def find_message(session: Session, account: str | None, name: str) -> Message:
 
 
 def message_row(message: Message, *names: str) -> Row:
-    """These columns of the message, for printing."""
+    """The named columns of the message, for printing."""
     row = {name: getattr(message, name) for name in names}
     return {**row, "id": shown_id(message.id)}
 

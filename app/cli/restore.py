@@ -25,7 +25,7 @@ from app.maintenance.findings import counted
 
 
 class RestoreCommand(Command):
-    """Its database has never been migrated."""
+    """A command that does not warn of a database that was never migrated."""
 
     warns_of_setup = False
 

@@ -68,12 +68,12 @@ class Listed:
 
     @property
     def path(self) -> str:
-        """That of its page."""
+        """The path of the account's page."""
         return path_of(self.account.id)
 
 
 def path_of(account_id: int) -> str:
-    """That of the page of an account."""
+    """The path of the page of an account."""
     return f"{PATH}/{account_id}"
 
 
@@ -89,7 +89,7 @@ def list_accounts(session: Session, after: str, limit: int) -> tuple[Sequence[Li
 
 
 def shown_account(session: Session, account_id: int) -> Listed:
-    """One of them: two statements. Raises `not_found`."""
+    """One account as its page shows it: two statements. Raises `not_found`."""
     account = existing(session.get(Account, account_id), "account", account_id)
     return Listed(account, _test_accounts(session, [account_id]).get(account_id))
 

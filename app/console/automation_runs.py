@@ -65,7 +65,7 @@ class Run:
 
 
 def path_of_run(automation_id: int, run_id: int) -> str:
-    """That of its page."""
+    """The path of the page of a run."""
     return f"{path_of_automation(automation_id)}/runs/{run_id}"
 
 

@@ -52,12 +52,12 @@ class OneAutomation:
 
     @property
     def path(self) -> str:
-        """That of its page."""
+        """The path of the automation's page."""
         return path_of_automation(self.row.id)
 
 
 def path_of_automation(automation_id: int) -> str:
-    """That of its page."""
+    """The path of the page of an automation."""
     return f"{PATH}/{automation_id}"
 
 

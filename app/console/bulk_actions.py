@@ -99,23 +99,23 @@ class OneAction:
 
     @property
     def path(self) -> str:
-        """That of its page."""
+        """The path of the action's page."""
         return f"{PATH}/{self.row.id}"
 
     @property
     def named(self) -> Named:
-        """What it does, in words."""
+        """What the action does, in words."""
         return NAMES[self.row.action]
 
     @property
     def noun(self) -> str:
-        """What it is about."""
+        """What the action is about, in words."""
         one, many = KINDS[self.row.action].noun
         return one if self.row.messages == 1 else many
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether the action waits or runs."""
         return self.row.end_time is None
 
     @property

@@ -39,7 +39,7 @@ HIDDEN = "Password Field"
 
 
 def path_of_contact(contact_list: ListSpec, contact_id: int) -> str:
-    """That of its page."""
+    """The path of the page of a contact."""
     return f"{path_of_list(contact_list)}/contacts/{contact_id}"
 
 

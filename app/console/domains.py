@@ -45,7 +45,7 @@ class ShownRecord:
 
     @property
     def means(self) -> str:
-        """What it is for."""
+        """What the record is for."""
         return PURPOSES[self.purpose]
 
     @property
@@ -85,12 +85,12 @@ class ShownDomain:
 
     @property
     def path(self) -> str:
-        """That of its own page."""
+        """The path of the domain's page."""
         return f"{PATH}/{self.row['id']}"
 
     @property
     def state(self) -> str:
-        """In one word."""
+        """The state of the domain, in one word."""
         if self.row["trusted"]:
             return "trusted"
         return "verified" if self.row["verified"] else "unverified"
@@ -107,7 +107,7 @@ class ShownDomain:
 
     @property
     def zone(self) -> str:
-        """Its records as lines of a zone file."""
+        """The records as lines of a zone file."""
         return "\n".join(Record(one.purpose, one.name, one.type, one.value).zone_line() for one in self.records)
 
 
@@ -119,7 +119,7 @@ def shown_domains(session: Session, settings: Settings, account_id: int) -> Sequ
 
 
 def shown_domain(session: Session, settings: Settings, domain: Domain) -> ShownDomain:
-    """One of them: one statement."""
+    """One domain as its page shows it: one statement."""
     (row,) = domain_rows(session, settings, [domain])
     return ShownDomain(domain.account_id, row)
 

@@ -75,7 +75,7 @@ class Report:
 
 
 def path_of_group(group_id: int) -> str:
-    """That of its page."""
+    """The path of the page of a group."""
     return f"{PATH}/{group_id}"
 
 
@@ -106,7 +106,7 @@ def report_of(session: Session, account_id: int, group_id: int, moment: datetime
 
 
 def day_of_group(session: Session, account_id: int, group_id: int, moment: datetime) -> Day:
-    """Its last hours alone. Raises `not_found`."""
+    """The last hours of a group in numbers. Raises `not_found`."""
     require_group(session, account_id, group_id)
     return _day(session, account_id, group_id, moment)
 

@@ -109,7 +109,7 @@ def _processes(shown: Figures) -> dict[str, tuple[float, float]]:
 
 
 def transport_states(session: Session, settings: Settings, set_aside: Mapping[str, float]) -> Iterator[TransportState]:
-    """Those of the settings, then those that have names: one statement."""
+    """The states of the two transports of the settings, then of those that have names: one statement."""
     aside = int(set_aside.get(DEFAULT, 0))
     yield TransportState(DEFAULT, "email", email_destination(settings), True, aside)
     yield TransportState(DEFAULT, "sms", display_url(settings.sms_transport_url), True, aside)

@@ -32,7 +32,7 @@ class KeyState:
 
     @property
     def path(self) -> str:
-        """That of its actions."""
+        """The path of the actions on the key."""
         return f"{PATH}/{self.key.id}"
 
     @property
@@ -42,7 +42,7 @@ class KeyState:
 
     @property
     def state(self) -> str:
-        """In one word."""
+        """The state of the key, in one word."""
         if self.key.revoked_time is not None:
             return "revoked"
         if self.key.expiry_time is not None or (self.end_time is not None and self.end_time <= now()):
@@ -51,7 +51,7 @@ class KeyState:
 
     @property
     def may_be_rotated(self) -> bool:
-        """Whether it has no successor yet."""
+        """Whether the key has no successor yet."""
         return self.state == "valid" and self.key.former_name is None
 
 

@@ -30,7 +30,7 @@ PATH = "/console/lists"
 
 
 def path_of_list(contact_list: ListSpec | List) -> str:
-    """That of its page."""
+    """The path of the page of a list."""
     return f"{PATH}/{shown_id(contact_list.id)}"
 
 
@@ -83,7 +83,7 @@ class ListForm:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """As the use cases take them."""
+        """The attributes of the form, as the use cases take them."""
         words = [line.strip() for line in self.stop_words.splitlines() if line.strip()]
         flags = {"allow_duplicates": self.allow_duplicates, "system": self.system}
         return {"name": self.name, "stop_words": words, **flags}
@@ -124,7 +124,7 @@ def remove_list(transaction: Transaction, contact_list: ListSpec, confirmation: 
 
 
 def name_of(contact_list: ListSpec) -> str:
-    """Its name; a list that somebody has stored without one has a general one."""
+    """The name of a list; one that somebody has stored without a name has a general one."""
     return contact_list.name or "A list without a name"
 
 

@@ -198,7 +198,7 @@ class Compared:
 
     @property
     def is_newest(self) -> bool:
-        """Whether it is what the message says."""
+        """Whether the version is what the message says."""
         return self.version is self.versions[0]
 
 

@@ -66,12 +66,12 @@ class Suppression:
 
     @property
     def list_id(self) -> int | None:
-        """As everybody outside sees it."""
+        """The id of the list as everybody outside sees it."""
         return shown_id(self.stored_list_id)
 
     @property
     def path(self) -> str:
-        """That of its own page."""
+        """The path of the suppression's page."""
         return f"{PATH}/{self.state}/{self.id}"
 
 

@@ -54,7 +54,7 @@ class WebhookState:
 
     @property
     def path(self) -> str:
-        """That of its page."""
+        """The path of the webhook's page."""
         return f"{PATH}/{self.webhook.id}"
 
     @property
@@ -64,7 +64,7 @@ class WebhookState:
 
     @property
     def state(self) -> str:
-        """In one word or two."""
+        """The state of the webhook, in one word or two."""
         if self.webhook.barred is not None:
             return "being checked" if self.is_checked else "refused"
         if self.webhook.held_to is not None:

@@ -117,7 +117,7 @@ def block_entries(
 def blocked_among(
     session: Session, account_id: int, addresses: Collection[NormalizedAddress]
 ) -> set[NormalizedAddress]:
-    """Those of the addresses that are blocked."""
+    """The addresses among these that are blocked."""
     columns = BlockedAddress.kind, BlockedAddress.address
     is_any = _is_any([AccountAddress(account_id, *address) for address in addresses])
     return {
@@ -170,7 +170,7 @@ def _changed(transaction: Transaction, statement: Update | Delete) -> list[Accou
 
 
 def _addresses(rows: Iterable[Sequence[Any]]) -> list[AccountAddress]:
-    """Those of the rows, each once."""
+    """The addresses of the rows, each once."""
     return list({AccountAddress.of(account_id, kind, address): None for account_id, kind, address in rows})
 
 
@@ -260,7 +260,7 @@ class MatchingBlocked:
 
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
-        """What they meet."""
+        """What the blocked addresses that match meet."""
         entry = BlockedAddress
         replies = [one for one in self.query.conditions if one.filter.name == "reply"]
         others = Query(conditions=tuple(one for one in self.query.conditions if one not in replies))

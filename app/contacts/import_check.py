@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 
     @classmethod
     def of(cls, error: FieldError, value: str | None) -> Fault:
-        """That of an attribute."""
+        """The fault of an attribute."""
         return cls((error.code, error.field), error.developer_message, value)
 
 

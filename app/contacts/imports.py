@@ -44,7 +44,7 @@ class ImportPosition:
     end_time: datetime | None = None
 
     def after(self, upserted: Upserted, rows_done: int) -> ImportPosition:
-        """That behind further rows."""
+        """The position behind further rows."""
         return replace(
             self,
             rows_done=rows_done,

@@ -46,7 +46,7 @@ def find_principal_and_list(session: Session, token: str, list_id: int) -> tuple
 
 
 def principal_and_list_of(row: Any) -> tuple[Principal, ListSpec | None]:
-    """Those of a row with KEY_AND_LIST_COLUMNS. Raises `api_key_invalid` where there is none."""
+    """The key and the list of a row with KEY_AND_LIST_COLUMNS. Raises `api_key_invalid` where there is none."""
     principal = principal_of(row)
     return principal, None if row.list_id is None else list_of(row)
 

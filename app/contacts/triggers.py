@@ -65,14 +65,14 @@ class _Fired:
 
     @classmethod
     def of(cls, transaction: Transaction) -> _Fired:
-        """That of the transaction."""
+        """What has fired in the transaction."""
         kept = transaction.at_commit.setdefault(FIRED, cls())
         if not isinstance(kept, cls):
             raise TypeError("something else is kept under this name")
         return kept
 
     def first_ones(self, action: Action, contact_ids: Sequence[int]) -> list[int]:
-        """Those that have not fired the action's triggers yet."""
+        """The contacts that have not fired the action's triggers yet."""
         fired = self._contacts[action]
         new = [contact_id for contact_id in dict.fromkeys(contact_ids) if contact_id not in fired]
         fired.update(new)

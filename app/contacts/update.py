@@ -136,7 +136,7 @@ def _check_rules(
 
 
 def _check_named_once(updates: Sequence[ContactUpdate], bulk: bool) -> None:
-    """The same id twice is `conflict`, reported at the second (docs/contacts.md#bulk-requests)."""
+    """Raises `conflict` for an id that is named twice, at the second (docs/contacts.md#bulk-requests)."""
     seen: set[int] = set()
     errors = []
     for index, (contact_id, _) in enumerate(updates):

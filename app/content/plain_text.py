@@ -144,7 +144,7 @@ class Tag(NamedTuple):
     written: str
 
     def attributes(self) -> dict[str, str]:
-        """Its attributes by name in lower case; the first of two with the same name counts."""
+        """The attributes of a tag by name in lower case; the first of two with the same name counts."""
         values: dict[str, str] = {}
         for name, double, single, bare in _ATTRIBUTE.findall(self.written):
             values.setdefault(name.lower(), decode(double or single or bare))

@@ -169,7 +169,7 @@ def _places(hosts: Any, seconds: float) -> tuple[list[tuple[str, str, str]], OSE
 
 
 def _is_socket(host: str) -> bool:
-    """Whether it is the folder of a Unix socket, or an abstract one."""
+    """Whether a host is the folder of a Unix socket, or an abstract one."""
     return host[0] in "/@"
 
 

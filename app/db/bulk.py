@@ -248,7 +248,7 @@ def draw_ids(session: Session, model: type[Base], count: int) -> list[int]:
 
 
 def take_ids(session: Session, model: type[Base], count: int) -> list[int]:
-    """As `draw_ids`, for rows of another table: the model's own rows never get these ids."""
+    """Draws ids as `draw_ids` does, for rows of another table: the model's own rows never get these ids."""
     ids = draw_ids(session, model, count)
     if ids and not is_postgresql(session):
         for statement in TAKEN:
@@ -381,7 +381,7 @@ def _insert_on_sqlite(
 def _insert_of_values(
     table: Table, conflict: Conflict | None, returning: tuple[str, ...], on_postgresql: bool
 ) -> Executable:
-    """The same with a parameter for each value."""
+    """An insert with a parameter for each value."""
     statement = (postgresql.insert if on_postgresql else sqlite.insert)(table)
     if conflict is not None:
         index, updates = conflict.unique or None, {name: text(value) for name, value in conflict.updates}
@@ -480,7 +480,7 @@ def stored_time(moment: datetime) -> str:
 
 
 def rows_given_to(session: Session, parameter: str, types: Mapping[str, TypeEngine[object]]) -> FromClause:
-    """The same for a statement of the session."""
+    """Rows given by one parameter, as `given_rows` makes them, for a statement of the session."""
     return given_rows(parameter, types, on_postgresql=is_postgresql(session))
 
 

@@ -139,7 +139,8 @@ def look_at_all(queue: Queue, session: Session, moment: datetime) -> dict[int, P
 
 
 def look_at_ready(queue: Queue, session: Session, since: datetime, moment: datetime) -> dict[int, Positions]:
-    """The same for entries that have become ready between the two moments."""
+    """The accounts with entries that became ready between the two moments, each with the positions at which they
+    begin."""
     found: dict[int, dict[str, Position]] = {}
     for account_id, priority, first in _ready(queue).tuples(session, since=since, moment=moment):
         found.setdefault(account_id, {})[priority] = Position(first)

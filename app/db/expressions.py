@@ -108,7 +108,7 @@ def between_ids(column: Any, ids: Collection[int]) -> ColumnElement[bool]:
 
 
 def between(column: Any, least: BindParameter[int], greatest: BindParameter[int]) -> ColumnElement[bool]:
-    """The same, of parameters."""
+    """Whether the column lies between two parameters, as in `between_ids`."""
     return _Between(column, least, greatest)
 
 

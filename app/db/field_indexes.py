@@ -45,7 +45,7 @@ class FieldIndex(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in the database."""
+        """The name of the index in the database."""
         name = f"{PREFIX}{self.kind}_{self.key}"
         if len(name) <= LONGEST_NAME:
             return name

@@ -81,7 +81,7 @@ class RangeInUse(Exception):
 
 
 def id_ranges(session: Session) -> list[IdRange]:
-    """All of them in the order of their ids, those made ahead included."""
+    """The ranges of ids in their order, those made ahead included."""
     return sorted(_partitions(session) if is_postgresql(session) else _months_on_sqlite(session))
 
 

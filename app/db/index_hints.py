@@ -101,7 +101,8 @@ def by_index_or_order(
 def by_ids_or_order(
     session: Session, id_column: Any, condition: ColumnElement[bool], found: Sequence[Select[Any]]
 ) -> ColumnElement[bool]:
-    """The same with the selects that find the ids of its rows, each as `id`."""
+    """The condition for a page, as in `by_index_or_order`, with the selects that find the ids of its rows, each as
+    `id`."""
     few = (one.limit(FEW + 1).subquery() for one in found)
     matching = union_all(*(select(one.c.id) for one in few)).subquery()
     ids = session.execute(select(matching.c.id).limit(FEW + 1)).scalars().all()

@@ -287,7 +287,7 @@ def included_on(dialect: str) -> Callable[..., bool]:
 
 
 def upgrade_within(connection: Connection, revision: str, part: Part = "all") -> tuple[str, ...]:
-    """As `upgrade`, in the transaction of an exclusive connection."""
+    """Upgrades as `upgrade` does, in the transaction of an exclusive connection."""
     at = current_revision(connection)
     in_use = code_in_use(connection, at)
     plan = phases.plan(pending(revision, at), part, at, in_use)

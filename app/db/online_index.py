@@ -28,7 +28,7 @@ Columns = Sequence[str | sa.TextClause]
 def create_index_online(
     name: str, table: str, columns: Columns, *, where: str | None = None, unique: bool = False
 ) -> None:
-    """As `op.create_index`. On a table in ranges, the index of each range is built by itself."""
+    """Creates an index like `op.create_index`. On a table in ranges, the index of each range is built by itself."""
     connection = op.get_bind()
     if not _is_online(connection):
         rows = None if where is None else sa.text(where)

@@ -36,7 +36,7 @@ class Migration(NamedTuple):
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All of them, the oldest first. Raises `ValueError` for one that does not say its phase."""
+    """The migrations, the oldest first. Raises `ValueError` for one that does not say its phase."""
     return tuple(map(_read, sorted(VERSIONS.glob("v[0-9][0-9][0-9][0-9]_*.py"))))
 
 

@@ -135,7 +135,7 @@ class CompiledStatement(NamedTuple):
         return cls(str(compiled), constants, converters, [] if dialect is DIALECT else _readers(statement, dialect))
 
     def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """These values and the constants, as the driver binds them."""
+        """The values and the constants of the statement, as the driver binds them."""
         converted = {name: convert(values[name]) for name, convert in self.converters.items()}
         return {**self.constants, **values, **converted}
 
@@ -217,7 +217,7 @@ class PreparedStatement:
         return self._compiled.sql, self._compiled.parameters(values)
 
     def named(self, rows: Iterable[Any]) -> list[Any]:
-        """What it has selected, as named tuples."""
+        """The rows that the statement has selected, as named tuples."""
         return list(map(self._row._make, rows))
 
 

@@ -104,7 +104,7 @@ def claim_due(
 
 
 def _claim_on_sqlite(session: Session, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Its UPDATE cannot return columns of another table."""
+    """Claims on SQLite, where an UPDATE cannot return columns of another table."""
     entries = {row[0]: row[1:] for row in _claim_entries().tuples(session, **values)}
     if not entries:
         return []

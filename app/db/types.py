@@ -24,7 +24,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """The same instant in UTC."""
+        """The instant of an aware time in UTC."""
         return _in_utc(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
@@ -32,7 +32,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return _to_text if dialect.name == "sqlite" else super().bind_processor(dialect)
 
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None] | None:
-        """The same for what is read. PostgreSQL returns aware values."""
+        """The library's hook for what is read. PostgreSQL returns aware values."""
         return _from_text if dialect.name == "sqlite" else None
 
 
@@ -46,7 +46,7 @@ def _in_utc(value: datetime | None) -> datetime | None:
 
 
 def _to_text(value: datetime | None) -> str | None:
-    """As SQLAlchemy stores a time in SQLite."""
+    """A time as SQLAlchemy stores it in SQLite."""
     moment = _in_utc(value)
     return None if moment is None else moment.isoformat(" ", "microseconds")[:-6]
 

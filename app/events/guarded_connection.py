@@ -189,7 +189,7 @@ class GuardedConnection(HTTPConnection):
 
 
 class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
-    """The same over TLS."""
+    """A guarded connection over TLS."""
 
 
 class GuardedPool(HTTPConnectionPool):

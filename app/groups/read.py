@@ -99,7 +99,7 @@ def counts_by_hour(
 def counts_by_day(
     session: Session, account_id: int, moment: datetime, last: int, *, zone: ZoneInfo, group_id: int | None = None
 ) -> dict[date, Counts]:
-    """The same by day, in a time zone. An hour belongs to the day in which it begins."""
+    """The counts of each of the `last` days in a time zone. An hour belongs to the day in which it begins."""
     today = moment.astimezone(zone).date()
     days = [today - timedelta(days=number) for number in reversed(range(last))]
     first = datetime.combine(days[0], time(), zone).astimezone(UTC)

@@ -59,7 +59,7 @@ def current_request() -> Request:
 
 
 def current_globals() -> Any:
-    """The same of Flask's `g`."""
+    """Flask's `g` itself, for a function that needs much of it."""
     return g._get_current_object()
 
 

@@ -75,7 +75,7 @@ def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
 
 
 def paged_instance_parameters(resource: Resource, items: str) -> list[dict[str, Any]]:
-    """As `instance_parameters`, for an instance that contains a page of `items`."""
+    """The parameters of an instance that contains a page of `items`, beside those of `instance_parameters`."""
     return [*_paging(f"{items} on the page.", f"{items} to skip."), *instance_parameters(resource)]
 
 

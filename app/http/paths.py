@@ -40,7 +40,7 @@ def first_segment() -> str:
 
 
 def first_segment_of(path: str) -> str:
-    """The same of a path."""
+    """The first segment of a path."""
     return path.lstrip("/").partition("/")[0]
 
 

@@ -138,7 +138,7 @@ def simulate(
     simulations: Sequence[Simulation],
     links: Mapping[int, CapturedLinks],
 ) -> None:
-    """Makes it happen; all visits together."""
+    """Makes happen what the magic addresses say; all visits together."""
     visits: list[Visit] = []
     for one in simulations:
         if one.magic in VISITS:

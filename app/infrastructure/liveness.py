@@ -158,7 +158,7 @@ SEND_SECONDS = 1.0
 
 
 class SignsOfLife:
-    """Those of one process."""
+    """The signs of life of one process."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._socket = environ.get("NOTIFY_SOCKET", "")

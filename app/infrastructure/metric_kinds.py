@@ -178,7 +178,7 @@ class Counted(Collector, Generic[Series]):
         return [self.family([])]
 
     def family(self, series: Iterable[tuple[Labels, Series]]) -> Metric:
-        """These series in the library's form."""
+        """The series in the library's form."""
         raise NotImplementedError
 
 

@@ -38,7 +38,7 @@ class _Connection(Connection):
 
 
 class _TlsConnection(SSLConnection, _Connection):
-    """The same over TLS: the library's class encrypts the socket of the class behind it."""
+    """A connection over TLS: the library's class encrypts the socket of the class behind it."""
 
 
 def connect_redis(url: str, *, wait: float = 5.0) -> Redis:

@@ -29,7 +29,7 @@ class OpenRequest(Protocol):
     """The span of a request, which is ended elsewhere than it was begun."""
 
     def end(self, **attributes: Value) -> None:
-        """Ends it with these attributes."""
+        """Ends the span with these attributes."""
 
 
 class Tracing(Protocol):

@@ -61,7 +61,7 @@ class FieldDifference:
 
     @property
     def is_body(self) -> bool:
-        """Whether it is compared by lines."""
+        """Whether the attribute is compared by lines."""
         return self.field in BODIES
 
 

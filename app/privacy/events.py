@@ -46,7 +46,7 @@ class EventOfPerson(NamedTuple):
 
     @property
     def blanked(self) -> str:
-        """Its payload without what is the person's."""
+        """The payload of the event without what is the person's."""
         return orjson.dumps({name: value for name, value in self.payload.items() if name in KEPT}).decode()
 
 
@@ -123,7 +123,7 @@ def _parsed(event_id: int, webhook_id: int, payload: str) -> EventOfPerson:
 
 
 def _is_about(person: Person, payload: Mapping[str, Any]) -> bool:
-    """Its address, or that of one of the contacts, or a text that quotes the address."""
+    """Whether an event is about the person: by an address, a contact, or a text that quotes the address."""
     if payload.get("contact_id") in person.contact_ids:
         return True
     return any(person.is_named_in(value) for value in payload.values() if isinstance(value, str))

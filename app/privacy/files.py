@@ -27,7 +27,7 @@ def message_folders(services: Services) -> list[Path]:
 
 
 def folders_of_transports(session: Session, settings: Settings) -> list[Path]:
-    """The same, within a session."""
+    """The folders of this machine that messages are written to, read in a session."""
     named = transport_urls(session, settings.secret_keys)
     urls = [*relay_urls(settings.email_transport_url), settings.sms_transport_url, *named]
     return list(dict.fromkeys(_folders(urls)))

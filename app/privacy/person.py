@@ -58,7 +58,7 @@ class Person:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The same for all of the addresses."""
+        """The longest plain part of each form of all addresses of the person."""
         return _words(all_forms((self.key, *self.other_addresses)))
 
     def includes(self, other: Person) -> bool:

@@ -143,7 +143,7 @@ def columns(shape: Shape, query: Query) -> Select[Any]:
 
 
 def page_columns(shape: Shape, query: Query) -> Select[Any]:
-    """The same for `render_page`."""
+    """The select, without conditions, whose rows `render_page` renders."""
     return _select(shape, _page_columns(shape, query))
 
 

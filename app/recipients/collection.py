@@ -107,7 +107,7 @@ class Matching:
         among: Collection[RecipientState] = tuple(RecipientState),
         newest: Place | None = None,
     ) -> Matching:
-        """Those that match the query and are in a state that is among these."""
+        """The recipients that match the query and are in a state that is among these."""
         others = tuple(one for one in query.conditions if one.filter.name != STATE)
         states = [state for state in states_of(query.conditions) if state in among]
         return cls(account_id, others, states, newest)
@@ -158,7 +158,7 @@ class Matching:
 
 
 def parts_of(database: Database, matching: Matching, columns: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:
-    """All of them, each part read by a session of its own."""
+    """All recipients that match, each part read by a session of its own."""
     after: Place | None = None
     while True:
         with database.read() as session:
@@ -171,12 +171,12 @@ def parts_of(database: Database, matching: Matching, columns: Sequence[Any]) -> 
 
 
 def place_of(row: Sequence[Any]) -> Place:
-    """That of a row of `next`."""
+    """The place of a row of `next` in the order."""
     return row[-2], row[-1]
 
 
 def newest_place(session: Session, account_id: int) -> Place | None:
-    """That of the newest recipient of the account; None without any."""
+    """The place of the newest recipient of the account; None without any."""
     newest = select(*ORDER).where(Recipient.account_id == account_id).order_by(*(column.desc() for column in ORDER))
     row = session.execute(newest.limit(1)).first()
     return None if row is None else place_of(row)

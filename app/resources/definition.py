@@ -110,7 +110,7 @@ class Attribute:
 
     @property
     def name(self) -> str:
-        """Its name on the command line and in a form."""
+        """The attribute's name on the command line and in a form."""
         return self.option or self.key
 
 

@@ -65,7 +65,7 @@ def item_with_id(session: Session, resource: ResourceDefinition, account_id: int
 
 
 def create_item(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Any:
-    """Makes one of the given attributes. Raises what the use case raises, and `invalid_id`."""
+    """Makes a row of the given attributes. Raises what the use case raises, and `invalid_id`."""
     return resource.create(transaction, account_id, _values(transaction, resource, account_id, given))
 
 

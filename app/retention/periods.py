@@ -48,7 +48,7 @@ class Overdue(NamedTuple):
 
 
 def default_retention(settings: Settings, stage: Stage) -> timedelta | None:
-    """That of an account that has none of its own."""
+    """The retention of an account that has none of its own."""
     return settings.retain_content if stage is Stage.CONTENT else settings.retain_recipients
 
 

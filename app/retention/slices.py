@@ -160,7 +160,7 @@ def _up_to_young(times: dict[int, datetime], task: Task) -> dict[int, datetime]:
 
 
 def _with_recipients(transaction: Transaction, ids: Sequence[int], most: int) -> _Looked:
-    """As many of the sends as have no more recipients together."""
+    """The first of the sends, as many as have no more recipients together."""
     statement = select(Recipient.id, Recipient.send_id, Recipient.state, Recipient.sent_time)
     of_sends = statement.where(in_json(Recipient.send_id, ids)).order_by(Recipient.send_id, Recipient.id)
     rows = transaction.execute(of_sends.limit(most + 1)).all()

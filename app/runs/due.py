@@ -71,7 +71,7 @@ def read_runs(transaction: Transaction, ids: Collection[int]) -> list[DueRun]:
 
 
 def lock_again(transaction: Transaction, ids: Collection[int], moment: datetime) -> list[int]:
-    """Those of the runs that are due still and that nobody else has locked."""
+    """Locks the runs that are due still and that nobody else has locked; returns their ids."""
     run = AutomationRun
     statement = select(run.id).where(in_json(run.id, ids), IS_WAITING, run.due_time <= moment)
     return list(transaction.scalars(statement.order_by(run.id).with_for_update(skip_locked=True)))

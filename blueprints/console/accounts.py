@@ -76,7 +76,7 @@ class Accounts(MethodView):
 
 @blp.route("/accounts.csv")
 class AccountsFile(MethodView):
-    """The same as a file."""
+    """The accounts of the page as a file."""
 
     @blp.scope(OPERATOR)
     def get(self) -> Response:
@@ -93,7 +93,7 @@ class OneAccount(MethodView):
 
     @blp.scope(OPERATOR)
     def get(self, account_id: str) -> Response:
-        """Its settings. A test account has those of its account, which is gone to."""
+        """The settings of the account. A test account has those of its account, which is gone to."""
         return _one(path_id(account_id))
 
     @blp.scope(OPERATOR)

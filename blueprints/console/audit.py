@@ -37,7 +37,7 @@ class Audit(MethodView):
 
 @blp.route("/audit.csv")
 class AuditFile(MethodView):
-    """The same as a file."""
+    """The entries of the page as a file."""
 
     @blp.scope(OPERATOR)
     def get(self) -> Response:

@@ -49,7 +49,7 @@ class Automations(MethodView):
 
 @blp.route("/automations.csv")
 class AutomationsFile(MethodView):
-    """The same as a file."""
+    """The automations of the page as a file."""
 
     @blp.scope("report.view")
     def get(self) -> Response:
@@ -66,17 +66,17 @@ class OneAutomation(MethodView):
 
     @blp.scope("report.view")
     def get(self, automation_id: str) -> Response:
-        """Its steps with their counts, and its runs that match the query."""
+        """The steps of the automation with their counts, and its runs that match the query."""
         return _one(automation_id)
 
 
 @blp.route("/automations/<automation_id>/runs.csv")
 class RunsFile(MethodView):
-    """Its runs as a file."""
+    """The runs of an automation as a file."""
 
     @blp.scope("report.view")
     def get(self, automation_id: str) -> Response:
-        """Those that match the query, the last to enter first."""
+        """The runs that match the query, the last to enter first."""
         with services().database.read() as session:
             automation = _automation(session, automation_id)
             pairs = _runs_search(automation).query()
@@ -190,7 +190,7 @@ class OneRun(MethodView):
 
     @blp.scope("report.view")
     def get(self, automation_id: str, run_id: str) -> Response:
-        """Where it is, and the steps that it has passed."""
+        """Where the run is, and the steps that it has passed."""
         who = signed_in()
         with services().database.read() as session:
             automation = find_automation(session, chosen_account_id(), path_id(automation_id))
@@ -213,7 +213,7 @@ class Cancel(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, automation_id: str, run_id: str) -> Response:
-        """Ends it: its contact is sent nothing more by it."""
+        """Ends the run: its contact is sent nothing more by it."""
         with services().database.write() as transaction:
             automation = find_automation(transaction, chosen_account_id(), path_id(automation_id))
             cancel_run(transaction, automation, path_id(run_id))

@@ -122,7 +122,7 @@ class BulkActions(MethodView):
 
 @blp.route("/bulk-actions.csv")
 class BulkActionsFile(MethodView):
-    """The same as a file."""
+    """The bulk actions of the page as a file."""
 
     @blp.scope("contact.view")
     def get(self) -> Response:

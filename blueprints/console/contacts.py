@@ -48,7 +48,7 @@ class OneContact(MethodView):
 
     @blp.scope("contact.view")
     def get(self, list_id: str, contact_id: str) -> Response:
-        """Its values, its latest messages, and what keeps others away."""
+        """The values of the contact, its latest messages, and what keeps others away."""
         return _page(list_id, contact_id)
 
     @blp.scope("contact.update")
@@ -78,7 +78,7 @@ class DeleteContact(MethodView):
 
     @blp.scope("contact.delete")
     def post(self, list_id: str, contact_id: str) -> Response:
-        """Deletes it; its suppressions stay."""
+        """Deletes the contact; its suppressions stay."""
         try:
             with services().database.write() as transaction:
                 changes = _changes(transaction, list_id)

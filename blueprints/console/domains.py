@@ -43,7 +43,7 @@ class Domains(MethodView):
 
     @blp.scope("contact.view")
     def get(self) -> Response:
-        """All of them, with what is missing."""
+        """The domains with what is missing, and the senders."""
         return domains_page()
 
     @blp.scope(MANAGE)
@@ -79,7 +79,7 @@ class OneDomain(MethodView):
 
     @blp.scope("contact.view")
     def get(self, domain_id: str) -> Response:
-        """Its records, each with what is published and what is missing."""
+        """The records of the domain, each with what is published and what is missing."""
         return _one(domain_id)
 
 
@@ -143,7 +143,7 @@ class DeleteDomain(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, domain_id: str) -> Response:
-        """Deletes it with its keys. Sends from it are refused from then on."""
+        """Deletes the domain with its keys. Sends from it are refused from then on."""
         with services().database.write() as transaction:
             domain = _find(transaction, domain_id)
             account_id = domain.account_id

@@ -40,7 +40,7 @@ class Folders(MethodView):
 
 @blp.route("/inbox/folders.csv")
 class FoldersFile(MethodView):
-    """The same as a file."""
+    """The folders of the page as a file."""
 
     @blp.scope("contact.view")
     def get(self) -> Response:
@@ -58,7 +58,7 @@ class OneFile(MethodView):
 
     @blp.scope("contact.view")
     def get(self, uuid: str) -> Response:
-        """Its parts, links and checks."""
+        """The parts of the message, its links and checks."""
         with services().database.read() as session:
             recipient = messages.message_of(session, signed_in(), uuid)
             known = {"uuid": recipient.uuid, "base": f"{PATH}/{recipient.uuid}", "captured": None}

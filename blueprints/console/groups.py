@@ -49,7 +49,7 @@ class Groups(MethodView):
 
 @blp.route("/groups.csv")
 class GroupsFile(MethodView):
-    """The same as a file."""
+    """The groups of the page as a file."""
 
     @blp.scope("report.view")
     def get(self) -> Response:
@@ -66,7 +66,7 @@ class OneGroup(MethodView):
 
     @blp.scope("report.view")
     def get(self, group_id: str) -> Response:
-        """Its report, beside that of the group that `beside` names."""
+        """The report of the group, beside that of the group that `beside` names."""
         wanted, refusal = request.args.get("beside", "").strip(), None
         with services().database.read() as session:
             shown, other = _report(session, path_id(group_id)), None
@@ -92,7 +92,7 @@ class OneGroup(MethodView):
 
 @blp.route("/groups/<group_id>/day.csv")
 class Day(MethodView):
-    """Its last hours in numbers."""
+    """The last hours of a group in numbers."""
 
     @blp.scope("report.view")
     def get(self, group_id: str) -> Response:

@@ -48,7 +48,7 @@ class HeldMessages(MethodView):
 
 @blp.route("/holds.csv")
 class HeldMessagesFile(MethodView):
-    """The same as a file."""
+    """The held messages of the page as a file."""
 
     @blp.scope(OPERATOR)
     def get(self) -> Response:

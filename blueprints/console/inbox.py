@@ -43,7 +43,7 @@ class Inbox(MethodView):
 
 @blp.route("/inbox.csv")
 class InboxFile(MethodView):
-    """The same as a file."""
+    """The captured messages of the page as a file."""
 
     @blp.scope("contact.view")
     def get(self) -> Response:
@@ -61,7 +61,7 @@ class OneCaptured(MethodView):
 
     @blp.scope("contact.view")
     def get(self, captured_id: str) -> Response:
-        """Its parts, links and checks."""
+        """The parts of the message, its links and checks."""
         with services().database.read() as session:
             found = find_message(session, signed_in(), path_id(captured_id))
             known = {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}

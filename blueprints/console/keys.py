@@ -30,7 +30,7 @@ class Keys(MethodView):
 
     @blp.scope(MANAGE)
     def get(self) -> Response:
-        """All of them, with those of the test account."""
+        """The keys of the account, with those of the test account."""
         return _page()
 
     @blp.scope(MANAGE)
@@ -49,7 +49,7 @@ class Keys(MethodView):
 
 @blp.route("/keys.csv")
 class KeysFile(MethodView):
-    """The same as a file."""
+    """The keys of the page as a file."""
 
     @blp.scope(MANAGE)
     def get(self) -> Response:
@@ -104,7 +104,7 @@ class Revoke(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, key_id: str) -> Response:
-        """Ends it and its former secrets at once."""
+        """Ends the key and its former secrets at once."""
         with services().database.write() as transaction:
             key = find_key(transaction, signed_in().account_id, path_id(key_id))
             account_id = key.account_id

@@ -63,7 +63,7 @@ class Lists(MethodView):
 
 @blp.route("/lists.csv")
 class ListsFile(MethodView):
-    """The same as a file."""
+    """The lists of the page as a file."""
 
     @blp.scope("list.view")
     def get(self) -> Response:
@@ -96,7 +96,7 @@ class OneList(MethodView):
 
 @blp.route("/lists/<list_id>/contacts.csv")
 class ContactsFile(MethodView):
-    """Its contacts as a file."""
+    """The contacts of a list as a file."""
 
     @blp.scope("contact.view")
     def get(self, list_id: str) -> Response:
@@ -134,7 +134,7 @@ class Delete(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, list_id: str) -> Response:
-        """Deletes it with its contacts, once its name was typed."""
+        """Deletes the list with its contacts, once its name was typed."""
         try:
             with services().database.write() as transaction:
                 contact_list = list_of_path(transaction, list_id)

@@ -59,7 +59,7 @@ class Messages(MethodView):
 
 @blp.route("/messages.csv")
 class MessagesFile(MethodView):
-    """The same as a file."""
+    """The messages of the page as a file."""
 
     @blp.scope("report.view")
     def get(self) -> Response:

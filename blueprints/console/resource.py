@@ -71,7 +71,7 @@ def _delete_view(resource: ResourceDefinition, of: str) -> type[MethodView]:
 
         @blp.scope(resource.scopes["delete"])
         def post(self, **ids: str) -> Response:
-            """Deletes it."""
+            """Deletes the row that the path names."""
             (item_id,) = ids.values()
             with services().database.write() as transaction:
                 item = item_with_id(transaction, resource, signed_in().account_id, path_id(item_id))

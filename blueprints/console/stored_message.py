@@ -50,7 +50,7 @@ class OneStoredMessage(MethodView):
 
     @blp.scope("message.view")
     def get(self, message_id: str) -> Response:
-        """Its content, and what it looks like without any values."""
+        """The content of the message, and what it looks like without any values."""
         message = _message(message_id)
         form = {name: getattr(message, name) or "" for name in ATTRIBUTES[message.type]}
         return _one(message, form, Reader())
@@ -77,7 +77,7 @@ class Delete(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, message_id: str) -> Response:
-        """Deletes it. Reports of its sends are kept."""
+        """Deletes the message. Reports of its sends are kept."""
         with services().database.write() as transaction:
             message = _find(transaction, message_id)
             account_id = message.account_id

@@ -61,7 +61,7 @@ class StoredMessages(MethodView):
 
 @blp.route("/stored-messages.csv")
 class StoredMessagesFile(MethodView):
-    """The same as a file."""
+    """The stored messages of the page as a file."""
 
     @blp.scope("message.view")
     def get(self) -> Response:
@@ -120,7 +120,7 @@ class Restore(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, message_id: str, version_number: str) -> Response:
-        """Makes it the newest once more, and goes to the message."""
+        """Makes the version the newest once more, and goes to the message."""
         try:
             with services().database.write() as transaction:
                 message = find_message(transaction, chosen_account_id(), path_id(message_id))

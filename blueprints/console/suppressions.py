@@ -70,7 +70,7 @@ class Suppressions(MethodView):
 
 @blp.route("/suppressions.csv")
 class SuppressionsFile(MethodView):
-    """The same as a file."""
+    """The suppressions of the page as a file."""
 
     @blp.scope("contact.view")
     def get(self) -> Response:

@@ -61,7 +61,7 @@ class Webhooks(MethodView):
 
     @blp.scope("report.view")
     def get(self) -> Response:
-        """All of them, with their states."""
+        """The webhooks of the account, with their states."""
         return _list()
 
     @blp.scope(MANAGE)
@@ -88,7 +88,7 @@ class Webhooks(MethodView):
 
 @blp.route("/webhooks.csv")
 class WebhooksFile(MethodView):
-    """The same as a file."""
+    """The webhooks of the page as a file."""
 
     @blp.scope("report.view")
     def get(self) -> Response:
@@ -105,13 +105,13 @@ class OneWebhook(MethodView):
 
     @blp.scope("contact.view")
     def get(self, webhook_id: str) -> Response:
-        """Its choice, its secrets by their ids, and its deliveries."""
+        """The choice of the webhook, its secrets by their ids, and its deliveries."""
         return _one(webhook_id)
 
 
 @blp.route("/webhooks/<webhook_id>/deliveries.csv")
 class DeliveriesFile(MethodView):
-    """Its deliveries as a file."""
+    """The deliveries to a webhook as a file."""
 
     @blp.scope("contact.view")
     def get(self, webhook_id: str) -> Response:
@@ -154,7 +154,7 @@ class Replay(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, webhook_id: str) -> Response:
-        """Those that it was sent since the time of the form."""
+        """Sends again what the webhook was sent since the time of the form."""
         since = request.form.get("since", "").strip()
         return _changed(webhook_id, lambda transaction, one: replay_webhook(transaction, one, time_of(since)))
 
@@ -181,7 +181,7 @@ class Rotate(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, webhook_id: str) -> Response:
-        """Makes one, and shows it, only this once."""
+        """Makes a secret, and shows it, only this once."""
         made: list[str] = []
 
         def rotate(transaction: Transaction, webhook: Webhook) -> None:
@@ -208,7 +208,7 @@ class Delete(MethodView):
 
     @blp.scope(MANAGE)
     def post(self, webhook_id: str) -> Response:
-        """Deletes it, with the events that wait for it."""
+        """Deletes the webhook, with the events that wait for it."""
         with services().database.write() as transaction:
             webhook = _webhook(transaction, webhook_id)
             account_id = webhook.account_id
@@ -276,7 +276,7 @@ class OneDelivery(MethodView):
 
     @blp.scope("contact.view")
     def get(self, webhook_id: str, delivery_id: str) -> Response:
-        """Its request and the answer, and how its signature is verified."""
+        """The request of the delivery and the answer, and how its signature is verified."""
         return _delivery(webhook_id, delivery_id)
 
 

@@ -100,7 +100,7 @@ class MailLink:
 
     @property
     def is_tracked(self) -> bool:
-        """Whether it leads by way of this service."""
+        """Whether the link leads by way of this service."""
         return self.url != self.target
 
     @property

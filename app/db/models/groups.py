@@ -31,7 +31,7 @@ def total(counter: InstrumentedAttribute[int], *conditions: ColumnElement[bool])
 
 
 def latest(counter: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]) -> ColumnElement[Any]:
-    """The same of a time: the latest of the slots."""
+    """A time of a counter as the latest of the slots that meet the conditions."""
     return select(func.max(counter)).where(*conditions).correlate_except(counter.class_).scalar_subquery()
 
 

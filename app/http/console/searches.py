@@ -72,7 +72,7 @@ def search_within(
     refused: Sequence[str] = (),
     **others: Any,
 ) -> Response:
-    """The same of an account that is known, as where the path names what is the account's."""
+    """The page of an account that is known, as where the path names what is the account's."""
     if not refused and _is_form(search):
         return goes_to(link(search.path, search.query()))
     return _answer(search, session, account, status=status, refused=refused, **others)
@@ -139,7 +139,7 @@ def named_account_id(session: ReadSession | Transaction) -> int | None:
 
 
 def account_of_request(session: ReadSession | Transaction) -> Account:
-    """That account. Raises `not_found` where there is none."""
+    """The account that the request names, or the only one. Raises `not_found` where there is none."""
     account_id = named_account_id(session)
     return existing(None if account_id is None else session.get(Account, account_id), "account", account_id or 0)
 

@@ -138,7 +138,7 @@ class Connection:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is idle after an answer."""
+        """Whether the connection is idle after an answer."""
         return self._kept and self.state is ConnectionState.IDLE
 
     @property
@@ -165,7 +165,7 @@ class Connection:
         return self.next_request()
 
     def next_request(self) -> Request | None:
-        """As `feed`, from the buffer: a client may send a request before it has the last response."""
+        """A request from the buffer, as `feed` returns it: a client may send one before it has the last response."""
         request = self._request or self._parse_head()
         if request is None:
             return None

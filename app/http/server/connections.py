@@ -246,7 +246,7 @@ class Connections:
             return largest
 
     def take_expired(self, now: float) -> list[Connection]:
-        """Those past their deadline."""
+        """Takes the connections that are past their deadline."""
         with self._lock:
             expired = [one for one in self._waiting() if one.deadline < now]
             return [one for one in expired if self._take(one)]

@@ -84,7 +84,7 @@ class Master(Arbiter):  # type: ignore[misc]
             logger.exception("this process goes on as it is")
 
     def handle_hup(self) -> None:
-        """The same."""
+        """Goes on with the newly installed code, as after USR2."""
         self.handle_usr2()
 
     def manage_workers(self) -> None:

@@ -131,7 +131,7 @@ class Stream:
         return self._context.run(self._collect)
 
     def go_on(self) -> bytes:
-        """The same after the beginning was sent. Raises `BrokenStream`."""
+        """The next bytes, after the beginning of the answer was sent. Raises `BrokenStream`."""
         return self._context.run(self._collect_or_log)
 
     def _collect_or_log(self) -> bytes:

@@ -54,7 +54,7 @@ def parse(raw: bytes) -> Message:
 
 
 def parse_large(raw: bytes) -> Message:
-    """The same with an attachment."""
+    """Parses a message of any size, with its attachments."""
     return _parsed(_LARGE_LINES.match(raw[:MAX_LARGE_BYTES]))
 
 

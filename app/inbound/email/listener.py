@@ -433,6 +433,6 @@ def _network(peer: object) -> str:
 
 
 def _most_sessions() -> int:
-    """As many as the limit of open files allows."""
+    """How many sessions the limit of open files allows."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MOST_SESSIONS if files == resource.RLIM_INFINITY else max(1, min(MOST_SESSIONS, (files - OTHER_FILES) // 2))

@@ -234,6 +234,6 @@ def _record_one(recipient_id: int, report: Report, fingerprint: str, transaction
 
 
 def _fingerprint(message: Message, raw: bytes) -> str:
-    """The same for each copy of a message, however it arrived, and however much of it was kept."""
+    """What is equal for each copy of a message, however it arrived, and however much of it was kept."""
     own = field(message, "Message-ID").encode() or raw[:MAX_BYTES_READ]
     return hashlib.sha256(own).hexdigest()

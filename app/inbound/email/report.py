@@ -45,7 +45,7 @@ class Report:
 
     @property
     def addresses(self) -> frozenset[str]:
-        """Those that it names, normalised for comparison."""
+        """The addresses that the report names, normalised for comparison."""
         return frozenset(map(email_key, self.about))
 
 

@@ -95,7 +95,7 @@ def _unconfigured_detail(field: str, domain: str, is_added: bool) -> str:
 
 
 def _added_domains(check: SendCheck, names: set[str]) -> set[str]:
-    """Those of the names that are domains of the account, verified or not."""
+    """The names that are domains of the account, verified or not."""
     if not names:
         return set()
     statement = select(Domain.name).where(Domain.account_id == check.account_id, Domain.name.in_(sorted(names)))
@@ -144,7 +144,7 @@ def _find_approved(check: SendCheck) -> SmsSenderRow | None:
 
 
 def approved_sms_senders(session: Session, account_id: int, addresses: Collection[str]) -> dict[str, SmsSenderRow]:
-    """Those of the addresses that are approved senders of the account."""
+    """The addresses that are approved senders of the account."""
     named = SMS_SENDERS.where(SmsSender.account_id == account_id, SmsSender.address.in_(sorted(addresses)))
     return {row.address: SmsSenderRow(*row) for row in session.connection().execute(named)}
 

@@ -292,7 +292,7 @@ NONE_IN_USE = deferral(WaitReason.NO_TRANSPORT)
 
 
 class Dispatchers:
-    """All of them together are used by the drain as one."""
+    """The dispatchers of all transports, used by the drain as one."""
 
     def __init__(self, sender_worker: SenderWorker, redis: Redis) -> None:
         self._sender_worker = sender_worker

@@ -223,7 +223,7 @@ Senders = Mapping[SenderKey, ApprovedSender]
 
 
 def sender_key(recipient: Claimed) -> SenderKey:
-    """That of the recipient's text message."""
+    """The key of the sender of the recipient's text message."""
     return recipient.account_id, recipient.compiled.send.from_address
 
 

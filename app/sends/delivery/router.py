@@ -63,7 +63,8 @@ class Router:
             self._replace(load_table(session))
 
     def update_idle(self, session: Session) -> None:
-        """The same for a worker that had nothing to send: over a new transport replies may arrive."""
+        """Reads transports and routes again for a worker that had nothing to send: over a new transport replies may
+        arrive."""
         if current_version(session) != self._table.version:
             self._replace(load_table(session))
 

@@ -146,7 +146,7 @@ def _complete(
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> None:
-    """As delivery does; a contact that would be created has the marks of its address by then."""
+    """Completes a recipient as delivery does; a contact that would be created has the marks of its address by then."""
     key = suppression_key(row, contact)
     if contact is not None and contact.id == NEW_CONTACT_ID and key:
         is_blocked = key in suppressions.blocked

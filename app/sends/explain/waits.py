@@ -67,7 +67,7 @@ class Route:
 
     @property
     def domain(self) -> str | None:
-        """That of the address, of mail."""
+        """The domain of the address of a mail; None for a text."""
         return domain_of(self.address.key) if self.address is not None and self.kind == "email" else None
 
 
@@ -132,7 +132,7 @@ def _unverified_domains(session: Session, route: Route) -> Iterator[Finding]:
 
 
 def _domains(session: Session, route: Route) -> Mapping[str, Domain | None]:
-    """Those of the sender and of the blind copies, by name."""
+    """The domains of the sender and of the blind copies, by name."""
     if route.send is None or route.kind != "email":
         return {}
     needed = {domain_of(one): None for one in (route.send.from_address, route.send.bcc_address) if one}

@@ -69,7 +69,7 @@ class HeldCount(NamedTuple):
 
 
 def held_messages(wanted: HeldMessages, *columns: Any) -> Select[Any]:
-    """These columns of the recipients and entries that are meant."""
+    """The named columns of the recipients and entries that are meant."""
     joined = select(*columns).join_from(QueueEntry, Recipient, Recipient.id == QueueEntry.recipient_id)
     return joined.where(*wanted.conditions)
 

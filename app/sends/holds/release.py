@@ -110,7 +110,8 @@ def release_some(transaction: Transaction, services: Services, wanted: HeldMessa
 def drop_some(
     transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int], outcome: DroppedAs
 ) -> int:
-    """The same, ending them without sending them; returns how many."""
+    """Ends those of the messages that are held and meant without sending them, in this transaction; returns how
+    many."""
     rows = _lock(transaction, wanted, after=0, size=len(ids), ids=ids)
     return _drop_rows(transaction, services, rows, outcome)
 

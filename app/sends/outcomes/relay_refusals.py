@@ -67,7 +67,7 @@ class RelayKey(NamedTuple):
 
     @classmethod
     def of(cls, attempt: Attempt) -> RelayKey:
-        """That of the message of an attempt."""
+        """The key of the message of an attempt."""
         row, result = attempt
         return cls(row.account_id, result.transport or DEFAULT)
 
@@ -119,7 +119,7 @@ def is_refusal(attempt_result: AttemptResult) -> bool:
 
 
 def _is_final(attempt_result: AttemptResult) -> bool:
-    """Whether it was refused for what it is, whatever becomes of the relay."""
+    """Whether a mail was refused for what it is, whatever becomes of the relay."""
     result = attempt_result.result
     return result is not None and result.outcome is Outcome.REFUSED and not is_refusal(attempt_result)
 

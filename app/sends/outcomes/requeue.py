@@ -72,12 +72,12 @@ class Known(NamedTuple):
 
     @property
     def priority(self) -> str:
-        """That of its send."""
+        """The priority of the recipient's send."""
         return "normal" if self.send is None else str(self.send.priority)
 
     @property
     def address(self) -> AccountAddress:
-        """As blocked addresses have it."""
+        """The address as blocked addresses have it."""
         text = self.row.email or self.row.mobile
         return AccountAddress.of(self.row.account_id, ADDRESS_KIND_BY_TYPE[self.row.type], text or "")
 
@@ -165,7 +165,7 @@ def requeue_all(
     *conditions: ColumnElement[bool],
     states: Collection[RecipientState] = RETRYABLE,
 ) -> Requeued:
-    """The same for recipients that are in one of these states and meet the conditions."""
+    """Puts the recipients that are in one of these states and meet the conditions back into the queue, due now."""
     if not ids:
         return Requeued([], {})
     sends = _lock_sends(transaction, ids)

@@ -164,7 +164,7 @@ class Transition(NamedTuple):
         }
 
     def step_row(self) -> dict[str, Any]:
-        """Its step for the timeline."""
+        """The step of the transition for the timeline."""
         recipient, attempt_result = self.recipient, self.attempt_result
         note = attempt_result.result.note if attempt_result.result else None
         return step_row(
@@ -178,7 +178,7 @@ class Transition(NamedTuple):
         )
 
     def payload(self) -> Payload:
-        """Its event, of a transition that has one."""
+        """The event of a transition that has one."""
         attempt_result = self.attempt_result
         return self.recipient.event(
             self.event or "", attempt_result.moment, self.event_fields, address=attempt_result.address
@@ -265,7 +265,7 @@ def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: Del
 def _uncertain(
     recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
 ) -> Transition:
-    """It is not given up before it has been resolved, not even at the end of the period."""
+    """An uncertain attempt is not given up before it has been resolved, not even at the end of the period."""
     return Transition(
         recipient,
         attempt_result,

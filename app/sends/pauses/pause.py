@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def words(self) -> str:
-        """What it is, behind "the messages of"."""
+        """What is paused, behind "the messages of"."""
         return words_of(self.kind, self.list_name, self.domain, is_everywhere=self.account_id is None)
 
 

@@ -42,7 +42,7 @@ class ShownPause(NamedTuple):
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it concerns every account."""
+        """Whether the pause concerns every account."""
         return self.account_id is None
 
     @property
@@ -156,7 +156,7 @@ ACTIVE = PreparedStatement(union_all(_active(_OF_ACCOUNTS), _active(SendPause.ac
 
 
 def active_pauses(session: Session, account_ids: Iterable[int]) -> list[ActivePause]:
-    """Those of the accounts, and of the whole installation; the oldest of each first."""
+    """The active pauses of the accounts, and of the whole installation; the oldest of each first."""
     rows = ACTIVE.tuples(session, accounts=json_array(set(account_ids)))
     return sorted(ActivePause._make(row) for row in rows)
 
@@ -169,6 +169,6 @@ def lock_active(session: Session, pause_ids: Collection[int]) -> set[int]:
 
 
 def test_accounts(session: Session, account_ids: Iterable[int]) -> set[int]:
-    """Those of the accounts whose messages are captured."""
+    """The accounts among these whose messages are captured."""
     tests = select(Account.id).where(in_json(Account.id, set(account_ids)), Account.test_of.is_not(None))
     return set(session.scalars(tests))

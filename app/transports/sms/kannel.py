@@ -62,7 +62,7 @@ class _Connection(HTTPConnection):
 
 
 class _TlsConnection(HTTPSConnection, _Connection):
-    """The same over TLS."""
+    """A connection to the gateway over TLS."""
 
 
 class _Pool(HTTPConnectionPool):
