@@ -20,8 +20,8 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """How people give an attribute: as a text."""
+class Kind:
+    """How people give an attribute."""
 
     control: ClassVar[str] = "text"
     """What a form has for it (`app/templates/console/resource.html`)."""
@@ -36,7 +36,12 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Text):
+class Text(Kind):
+    """A text, as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
     """One of some words, each with its meaning. The use case refuses others."""
 
     control: ClassVar[str] = "choice"
@@ -44,7 +49,7 @@ class Choice(Text):
 
 
 @dataclass(frozen=True, slots=True)
-class Reference(Text):
+class Reference(Kind):
     """A row of another noun, by its name or its id. The use case takes its id, under the key `into`."""
 
     model: Any
@@ -53,7 +58,7 @@ class Reference(Text):
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Text):
+class Number(Kind):
     """A number; on the command line and in a form 0 means that there is none."""
 
     control: ClassVar[str] = "number"
@@ -71,7 +76,7 @@ class Number(Text):
 
 
 @dataclass(frozen=True, slots=True)
-class Flag(Text):
+class Flag(Kind):
     """Yes or no."""
 
     control: ClassVar[str] = "flag"
@@ -99,7 +104,7 @@ class Attribute:
     """That of its column in the console, which leaves it out for None."""
     nothing: str | None = None
     """What having no value means, in a word or two; None if there always is one."""
-    kind: Text | None = None
+    kind: Kind | None = None
     meaning: str = ""
     """What people read where they give it: a phrase without a full stop."""
     option: str = ""
@@ -163,5 +168,5 @@ class ResourceDefinition:
         return Record(required, optional, null=True)
 
 
-def _optional(attribute: Attribute, kind: Text) -> Check:
+def _optional(attribute: Attribute, kind: Kind) -> Check:
     return kind.check if attribute.nothing is None else nullable(kind.check)
