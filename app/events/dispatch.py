@@ -217,9 +217,14 @@ class WebhookDispatcher:
             if batch is None:
                 break
             started = True
-            self._in_flight.add(batch.lease_token)
             thread = threading.Thread(target=self._deliver, args=(services, batch), daemon=True, name="webhook")
-            thread.start()
+            self._in_flight.add(batch.lease_token)
+            try:
+                thread.start()
+            except RuntimeError:  # no memory is left for it: the next run releases the lease
+                self._in_flight.discard(batch.lease_token)
+                self._may_have_unknown_leases = True
+                raise
         return started
 
     def _deliver(self, services: Services, first: Batch) -> None:
@@ -271,7 +276,12 @@ class WebhookDispatcher:
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, "Service-Signature": signature}
         allow_private = settings.webhook_allow_private
         with span("webhook", tms__webhook_id=batch.webhook_id, tms__events=len(batch.payloads)) as open_span:
-            result = self._client.post(batch.webhook_id, batch.url, body, headers, allow_private=allow_private)
+            began = now()
+            try:
+                result = self._client.post(batch.webhook_id, batch.url, body, headers, allow_private=allow_private)
+            except (MemoryError, RuntimeError) as error:
+                logger.exception("webhook %s: no memory is left for a request", batch.webhook_id)
+                result = PostResult(None, f"no memory was left to send it: {error or 'MemoryError'}", began)
             open_span.add(http__response__status_code=result.status)
         return result
 

@@ -261,8 +261,8 @@ class Watchdog:
     @contextmanager
     def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
         """Cuts the operation if the block takes longer. One block at a time per object."""
-        self._watch(watched, time.monotonic() + seconds)
         try:
+            self._watch(watched, time.monotonic() + seconds)
             yield
         finally:
             with self._changed:
@@ -276,8 +276,9 @@ class Watchdog:
         with self._changed:
             self._deadlines[watched] = deadline
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name="watchdog")
-                self._thread.start()
+                thread = threading.Thread(target=self._run, daemon=True, name="watchdog")
+                thread.start()  # may fail for want of memory: then the next request starts one
+                self._thread = thread
             elif deadline < self._wakes_at:
                 self._changed.notify()
 

@@ -265,8 +265,9 @@ class FiguresReader:
         """The newest figures; None if there are none that are new enough."""
         with self._lock:
             if self._running is None and time.monotonic() >= self._due:
-                self._running = threading.Event()
-                threading.Thread(target=self._run, args=(self._running,), name="figures", daemon=True).start()
+                ended = threading.Event()
+                threading.Thread(target=self._run, args=(ended,), name="figures", daemon=True).start()
+                self._running = ended
             running = self._running
         reading = self._latest
         if running is not None and (reading is None or reading.seconds <= WAIT):

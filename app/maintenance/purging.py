@@ -35,8 +35,9 @@ class Purger:
     def start(self) -> None:
         """Purges what is overdue, unless it is being done already."""
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="purging", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="purging", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def wait(self, seconds: float = END) -> bool:
         """Waits until it has ended, which it soon does when the process is asked to stop; returns whether it has."""

@@ -64,10 +64,18 @@ class Recorder:
             self._waiting.setdefault(visit.recipient_id, []).append(visit)
             self._count += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name="visits")
-                self._thread.start()
-                atexit.register(self.close)
+                self._start()
             self._changed.notify_all()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, daemon=True, name="visits")
+        try:
+            thread.start()
+        except RuntimeError:  # no memory is left for it: the next visit starts one
+            logger.exception("visits wait")
+            return
+        self._thread = thread
+        atexit.register(self.close)
 
     def flush(self, seconds: float) -> bool:
         """Waits until all visits are written; False on a timeout."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,7 @@ from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.statements import StatementCounter
+from tests.support.threads import without_memory
 from tests.support.webhook_receiver import Receiver, Reply
 
 
@@ -103,6 +104,31 @@ def test_every_delivery_attempt_is_logged_with_its_outcome(
     assert first.batch_id == second.batch_id == batch_id(receiver, 0) == batch_id(receiver, 1)
     assert first.time <= receiver.hits[0].time < second.time <= receiver.hits[1].time
     assert first.time <= first.time + timedelta(milliseconds=first.milliseconds) <= after + timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("thread", ["watchdog", "webhook"])
+def test_a_batch_for_whose_thread_no_memory_is_left_is_sent_soon(
+    services: Services,
+    add_hook: AddHook,
+    dispatcher: WebhookDispatcher,
+    monkeypatch: pytest.MonkeyPatch,
+    thread: str,
+) -> None:
+    """No lease has to end for it."""
+    start = threading.Thread.start
+    with Receiver(204) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        with monkeypatch.context() as patch, suppress(RuntimeError):
+            patch.setattr(
+                threading.Thread, "start", lambda one: without_memory(one) if one.name == thread else start(one)
+            )
+            dispatcher.run(services)
+        assert receiver.hits == []
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1]]
+    assert hook.waiting == 0
 
 
 def test_the_process_wide_dispatcher_delivers(services: Services, add_hook: AddHook) -> None:

@@ -98,8 +98,8 @@ class Documents:
             if time.monotonic() < until:
                 raise error
             if not self._is_fetching:
-                self._is_fetching = True
                 threading.Thread(target=self._run, args=(url,), name=FETCHING, daemon=True).start()
+                self._is_fetching = True
         raise HookBusy("a document of Amazon is being fetched for it")
 
     def _run(self, url: str) -> None:

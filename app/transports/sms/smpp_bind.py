@@ -63,7 +63,10 @@ class Bind:
         self._pending = PendingResponses()
         self._incoming: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         self._starting = threading.Lock()
-        self._started = False
+        self._to_start = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._keep_bound, "smpp"), (self._handle_incoming, "smpp-in"))
+        ]
         self._bind_changed = threading.Condition()
         self._closing = threading.Event()
 
@@ -74,10 +77,9 @@ class Bind:
 
     def _start(self) -> None:
         with self._starting:
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._keep_bound, name="smpp", daemon=True).start()
-                threading.Thread(target=self._handle_incoming, name="smpp-in", daemon=True).start()
+            while self._to_start:
+                self._to_start[-1].start()  # may fail for want of memory: then the next use starts it
+                self._to_start.pop()
 
     def submit(self, **fields: Any) -> Any:
         """Sends one `submit_sm` and returns its response. Raises `NoBind` and `NoAnswer`."""

@@ -8,6 +8,7 @@ import pytest
 
 from app.events.guarded_connection import Watchdog
 from tests.support.servers import PATIENCE, wait_until
+from tests.support.threads import without_memory
 
 LONG = 10 * PATIENCE
 
@@ -89,3 +90,14 @@ def test_one_thread_watches_all_operations_and_ends_without_any(clock: Clock) ->
         clock.moment += 0.05
         assert again.was_cut.wait(PATIENCE)
     assert not any(one.was_cut.is_set() for one in waits)
+
+
+def test_a_thread_that_could_not_start_is_started_for_the_next_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    watchdog, refused, slow = Watchdog(), Wait(), Wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", without_memory)
+        with pytest.raises(RuntimeError), watchdog.cut_after(refused, 0.05):
+            pass
+    with watchdog.cut_after(slow, 0.05):
+        assert slow.was_cut.wait(PATIENCE)
+    assert not refused.was_cut.is_set()
