@@ -15,7 +15,7 @@ from functools import partial
 from sqlalchemy import func, select
 
 from app.db.models import BulkAction, Contact, Recipient, RecipientStep, SendPause
-from app.db.phases import migrations
+from app.db.phases import newest_revision
 from app.recipients.conditions import CURRENT_STATE
 from tests.chaos import check_backup
 from tests.chaos.faults_of_operators import (
@@ -31,6 +31,7 @@ from tests.chaos.promises import Promise
 from tests.chaos.record import Seen, say_mode
 from tests.chaos.registry import PROCESSES, RESTART, fault, run_again
 from tests.chaos.stage import NAMES, Stage
+from tests.support.next_release import CONTRACTED, copy_code, write_next_migrations
 from tests.support.servers import wait_until
 
 ROWS = 2500
@@ -41,8 +42,6 @@ REFUSED = 60
 """Texts that a gateway refuses, at least."""
 MOST_KILLS = 6
 """Of the worker of bulk actions; the launcher starts it again more slowly each time."""
-BACK = 3
-"""Revisions by which the database is taken back, whose migrations are killed then."""
 RESTARTED = Limits(cuts_requests=True, accepting=RESTART, sending=RESTART)
 
 
@@ -162,13 +161,18 @@ def restore_killed(stage: Stage, _chance: random.Random) -> None:
 
 @fault("migration-killed", Promise.COMMAND, Promise.LOST, limits=RESTARTED, slowly=SLOWLY)
 def migration_killed(stage: Stage, chance: random.Random) -> float:
-    """The service is stopped, its database is taken back by three revisions, and migrated by commands that are
-    killed; then the service is started again."""
+    """The service is stopped, its database is migrated to a next release and back, both by commands that are killed;
+    then the service is started again."""
+    code, own = copy_code(stage.folder / "next"), newest_revision()
+    write_next_migrations(code / "app" / "db" / "migrations" / "versions")
 
     def migrate() -> None:
-        stage.command("db", "downgrade", migrations()[-1 - BACK].revision, "--yes")
-        stage.command_with_kills(chance, "db", "upgrade")
-        stage.complaints += _unkilled(stage)
+        for arguments, revision in ((("upgrade",), CONTRACTED), (("downgrade", own, "--yes"), own)):
+            killed = len(stage.killed_commands)
+            stage.command_with_kills(chance, "db", *arguments, code=code)
+            current = stage.command("db", "current", code=code)["current"]
+            stage.complaints += [] if current == revision else [f"db {arguments[0]} has led to {current}"]
+            stage.complaints += [] if len(stage.killed_commands) > killed else [f"db {arguments[0]} was not killed"]
 
     return _restarted(stage, migrate)
 

@@ -276,28 +276,39 @@ class Stage:
         return Account(name, _number(name), lists["People"], lists[series.LIST])
 
     def command(
-        self, *arguments: str, settings: Mapping[str, str] | None = None, statuses: Sequence[int] = (0,)
+        self,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        statuses: Sequence[int] = (0,),
+        code: Path = ROOT,
     ) -> Any:
-        """The output of a command of an operator, which is one of those with `--json`; `settings` replace some of the
-        service."""
-        ended = self._run_command(arguments, settings or {})
+        """The output of a command of an operator, which is one of those with `--json`, run by the code in a folder;
+        `settings` replace some of the service."""
+        ended = self._run_command(arguments, settings or {}, code)
         assert ended.returncode in statuses, f"{arguments}: {ended.stdout[-1000:]}{ended.stderr[-1000:]}"
         return json.loads(ended.stdout)
 
-    def _run_command(self, arguments: Sequence[str], settings: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    def _run_command(
+        self, arguments: Sequence[str], settings: Mapping[str, str], code: Path
+    ) -> subprocess.CompletedProcess[str]:
         environment = {**self.service.environment, **settings}
         command = [sys.executable, "-m", "flask", "--app", "wsgi", *arguments, "--json"]
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=code, env=environment, capture_output=True, text=True, check=False)
 
     def command_with_kills(
-        self, chance: random.Random, *arguments: str, settings: Mapping[str, str] | None = None, done: str = ""
+        self,
+        chance: random.Random,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        done: str = "",
+        code: Path = ROOT,
     ) -> Any:
         """The output of the command, which is killed and repeated, up to three times as far each time, until it has
         ended before it was killed; None if it refuses with the words `done`, since one that was killed had done it."""
         for farthest in (6 * 3**number for number in range(MOST_KILLS)):
             number, seconds = chance.randint(1, farthest), chance.choice((0.0, chance.uniform(0.001, 0.2)))
             hook = {"CHAOS_KILL": f"{number} {seconds}", **_hooked(self.folder, ["killed-command"])}
-            ended = self._run_command(arguments, {**(settings or {}), **hook})
+            ended = self._run_command(arguments, {**(settings or {}), **hook}, code)
             if ended.returncode > 0 and done and done in ended.stderr:
                 return None
             if ended.returncode >= 0:
