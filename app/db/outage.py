@@ -93,6 +93,12 @@ def is_unavailable(error: BaseException) -> bool:
     return error.connection_invalidated or failure_of(error.orig).is_outage
 
 
+def is_locked(error: BaseException) -> bool:
+    """Whether another process has kept SQLite's file to itself for as long as writers wait for it."""
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def failure_of(cause: BaseException | None) -> Failure:
     """The kind of an error of the driver."""
     if isinstance(cause, sqlite3.Error):

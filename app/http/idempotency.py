@@ -36,7 +36,7 @@ from app.clock import now
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
-from app.db.outage import log_failure
+from app.db.outage import is_locked, log_failure
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.responses import JSON
@@ -247,8 +247,9 @@ def _run_first(key: str, fingerprint: RequestFingerprint, known: IdempotencyReco
 
         try:
             return services().database.transact(work_and_store)
-        except BaseException:
-            _release_claim(claim)
+        except BaseException as error:
+            if not is_locked(error):  # waiting for the file once more would keep the client too long
+                _release_claim(claim)
             raise
 
 

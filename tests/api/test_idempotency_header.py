@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import event, func, select, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
@@ -23,10 +24,13 @@ from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from app.http.context import EXTENSION
 from app.http.idempotency import LEASE, idempotency_locks
+from tests.conftest import test_settings
+from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
+from tests.support.prepared import migrated_file
 from tests.support.sends import SendsApi
-from tests.support.tenants import Tenant, new_email, unique
+from tests.support.tenants import Tenant, new_email, new_tenant, unique
 
 
 @pytest.fixture
@@ -345,3 +349,31 @@ def test_nobody_can_guess_secret_values_from_the_fingerprint_of_their_request(
             conflict(post(tenant.api, SENDS, other, key))
     stored_fingerprint(tenant, keys[0], change_to=digest_of(secret))
     assert is_replay(post(tenant.api, SENDS, secret, keys[0]))
+
+
+def test_a_request_waits_for_sqlites_file_only_once(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait once more to give its key back, which is free when the request has ended."""
+    monkeypatch.setattr("app.db.engine.BUSY_TIMEOUT_MS", 100)
+    file = migrated_file(tmp_path / "tms.sqlite3")
+    with (
+        app_with(test_settings(tmp_path, REDIS_URL=redis_url)) as app,
+        closing(sqlite3.connect(file.removeprefix("sqlite:///"), isolation_level=None)) as other,
+    ):
+        tenant = new_tenant(app)
+        path, key, body = f"/v1/lists/{tenant.add_list('Customers')}/contacts", unique("key"), {"email": new_email()}
+        engine, begun = app.extensions[EXTENSION].database.engine, []
+
+        def lock(connection: object, *_: object) -> None:
+            if other.execute("SELECT count(*) FROM idempotency_records").fetchone()[0]:
+                begun.append(connection)
+                if not other.in_transaction:
+                    other.execute("BEGIN IMMEDIATE")
+
+        event.listen(engine, "checkout", lock)
+        check_error(post(tenant.api, path, body, key), 503, "service_unavailable")
+        event.remove(engine, "checkout", lock)
+        assert len(begun) == 1
+        other.execute("ROLLBACK")
+        assert post(tenant.api, path, body, key).status_code == 201
