@@ -48,7 +48,11 @@ from jobs.stop import Stop
 logger = logging.getLogger("jobs.worker")
 
 WORKER_TTL = 45
-"""RQ waits 15 seconds less than this for a job, and considers Redis dead after 10 more seconds without an answer."""
+"""Seconds, and a minute more, after which RQ forgets a worker that has died."""
+WAIT_SECONDS = 5
+"""How long Redis is asked to wait for a job, again and again."""
+ANSWER_SECONDS = 5
+"""After so much longer without an answer Redis is given up, and asked over a new connection: an answer may be lost."""
 MAX_RECONNECT_DELAY = 2.0
 LOG_INTERVAL = 30.0
 """Seconds between two log lines about the same outage."""
@@ -70,6 +74,16 @@ class Worker(SimpleWorker):
             worker_ttl=WORKER_TTL,
             log_job_description=False,
         )
+
+    @property
+    def dequeue_timeout(self) -> int:
+        """Seconds of one wait for a job. RQ's own are minutes."""
+        return WAIT_SECONDS
+
+    @property
+    def connection_timeout(self) -> int:
+        """Seconds after which a command has failed."""
+        return WAIT_SECONDS + ANSWER_SECONDS
 
     def _set_ip_address(self, connection: Redis) -> None:
         """RQ shows the address in its own listings. redis-py cannot read it if the path of the socket has spaces."""

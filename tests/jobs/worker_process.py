@@ -30,7 +30,7 @@ def note_callback(_job: object, connection: Redis, *_failure: object) -> None:
 
 
 def main(folder: Path, redis_url: str, *options: str) -> None:
-    worker.WORKER_TTL = int(HOUR)
+    worker.WAIT_SECONDS = int(HOUR)
     if LONG_PAUSES in options:
         worker.Worker.max_connection_wait_time = worker.Worker.exponential_backoff_factor = HOUR
     settings = from_environment({"DATA_DIR": str(folder), "REDIS_URL": redis_url, "LOG_FORMAT": "json"})
