@@ -14,6 +14,7 @@ NOUNS = (
     "accounts",
     "keys",
     "domains",
+    "senders",
     "lists",
     "contacts",
     "messages",
@@ -33,9 +34,9 @@ NOUNS = (
     "secrets",
     "db",
 )
-"""Modules with a `group` of commands."""
+"""Groups of commands, each the `group` of a module."""
 DEFINED = ("senders",)
-"""Nouns with a definition, from which their commands are made: `RESOURCE` in `app.<noun>.resource`."""
+"""Those of them without a module, whose commands are made from a definition: `RESOURCE` in `app.<noun>.resource`."""
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 
@@ -55,14 +56,14 @@ class LazyCommands(AppGroup):
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The names in alphabetical order."""
-        return sorted((*COMMANDS, *NOUNS, *DEFINED))
+        return sorted((*COMMANDS, *NOUNS))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command or group of that name, or None."""
         if cmd_name in COMMANDS:
             found: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
             return found
-        return group_of(cmd_name) if cmd_name in (*NOUNS, *DEFINED) else None
+        return group_of(cmd_name) if cmd_name in NOUNS else None
 
 
 def register(app: Flask) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from flask import Response, request
 from flask.views import MethodView
 
+from app.console.queries import IN_A_FILE
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to
@@ -18,7 +19,7 @@ from app.resources.rows import create_item, given_by_texts, item_with_id, rows_o
 from blueprints.console.blueprint import blp
 
 MOST = 200
-"""Rows of a noun that a page and its file have, by their key."""
+"""Rows of a noun that a page has, by their key."""
 Page = Callable[[ServiceError, Mapping[str, str]], Response]
 """The page with the form, from why it was refused and what it said."""
 
@@ -58,7 +59,7 @@ def _file_view(resource: ResourceDefinition) -> type[MethodView]:
         def get(self) -> Response:
             """A row for each."""
             with services().database.read() as session:
-                rows = rows_of_account(session, resource, account_of_request(session).id, MOST)
+                rows = rows_of_account(session, resource, account_of_request(session).id, IN_A_FILE)
             head = [one.key for one in resource.read]
             return csv_file(f"{resource.plural}.csv", head, (list(row.values()) for row in rows))
 

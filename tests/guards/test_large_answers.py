@@ -16,7 +16,6 @@ BOUNDED = {
     ("overview.py", "Day"),
     ("domains.py", "RecordsFile"),  # the records of one domain
     ("domains.py", "DomainsFile"),  # app.console.domains.MOST
-    ("domains.py", "SendersFile"),
     ("keys.py", "KeysFile"),  # app.console.keys.MOST
     ("webhooks.py", "WebhooksFile"),  # app.console.webhooks.MOST
 }
