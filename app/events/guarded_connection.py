@@ -260,7 +260,8 @@ class Watchdog:
 
     @contextmanager
     def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
-        """Cuts the operation if the block takes longer. One block at a time per object."""
+        """Cuts the operation if the block takes longer. One block at a time per object. Raises `MemoryError` where no
+        thread can start, without the block."""
         try:
             self._watch(watched, time.monotonic() + seconds)
             yield
@@ -277,7 +278,10 @@ class Watchdog:
             self._deadlines[watched] = deadline
             if self._thread is None:
                 thread = threading.Thread(target=self._run, daemon=True, name="watchdog")
-                thread.start()  # may fail for want of memory: then the next request starts one
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the next request tries again
+                    raise MemoryError(str(error)) from error
                 self._thread = thread
             elif deadline < self._wakes_at:
                 self._changed.notify()

@@ -101,7 +101,7 @@ class Attribute:
     shown: Callable[[Any], Any] = lambda value: value
     """What everybody outside sees of a value of the column."""
     heading: str | None = None
-    """That of its column in the console, which leaves it out for None."""
+    """The heading of its column in the console, which leaves the attribute out for None."""
     nothing: str | None = None
     """What having no value means, in a word or two; None if there always is one."""
     kind: Kind | None = None
@@ -148,7 +148,7 @@ class ResourceDefinition:
     create: Callable[[Any, int, Values], Any]
     update: Callable[[Any, Values], bool]
     seed_key: str
-    """That of the entries in an account of a seed file."""
+    """The key of the entries in an account of a seed file."""
 
     @property
     def read(self) -> tuple[Attribute, ...]:

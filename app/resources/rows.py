@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -13,7 +13,7 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import Account
 from app.errors import ServiceError
 from app.ids import existing
-from app.resources.definition import Reference, ResourceDefinition, Values
+from app.resources.definition import Attribute, Reference, ResourceDefinition, Values
 
 Row = dict[str, Any]
 """Key of an attribute -> the value that everybody outside sees."""
@@ -31,7 +31,8 @@ def rows_of_installation(session: Session, resource: ResourceDefinition) -> list
     """The rows of all accounts, by the account's name and the key; each begins with that name, as `account`."""
     with_account = _statement(resource).add_columns(Account.name).join(Account, Account.id == resource.model.account_id)
     found = session.execute(with_account.order_by(Account.name, _key(resource))).all()
-    return [{"account": values[-1], **_row(resource, values[:-1])} for values in found]
+    attributes = resource.read
+    return [{"account": values[-1], **_row(attributes, values[:-1])} for values in found]
 
 
 def row_of(session: Session, resource: ResourceDefinition, item: Any) -> Row:
@@ -100,11 +101,12 @@ def _statement(resource: ResourceDefinition) -> Select[Any]:
 
 
 def _rows(session: Session, resource: ResourceDefinition, statement: Select[Any]) -> list[Row]:
-    return [_row(resource, values) for values in session.execute(statement)]
+    attributes = resource.read
+    return [_row(attributes, values) for values in session.execute(statement)]
 
 
-def _row(resource: ResourceDefinition, values: Any) -> Row:
-    return {one.key: one.shown(value) for one, value in zip(resource.read, values, strict=True)}
+def _row(attributes: Sequence[Attribute], values: Any) -> Row:
+    return {one.key: one.shown(value) for one, value in zip(attributes, values, strict=True)}
 
 
 def given_by_texts(resource: ResourceDefinition, texts: Mapping[str, str]) -> Values:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tests.cli.conftest import Cli
 from tests.support.cases import each
 from tests.support.client import Client, check_error
@@ -211,6 +214,24 @@ def test_senders_are_added_updated_and_deleted(cli: Cli, customers: int) -> None
     }
     assert cli.text("senders", "delete", number) == f"deleted sender {number}\n"
     assert cli.refused("senders", "show", number) == f"address: the account has no sender '{number}'"
+
+
+def test_senders_are_listed_by_as_many_statements_for_many_as_for_one(
+    cli: Cli, bare: Cli, tenant: Tenant, count_statements: Callable[[], Any]
+) -> None:
+    """Of one account, and of all."""
+
+    def statements() -> int:
+        with count_statements() as counted:
+            for one in (cli, bare):
+                one.json("senders", "list")
+        return sum(one.startswith("SELECT") for one in counted.statements)
+
+    tenant.add_sender(new_mobile())
+    few = statements()
+    for _ in range(5):
+        tenant.add_sender(new_mobile(), list_id=tenant.add_list())
+    assert statements() == few
 
 
 def test_a_sender_may_have_a_rate_limit(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
 from app.infrastructure.redis_client import SENDS, WakeUps, connect_redis
+from jobs.stop import Stop
+from jobs.worker import Worker
 from tests.jobs import worker_process
 from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
 from tests.support.forked import Forked
@@ -206,3 +209,11 @@ def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: WorkerBench)
         wait_until(lambda: not client.exists(queue.intermediate_queue_key), "the worker has tidied up")
         bench.wake_until_worked()
         assert not client.exists(MARK)
+
+
+def test_an_answer_of_redis_is_waited_for_for_ten_seconds(bench: WorkerBench) -> None:
+    """RQ would wait for minutes, and the mail with it (docs/reliability.md#the-faults)."""
+    with connect_redis(bench.redis.url) as client:
+        worker = Worker([SENDS], client, Stop(threading.Event()))
+        assert worker.dequeue_timeout == 5
+        assert worker.connection.connection_pool.connection_kwargs["socket_timeout"] == 10

@@ -96,7 +96,7 @@ def test_a_thread_that_could_not_start_is_started_for_the_next_operation(monkeyp
     watchdog, refused, slow = Watchdog(), Wait(), Wait()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", without_memory)
-        with pytest.raises(RuntimeError), watchdog.cut_after(refused, 0.05):
+        with pytest.raises(MemoryError), watchdog.cut_after(refused, 0.05):
             pass
     with watchdog.cut_after(slow, 0.05):
         assert slow.was_cut.wait(PATIENCE)
