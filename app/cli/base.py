@@ -1,7 +1,7 @@
 """Options, output and errors of all commands.
 
-A command parses like a view, calls one use case and prints. An invalid value is reported in one line on standard error
-with exit code 2 (docs/cli.md#conventions).
+A command is a function that gets a session from `Group.reads` or `Group.writes`, calls one use case, and returns what
+is shown. An invalid value is reported in one line on standard error with exit code 2 (docs/cli.md#conventions).
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 import orjson
@@ -22,7 +23,7 @@ from app.accounts.find import all_accounts, find_account
 from app.audit.actor import acting, command_actor
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.engine import without_credentials
 from app.db.outage import reason
 from app.db.schema import schema_of
@@ -90,6 +91,19 @@ def _never_migrated(services: Services) -> bool:
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
+Of = Literal["account", "all accounts", "installation"]
+"""What a command is of."""
+Shows = Callable[[Any, bool], None]
+"""Prints the result of a command, as JSON or for people."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of a command without a row to show: a line for people, and the facts for JSON."""
+
+    line: str
+    facts: Row
 
 
 class Failure(click.ClickException):
@@ -158,11 +172,56 @@ class Group(AppGroup):
         with one_line_errors():
             return super().resolve_command(*args, **options)
 
+    def reads(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+        """Makes a command of a function that returns what to show. It gets a session, the account that the command is
+        `of`, and the arguments and options.
+
+        A command of "all accounts" shows what the function returns for each, unless --account names one; a command of
+        the "installation" has no account. `shows` prints the result in place of `print_result`.
+        """
+        return self._adds(name, of, shows or print_result, Database.read, attributes)
+
+    def writes(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+        """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
+        the result is shown."""
+        return self._adds(name, of, shows or print_result, Database.write, attributes)
+
+    def _adds(self, name: str, of: Of, shows: Shows, opens: Callable[[Database], Any], attributes: Any) -> Decorator:
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*, as_json: bool, **given: Any) -> None:
+                with opens(services().database) as session:
+                    result = _result(function, session, of, given)
+                shows(result, as_json)
+
+            json_option(run)
+            for option in OF_WHAT[of]:
+                option(run)
+            run.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+            self.command(name, **{"help": function.__doc__, **attributes})(run)
+            return function
+
+        return add
+
+
+def _result(function: Callable[..., Any], session: Session, of: Of, given: dict[str, Any]) -> Any:
+    if of == "installation":
+        return function(session, **given)
+    wanted = given.pop("account")
+    if of == "account" or wanted is not None:
+        return function(session, find_account(session, wanted), **given)
+    return [{"account": each.name, **row} for each in all_accounts(session) for row in function(session, each, **given)]
+
 
 account_option = click.option("--account", metavar="NAME|ID", help="The account; not needed when there is only one.")
 accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account; all of them by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
+OF_WHAT: Mapping[Of, Sequence[Callable[[Any], Any]]] = {
+    "account": [account_option],
+    "all accounts": [accounts_option],
+    "installation": [],
+}
+"""What a command is of -> the options that say which."""
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
 )
@@ -184,6 +243,26 @@ def echo(text: str, *, err: bool = False) -> None:
     """Prints text for people. All such output goes through this function, so that untrusted text cannot control the
     terminal."""
     click.echo(printable(text, lines=True), err=err)
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """Prints the result of a command: one row, several, or what it has done."""
+    match result:
+        case Done(line, facts):
+            print_done(line, facts, as_json)
+        case Mapping():
+            print_row(result, as_json)
+        case _:
+            print_rows(result, as_json)
+
+
+def columns(*names: str) -> Shows:
+    """Prints rows of which people see the columns with these keys, where the rows have them; JSON has all."""
+
+    def shows(rows: Any, as_json: bool) -> None:
+        print_rows(rows if as_json else [{name: row[name] for name in names if name in row} for row in rows], as_json)
+
+    return shows
 
 
 def print_rows(rows: Sequence[Row], as_json: bool) -> None:

@@ -10,22 +10,11 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import SCOPES
-from app.accounts.find import find_account
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
-from app.cli.base import (
-    Group,
-    Row,
-    account_option,
-    accounts_option,
-    json_option,
-    print_done,
-    print_row,
-    print_rows,
-    rows_of_accounts,
-)
+from app.cli.base import Done, Group, Row
+from app.db.database import Transaction
 from app.db.models import Account, ApiKey
-from app.http.context import services
 
 # Durations on the command line: `30m`, `12h`, `7d`, `2w`, `0`.
 
@@ -76,53 +65,33 @@ def _row(key: ApiKey, *, test: bool) -> Row:
     }
 
 
-@group.command("list")
-@accounts_option
-@json_option
-def list_(account: str | None, as_json: bool) -> None:
+@group.reads("list", of="all accounts")
+def list_(session: Session, account: Account) -> list[Row]:
     """Show the keys of an account, or of all."""
-    with services().database.read() as session:
-        rows = rows_of_accounts(session, account, lambda one: _rows(session, one))
-    print_rows(rows, as_json)
+    return [_row(key, test=account.test_of is not None) for key in list_keys(session, account.id)]
 
 
-def _rows(session: Session, account_id: int) -> list[Row]:
-    test = session.get_one(Account, account_id).test_of is not None
-    return [_row(key, test=test) for key in list_keys(session, account_id)]
-
-
-@group.command("show")
+@group.reads("show")
 @click.argument("name")
-@account_option
-@json_option
-def show(name: str, account: str | None, as_json: bool) -> None:
+def show(session: Session, account: Account, name: str) -> Row:
     """Show a key, without its token."""
-    with services().database.read() as session:
-        owner = find_account(session, account)
-        key = find_key(session, owner.id, name)
-        row = {**_row(key, test=owner.test_of is not None), "scopes": list(SCOPES[key.access_level])}
-    print_row(row, as_json)
+    key = find_key(session, account.id, name)
+    return {**_row(key, test=account.test_of is not None), "scopes": list(SCOPES[key.access_level])}
 
 
-@group.command("create")
+@group.writes("create")
 @click.argument("name")
 @click.option("--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="What the key may do.")
 @click.option("--test", is_flag=True, help="A test key: what it sends is captured and never leaves.")
-@account_option
-@json_option
-def create(name: str, access_level: str, test: bool, account: str | None, as_json: bool) -> None:
+def create(transaction: Transaction, account: Account, name: str, access_level: str, test: bool) -> Row:
     """Issue a key and show its token, only this once."""
-    with services().database.write() as transaction:
-        owner = find_account(transaction, account)
-        if test and owner.test_of is None:
-            owner = refreshed_test_account(transaction, owner)
-        key, token = issue_key(transaction, owner.id, name, access_level)
-        marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
-    row = {"id": key.id, "name": key.name, "access_level": key.access_level, **marks}
-    print_row({**row, "token": token}, as_json)
+    owner = refreshed_test_account(transaction, account) if test and account.test_of is None else account
+    key, token = issue_key(transaction, owner.id, name, access_level)
+    marks = {"account": owner.name, "test": True} if owner.test_of is not None else {}
+    return {"id": key.id, "name": key.name, "access_level": key.access_level, **marks, "token": token}
 
 
-@group.command("rotate")
+@group.writes("rotate")
 @click.argument("name")
 @click.option(
     "--overlap",
@@ -132,28 +101,19 @@ def create(name: str, access_level: str, test: bool, account: str | None, as_jso
     metavar="DURATION",
     help="How long the old secret goes on working, such as 7d or 12h; 0 ends it at once.",
 )
-@account_option
-@json_option
-def rotate(name: str, overlap: timedelta, account: str | None, as_json: bool) -> None:
+def rotate(transaction: Transaction, account: Account, name: str, overlap: timedelta) -> Row:
     """Make a new secret for a key and show it, only this once; the old one goes on working for a while."""
-    with services().database.write() as transaction:
-        owner = find_account(transaction, account)
-        old = find_key(transaction, owner.id, name)
-        key, token, end = rotate_key(transaction, old, overlap)
-        old_key = {"old_key": old.name, "old_key_valid_until": end}
-    row = {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}
-    print_row(row, as_json)
+    old = find_key(transaction, account.id, name)
+    key, token, end = rotate_key(transaction, old, overlap)
+    old_key = {"old_key": old.name, "old_key_valid_until": end}
+    return {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}
 
 
-@group.command("revoke")
+@group.writes("revoke")
 @click.argument("name")
-@account_option
-@json_option
-def revoke(name: str, account: str | None, as_json: bool) -> None:
+def revoke(transaction: Transaction, account: Account, name: str) -> Done:
     """Revoke a key; it stops working at once, and so do its former secrets."""
-    with services().database.write() as transaction:
-        owner = find_account(transaction, account)
-        key = find_key(transaction, owner.id, name)
-        ended = revoke_key(transaction, key)
-        row = _row(key, test=owner.test_of is not None)
-    print_done(f"revoked key {name}" if ended else f"key {name} was revoked already", row, as_json)
+    key = find_key(transaction, account.id, name)
+    ended = revoke_key(transaction, key)
+    said = f"revoked key {name}" if ended else f"key {name} was revoked already"
+    return Done(said, _row(key, test=account.test_of is not None))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
+from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Group, account_option, accounts_option, json_option, print_done, print_row, print_rows
-from app.http.context import services
+from app.cli.base import Done, Group, Row, accounts_option
+from app.db.database import Transaction
+from app.db.models import Account
 from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition
 from app.resources.rows import (
     create_item,
@@ -30,66 +33,45 @@ def commands_of(resource: ResourceDefinition) -> Group:
 
 
 def _add_list(group: Group, resource: ResourceDefinition) -> None:
-    @group.command("list", help=resource.sentences["list"])
-    @accounts_option
-    @json_option
-    def list_(account: str | None, as_json: bool) -> None:
-        with services().database.read() as session:
-            if account is None:
-                rows = rows_of_installation(session, resource)
-            else:
-                rows = rows_of_account(session, resource, find_account(session, account).id)
-        print_rows(rows, as_json)
+    def list_(session: Session, account: str | None) -> Sequence[Row]:
+        if account is None:
+            return rows_of_installation(session, resource)
+        return rows_of_account(session, resource, find_account(session, account).id)
+
+    group.reads("list", of="installation", help=resource.sentences["list"])(accounts_option(list_))
 
 
 def _add_show(group: Group, resource: ResourceDefinition) -> None:
-    @group.command("show", help=resource.sentences["show"])
+    @group.reads("show", help=resource.sentences["show"])
     @click.argument(resource.key)
-    @account_option
-    @json_option
-    def show(account: str | None, as_json: bool, **named: str) -> None:
-        with services().database.read() as session:
-            item = find_item(session, resource, find_account(session, account).id, named[resource.key])
-            row = row_of(session, resource, item)
-        print_row(row, as_json)
+    def show(session: Session, account: Account, **named: str) -> Row:
+        return row_of(session, resource, find_item(session, resource, account.id, named[resource.key]))
 
 
 def _add_create(group: Group, resource: ResourceDefinition) -> None:
-    @group.command("create", help=resource.sentences["create"], params=_options(resource, updates=False))
+    @group.writes("create", help=resource.sentences["create"], params=_options(resource, updates=False))
     @click.argument(resource.key)
-    @account_option
-    @json_option
-    def create(account: str | None, as_json: bool, **options: Any) -> None:
-        with services().database.write() as transaction:
-            account_id = find_account(transaction, account).id
-            item = create_item(transaction, resource, account_id, given_by_texts(resource, _texts(options)))
-            row = row_of(transaction, resource, item)
-        print_row(row, as_json)
+    def create(transaction: Transaction, account: Account, **options: Any) -> Row:
+        item = create_item(transaction, resource, account.id, given_by_texts(resource, _texts(options)))
+        return row_of(transaction, resource, item)
 
 
 def _add_update(group: Group, resource: ResourceDefinition) -> None:
-    @group.command("update", help=resource.sentences["update"], params=_options(resource, updates=True))
+    @group.writes("update", help=resource.sentences["update"], params=_options(resource, updates=True))
     @click.argument(resource.key)
-    @account_option
-    @json_option
-    def update(account: str | None, as_json: bool, **options: Any) -> None:
-        with services().database.write() as transaction:
-            item = find_item(transaction, resource, find_account(transaction, account).id, options.pop(resource.key))
-            update_item(transaction, resource, item, given_by_texts(resource, _texts(options)))
-            row = row_of(transaction, resource, item)
-        print_row(row, as_json)
+    def update(transaction: Transaction, account: Account, **options: Any) -> Row:
+        item = find_item(transaction, resource, account.id, options.pop(resource.key))
+        update_item(transaction, resource, item, given_by_texts(resource, _texts(options)))
+        return row_of(transaction, resource, item)
 
 
 def _add_delete(group: Group, resource: ResourceDefinition) -> None:
-    @group.command("delete", help=resource.sentences["delete"])
+    @group.writes("delete", help=resource.sentences["delete"])
     @click.argument(resource.key)
-    @account_option
-    @json_option
-    def delete(account: str | None, as_json: bool, **named: str) -> None:
+    def delete(transaction: Transaction, account: Account, **named: str) -> Done:
         key = named[resource.key]
-        with services().database.write() as transaction:
-            transaction.delete(find_item(transaction, resource, find_account(transaction, account).id, key))
-        print_done(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True}, as_json)
+        transaction.delete(find_item(transaction, resource, account.id, key))
+        return Done(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True})
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
