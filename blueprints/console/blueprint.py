@@ -2,6 +2,64 @@
 
 from __future__ import annotations
 
-from app.http.api import Blueprint
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
-blp = Blueprint("console", __package__, url_prefix="/console", description="Console")
+from flask import Response
+
+from app.errors import ServiceError
+from app.http.api import Blueprint
+from app.http.console.pages import goes_to
+from app.http.context import services
+
+View = TypeVar("View", bound=Callable[..., Any])
+Refused = Callable[..., Response]
+"""The page that tells of a refusal, from the error and the parts of the path."""
+
+
+class ConsoleBlueprint(Blueprint):
+    """A blueprint whose views are functions that get the parts of the path. Each view names the scopes of which whoever
+    is signed in needs one."""
+
+    def shows(self, path: str, *scopes: str) -> Callable[[View], View]:
+        """Adds a page, or a file."""
+        return self._adds("GET", path, scopes)
+
+    def takes(self, path: str, *scopes: str) -> Callable[[View], View]:
+        """Adds a view that takes a form, in transactions of its own."""
+        return self._adds("POST", path, scopes)
+
+    def changes(self, path: str, *scopes: str, refused: Refused | None = None) -> Callable[[View], View]:
+        """Adds a view that takes a form in a transaction, which it gets; it returns the path of the page that comes
+        next, or a page. `refused` answers what was refused in place of the page of errors; what was not found and what
+        is not permitted have that page always."""
+
+        def add(view: View) -> View:
+            @wraps(view)
+            def run(**parts: str) -> Response:
+                try:
+                    with services().database.write() as transaction:
+                        answer = view(transaction, **parts)
+                except ServiceError as error:
+                    if refused is None or error.code in ("not_found", "permission_denied"):
+                        raise
+                    return refused(error, **parts)
+                return goes_to(answer) if isinstance(answer, str) else answer
+
+            self._adds("POST", path, scopes)(run)
+            return view
+
+        return add
+
+    def _adds(self, method: str, path: str, scopes: tuple[str, ...]) -> Callable[[View], View]:
+        def add(view: View) -> View:
+            endpoint = f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
+            self.route(path, methods=[method], endpoint=endpoint)(self.scope(*scopes)(view))
+            return view
+
+        return add
+
+
+blp = ConsoleBlueprint("console", __package__, url_prefix="/console", description="Console")
+"""`/console`: pages for people, rendered by the server (docs/console.md)."""

@@ -204,6 +204,11 @@ def forgetting(response: Response) -> Response:
     return response
 
 
+def form_texts(*names: str) -> dict[str, str]:
+    """Name of each of these fields -> its text in the form of the request, without spaces around it."""
+    return {name: request.form.get(name, "").strip() for name in names}
+
+
 # How a page tells of a change that was refused.
 
 
