@@ -26,6 +26,7 @@ from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.apps import close
 from tests.support.client import Client
+from tests.support.databases import spared
 from tests.support.early_imports import import_early
 from tests.support.handing_out import handed_out
 from tests.support.next_release import forget_release, install_next_release
@@ -83,7 +84,12 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts them into the order in which several processes are busy until the end."""
+    """Leaves out those that prove nothing over a second database, and puts the others into the order in which several
+    processes are busy until the end."""
+    left_out = spared(items)
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     of_xdist = getattr(config, "workerinput", None)
     if of_xdist is not None:
         items[:] = handed_out(items, of_xdist["workercount"])

@@ -50,7 +50,7 @@ SUPPORT = ("Makefile", "tools", "tests/support", "requirements-dev.lock")
 WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
-    Suite("test", "make test", short="make test", always=True),
+    Suite("test", "env BOTH_DATABASES=on make test", short="make test", always=True),
     Suite("e2e", "make e2e", ("tests/e2e",), short="make e2e"),
     Suite("acceptance on SQLite", ACCEPTANCE, short=ACCEPTANCE, program=ACCEPTANCE),
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from tests.support.databases import backend
+
 SLOW = (
     "tests/e2e/",
     "tests/server/",
@@ -39,8 +41,8 @@ makes its own."""
 
 def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
     """The tests in the best order for that number of processes."""
-    hands = _dealt([item for item in items if _is_slow(item) and not _backend(item)], processes)
-    others = [item for item in items if not _is_slow(item) or _backend(item)]
+    hands = _dealt([item for item in items if _is_slow(item) and not backend(item)], processes)
+    others = [item for item in items if not _is_slow(item) or backend(item)]
     ordered: list[pytest.Item] = []
     for number, hand in enumerate(hands):
         size = (len(items) - len(ordered)) // (processes - number)  # as `worksteal` cuts them
@@ -64,17 +66,11 @@ def _dealt(items: Iterable[pytest.Item], processes: int) -> list[list[pytest.Ite
 def _slow_first(piece: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Slow tests first, those of one database still together: switching it costs a migration."""
     backends: dict[object, int] = {}
-    return sorted(piece, key=lambda item: (backends.setdefault(_backend(item), len(backends)), not _is_slow(item)))
+    return sorted(piece, key=lambda item: (backends.setdefault(backend(item), len(backends)), not _is_slow(item)))
 
 
 def _is_slow(item: pytest.Item) -> bool:
     return item.nodeid.startswith(SLOW)
-
-
-def _backend(item: pytest.Item) -> str | None:
-    """Which of the two databases of the process it needs, if any."""
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    return params["settings"] if isinstance(params.get("settings"), str) else None
 
 
 def _service(item: pytest.Item) -> tuple[str, object] | None:
