@@ -1,4 +1,4 @@
-# The commands of the project: `make help` lists them.
+# The commands of the project: `make help` lists the first ones, `make help-all` all of them.
 
 .DEFAULT_GOAL := help
 
@@ -15,10 +15,10 @@ COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --univers
 # Set-up costs one comparison of two files unless the lock has changed.
 # $(call install,LOCK): the stamp is a copy of the lock, written when all of it is installed.
 define install
-	@cmp -s $(1) $(VENV)/.installed-$(1) || { set -e; $(find-python); \
+	@cmp -s $(1) $(VENV)/.installed-$(subst /,-,$(1)) || { set -e; $(find-python); \
 		$(PYTHON) -m pip --version >/dev/null 2>&1 || { echo "making $(VENV) with $$python"; $$python -m venv $(VENV); }; \
 		$(PYTHON) -m tools.install $(1); \
-		cp $(1) $(VENV)/.installed-$(1); }
+		cp $(1) $(VENV)/.installed-$(subst /,-,$(1)); }
 endef
 
 # A name on the PATH may be a wrapper without an interpreter behind it, so each is tried.
@@ -30,9 +30,18 @@ define find-python
 	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then echo "$$python cannot make virtual environments: install its venv package (such as python3-venv)" >&2; exit 1; fi
 endef
 
+FIRST := run test lint format migration verify
+LIST_COMMANDS = awk -F ':.*\#\# ' -v first="$(1)" \
+	'/^[a-z0-9-]+:.*\#\# / && (!first || index(" " first " ", " " $$1 " ")) { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
+
 .PHONY: help
-help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+help: ## list the commands that a change needs
+	@$(call LIST_COMMANDS,$(FIRST))
+	@echo "  make help-all             list every command"
+
+.PHONY: help-all
+help-all: ## list every command
+	@$(call LIST_COMMANDS,)
 
 .PHONY: run
 run: setup ## run the whole service in the foreground (docs/settings.md lists its settings)
@@ -68,7 +77,7 @@ interop-packages:
 	@apt-get update -qq
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer >/dev/null
-	$(call install,requirements-interop.lock)
+	$(call install,requirements/interop.lock)
 
 .PHONY: monitoring
 monitoring: setup-dev monitoring-packages ## test the alert rules with Prometheus itself (on Debian, as root: installs it)
@@ -92,7 +101,7 @@ browser-packages: setup-dev
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 		command -v google-chrome-stable >/dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
-	$(call install,requirements-browser.lock)
+	$(call install,requirements/browser.lock)
 
 .PHONY: deploy-check
 deploy-check: setup-dev deploy-packages ## test the image, the services of the compose file, the units and the proxies (on Debian, as root: installs the proxies and strace)
@@ -120,7 +129,7 @@ openapi: setup-dev openapi-packages ## check the OpenAPI description: validator,
 
 .PHONY: openapi-packages
 openapi-packages: setup-dev
-	$(call install,requirements-openapi.lock)
+	$(call install,requirements/openapi.lock)
 	@! command -v npm >/dev/null || cmp -s $(NODE_LOCK) $(NODE_TOOLS)/.installed || { set -e; \
 		mkdir -p $(NODE_TOOLS); cp tests/openapi/package.json $(NODE_LOCK) $(NODE_TOOLS); \
 		echo "installing $(NODE_LOCK)"; \
@@ -158,7 +167,7 @@ package: setup-dev ## build the wheel, the source distribution and the SBOM into
 # The description is the same whenever it is written: without a time and a random serial number.
 .PHONY: sbom
 sbom: setup-dev ## write the SBOM of the locked dependencies (CycloneDX) into dist/
-	$(call install,requirements-package.lock)
+	$(call install,requirements/package.lock)
 	@set -e; mkdir -p dist; version=$$($(PYTHON) -c 'from app.distribution import VERSION; print(VERSION)'); \
 	folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > $$folder/pyproject.toml; \
@@ -167,7 +176,7 @@ sbom: setup-dev ## write the SBOM of the locked dependencies (CycloneDX) into di
 
 .PHONY: installed
 installed: setup-dev ## test the wheel: built twice, installed into an empty environment, run outside of the checkout, upgraded
-	$(call install,requirements-package.lock)
+	$(call install,requirements/package.lock)
 	@INSTALLED=1 $(PYTHON) -m pytest tests/installed $(ARGS)
 
 .PHONY: newcomer
@@ -188,7 +197,7 @@ chaos: setup-dev ## inject faults into the running service and check its guarant
 
 .PHONY: fuzz
 fuzz: setup-dev ## try very many inputs on the API and on what reads the texts of others (ARGS="--only api", --short, --list)
-	$(call install,requirements-fuzz.lock)
+	$(call install,requirements/fuzz.lock)
 	@$(PYTHON) -m tests.fuzz $(ARGS)
 
 .PHONY: attack
@@ -204,7 +213,7 @@ lint: setup-dev ## check format, style, types, and the dependencies for known vu
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)
 	@$(VENV)/bin/ruff check --quiet $(CODE)
 	@$(VENV)/bin/mypy --no-error-summary
-	@$(PYTHON) -m tools.audit requirements.lock requirements-dev.lock
+	@$(PYTHON) -m tools.audit requirements.lock requirements/dev.lock
 
 .PHONY: format
 format: setup-dev ## format the code
@@ -220,7 +229,7 @@ docs: setup ## write the pages that are generated from the code
 
 .PHONY: site
 site: setup-dev ## build the documentation as a searchable site into build/site, and check its links
-	$(call install,requirements-site.lock)
+	$(call install,requirements/site.lock)
 	@rm -rf build/site
 	@$(PYTHON) -m sphinx --fail-on-warning --keep-going --quiet docs build/site
 	@$(PYTHON) -m tests.support.site build/site
@@ -243,14 +252,14 @@ vendor: setup-dev ## renew the styles and scripts of others that the console ser
 .PHONY: upgrade
 upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) -o requirements.lock
-	@$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
-	@$(COMPILE) --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
-	@$(COMPILE) --group interop -c requirements-dev.lock -o requirements-interop.lock
-	@$(COMPILE) --group browser -c requirements-dev.lock -o requirements-browser.lock
-	@$(COMPILE) --group dev --group site -c requirements-dev.lock -o requirements-site.lock
-	@$(COMPILE) --group openapi -c requirements-dev.lock -o requirements-openapi.lock
-	@$(COMPILE) --group fuzz -c requirements-dev.lock -o requirements-fuzz.lock
-	@$(COMPILE) --group package -c requirements-dev.lock -o requirements-package.lock
+	@$(COMPILE) --group dev -c requirements.lock -o requirements/dev.lock
+	@$(COMPILE) --group dev --group bench -c requirements/dev.lock -o requirements/bench.lock
+	@$(COMPILE) --group interop -c requirements/dev.lock -o requirements/interop.lock
+	@$(COMPILE) --group browser -c requirements/dev.lock -o requirements/browser.lock
+	@$(COMPILE) --group dev --group site -c requirements/dev.lock -o requirements/site.lock
+	@$(COMPILE) --group openapi -c requirements/dev.lock -o requirements/openapi.lock
+	@$(COMPILE) --group fuzz -c requirements/dev.lock -o requirements/fuzz.lock
+	@$(COMPILE) --group package -c requirements/dev.lock -o requirements/package.lock
 
 .PHONY: setup
 setup:
@@ -258,8 +267,8 @@ setup:
 
 .PHONY: setup-dev
 setup-dev: setup
-	$(call install,requirements-dev.lock)
+	$(call install,requirements/dev.lock)
 
 .PHONY: setup-bench
 setup-bench: setup-dev
-	$(call install,requirements-bench.lock)
+	$(call install,requirements/bench.lock)

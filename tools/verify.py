@@ -46,7 +46,7 @@ class Suite:
 
 
 SERVICE = ("app", "blueprints", "schemas", "jobs", "wsgi.py", "gunicorn.conf.py", "pyproject.toml", "requirements.lock")
-SUPPORT = ("Makefile", "tools", "tests/support", "requirements-dev.lock")
+SUPPORT = ("Makefile", "tools", "tests/support", "requirements/dev.lock")
 WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DATABASE_URL {ACCEPTANCE}"
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
@@ -56,7 +56,7 @@ SUITES = (
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),
     Suite("openapi", "make openapi", ("docs/released", "tests/openapi"), short="make openapi", program="npm"),
     Suite("clients", "make clients", ("clients", "examples", "tests/clients"), short="make clients"),
-    Suite("site", "make site", ("docs", "requirements-site.lock")),
+    Suite("site", "make site", ("docs", "requirements/site.lock")),
     Suite("Redis in Python", f"env EMBEDDED_REDIS=python make test ARGS='{REDIS_TESTS}'", ("tests",)),
     Suite("installed", "make installed", ("tests/installed", "README.md", "docs", "clients")),
     Suite("deploy-check", "make deploy-check", ("deploy", "tests/deploy", "docs")),

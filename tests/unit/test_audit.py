@@ -115,7 +115,7 @@ def test_an_audit_that_fails_otherwise_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_line_of_the_locks_with_a_version_is_read() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    for name in ("requirements.lock", "requirements/dev.lock"):
         lock = (ROOT / name).read_text("utf-8")
         assert len(audit.PINNED.findall(lock)) == sum("==" in line.partition(";")[0] for line in lock.splitlines()), (
             name
