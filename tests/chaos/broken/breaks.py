@@ -271,7 +271,11 @@ def outcomes_unnoticed(watches: Any) -> None:
 @breaks("hasty-webhooks", "app.events.batches", shows="requests to a webhook in quick succession")
 def hasty_webhooks(batches: Any) -> None:
     """Requests to a webhook follow at once."""
-    batches.timedelta = lambda seconds: timedelta(seconds=0.0 if seconds == WEBHOOK_SPACING else seconds)
+
+    def unspaced(**parts: float) -> timedelta:
+        return timedelta() if parts == {"seconds": WEBHOOK_SPACING} else timedelta(**parts)
+
+    batches.timedelta = unspaced
 
 
 @breaks(
