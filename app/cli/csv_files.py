@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
 
 import click
 
 from app.cli.base import View, WrongValue, print_done
 from app.cli.progress import progress
-from app.csv_files.reader import DELIMITERS, ENCODINGS, UTF_8, FileFormat, UnreadableFile, cell, rereadable
+from app.csv_files.reader import DELIMITERS, ENCODINGS, UTF_8, FileFormat, UnreadableFile, cell
 
 STANDARD = "-"
 """The name of standard input or output in place of a file."""
@@ -49,14 +51,17 @@ def export_options(command: View) -> View:
 
 @contextmanager
 def csv_source(file: str) -> Iterator[BinaryIO]:
-    """A file, or a copy of standard input, to be read as often as needed. Raises `WrongValue` for what is no CSV."""
+    """A file, to be read as often as needed: a temporary copy of what can be read only once, such as standard input.
+    Raises `WrongValue` for what is no CSV."""
     try:
-        if file == STANDARD:
-            with rereadable(sys.stdin.buffer) as source:
-                yield source
-        else:
-            with open(file, "rb") as stream, rereadable(stream) as source:
-                yield source
+        with cast("BinaryIO", click.open_file(file, "rb")) as stream:
+            if file != STANDARD and Path(file).is_file():
+                yield stream
+                return
+            with tempfile.TemporaryFile() as copy:
+                shutil.copyfileobj(stream, copy)
+                copy.flush()
+                yield copy
     except UnreadableFile as error:
         raise WrongValue(str(error)) from None
 
@@ -69,7 +74,11 @@ def format_to_write(delimiter: str | None, encoding: str | None) -> FileFormat:
 @contextmanager
 def csv_writer(file: str, form: FileFormat, *, quoting: Literal[0, 1], errors: str = "strict") -> Iterator[Any]:
     """A writer of a file, or of standard output."""
-    with _target(file) as target:
+    try:
+        target = cast("BinaryIO", click.open_file(file, "wb"))
+    except OSError as error:
+        raise WrongValue(f"{file}: {error.strerror}") from None
+    with target:
         text = io.TextIOWrapper(target, form.encoding, errors, newline="")
         try:
             yield csv.writer(text, delimiter=form.delimiter, lineterminator="\n", quoting=quoting)
@@ -78,19 +87,6 @@ def csv_writer(file: str, form: FileFormat, *, quoting: Literal[0, 1], errors: s
             raise WrongValue(f"{character!r} cannot be written in {form.encoding}; utf-8 can write it") from None
         finally:
             text.detach()
-
-
-@contextmanager
-def _target(file: str) -> Iterator[BinaryIO]:
-    if file == STANDARD:
-        yield sys.stdout.buffer
-        return
-    try:
-        target = open(file, "wb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise WrongValue(f"{file}: {error.strerror}") from None
-    with target:
-        yield target
 
 
 def export_rows(

@@ -10,7 +10,7 @@ from itertools import chain
 from sqlalchemy.orm import Session
 
 from app.addresses import NormalizedAddress
-from app.console.suppression_changes import address_of
+from app.contacts.suppression_acts import address_of
 from app.db.models import Account
 from app.errors import ServiceError
 from app.privacy.export import document, export_person

@@ -1,4 +1,4 @@
-"""Suppressions: searching what is unsubscribed or blocked, and one entry with what made it
+"""Suppressions: searching what is unsubscribed or blocked, one entry with what made it, adding and removing one
 (docs/console.md#suppressions).
 
 Unsubscribed and blocked addresses are two tables. A page is read from each in the order of its index, and the two are
@@ -28,9 +28,20 @@ from app.audit.actor import Actor
 from app.audit.read import acts_on_address
 from app.console.queries import Pairs, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
+from app.contacts.suppression_acts import (
+    add_blocked,
+    add_unsubscribed,
+    address_of,
+    checked_reason,
+    checked_state,
+    remove_blocked,
+    remove_unsubscribed,
+)
 from app.db.address_forms import PREFIX, find_digests
+from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, BlockedAddress, List, Recipient, RecipientStep, Unsubscriber
 from app.errors import ServiceError
 from app.ids import shown_id
@@ -236,3 +247,42 @@ def _acts(session: Session, secret_keys: SecretKeys, account_id: int, address: N
         states = [str(change.get("new")) for change in entry.changes if change["field"] == "state"]
         verb = "added" if entry.action == "suppression.added" else "removed"
         yield Cause(entry.time, " ".join([*states, verb]), actor=entry.actor)
+
+
+# Adding and removing one, as the command line does.
+
+
+@dataclass(frozen=True, slots=True)
+class NewSuppression:
+    """What the form says: an address, a state, a list by its name or id, and the reason of a block. The last two may
+    be empty."""
+
+    address: str
+    state: str
+    list: str = ""
+    reason: str = ""
+
+
+def add_suppression(transaction: Transaction, secret_key: str, account_id: int, new: NewSuppression) -> None:
+    """Blocks the address, or unsubscribes it from the list, or account-wide without one. Raises the errors of the
+    form."""
+    address, state = address_of(new.address), checked_state(new.state)
+    if state == BLOCKED:
+        if new.list:
+            raise ServiceError("unexpected_field", field="list", detail="An address is blocked for all lists.")
+        add_blocked(transaction, secret_key, account_id, address, checked_reason(new.reason))
+        return
+    list_id = find_by_name_or_id(transaction, List, account_id, new.list, "list").id if new.list else None
+    add_unsubscribed(transaction, secret_key, account_id, address, list_id)
+
+
+def remove_suppression(transaction: Transaction, secret_key: str, account_id: int, one: Suppression) -> None:
+    """Unblocks the address, or resubscribes it: to the list of the entry, and account-wide. Raises `conflict` for a
+    forgotten one."""
+    if one.address is None:
+        raise ServiceError("conflict", detail="The address was forgotten; add it anew to change what is kept of it.")
+    address = normalize_address(cast("AddressKind", one.kind), one.address)
+    if one.state == BLOCKED:
+        remove_blocked(transaction, secret_key, account_id, address)
+    else:
+        remove_unsubscribed(transaction, secret_key, account_id, address, one.stored_list_id)

@@ -1,55 +1,117 @@
-"""CSV files that are uploaded: how much of one is read, and what is said of its faulty rows
+"""CSV files that are uploaded: what one says, and what it would do, before anything is written
 (docs/console.md#importing-contacts)."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
-from app.csv_files.reader import CsvReader, FileRow, UnreadableFile
+from app.contacts.upsert import Upserted
+from app.csv_files.reader import CsvReader, FileRow, UnreadableFile, find_format, from_cell, reading
+from app.db.database import Database
 from app.errors import ServiceError
+from app.imports.importer import check, try_out
+from app.imports.kinds import Kind
+from app.imports.rows import FaultReport, Row
 
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 5000
-MOST_FAULTS = 20
+LEFT_OUT = ""
+"""In place of the key of a column: it is not read."""
+
+
+class Column(NamedTuple):
+    """A column: its name, what it is or `LEFT_OUT`, and its cell in the first row."""
+
+    name: str
+    key: str
+    example: str
 
 
 @dataclass(slots=True)
-class CheckedUpload:
-    """What is wrong with a file: the first of its faults by line, and how many of its rows are faulty."""
+class Upload:
+    """What a file says: its columns, its valid rows, and its faults. `problem` says why nothing of it can be imported,
+    if so."""
 
-    faults: list[tuple[int, str]] = field(default_factory=list)
-    faulty: int = 0
+    kind: Kind
+    content: bytes
+    columns: Sequence[Column]
+    problem: str | None
+    rows: list[Row] = field(default_factory=list)
+    faults: FaultReport = field(default_factory=FaultReport)
 
-    def add_fault(self, line: int, text: str) -> None:
-        """A row that cannot be imported."""
-        self.faulty += 1
-        if len(self.faults) < MOST_FAULTS:
-            self.faults.append((line, text))
+    @property
+    def shown(self) -> list[str]:
+        """What a preview shows of it: what the columns are, whether empty cells clear fields, and the numbers of valid
+        and faulty rows."""
+        clears = str(self.kind.empty_clears).lower()
+        return [*(column.key for column in self.columns), clears, str(len(self.rows)), str(self.faults.faulty)]
+
+    def try_out(self, database: Database) -> Upserted:
+        """What the valid rows would do. If something refuses them, that is the problem of the file."""
+        try:
+            return try_out(database, self.kind, self.rows) if self.rows else Upserted()
+        except ServiceError as error:
+            first = error.errors[0]
+            self.problem = f"Line {self.rows[first.index or 0].line}: {first.developer_message}"
+            return Upserted()
 
 
-@contextmanager
-def opened(content: bytes, other_way: str) -> Iterator[io.BytesIO]:
-    """The file. Raises `too_long` for a large one, which can be imported in another way, and `invalid_string` for one
-    that cannot be read."""
+def read_upload(
+    database: Database, kind: Kind, content: bytes, other_way: str, chosen: Sequence[str] | None = None
+) -> Upload:
+    """Reads the file, whose columns are what was chosen, or for None what their names say. Stores nothing. Raises
+    `too_long` for a large file, which can be imported in another way, and `invalid_string` for one that is no CSV."""
     if len(content) > MOST_BYTES:
         detail = f"A file has at most {MOST_BYTES:,} bytes here; {other_way} reads longer ones."
         raise ServiceError("too_long", field="file", detail=detail)
+    file = io.BytesIO(content)
     try:
-        yield io.BytesIO(content)
+        with reading(file, find_format(file, lambda name: _key(kind, name) != LEFT_OUT)) as reader:
+            sources = _rows_of(reader, other_way)
     except UnreadableFile as error:
         raise ServiceError("invalid_string", field="file", detail=f"{error}.") from None
+    keys = _guessed(kind, reader.head) if chosen is None else _checked(kind, reader.head, chosen)
+    cells = [*map(from_cell, sources[0].cells), *[""] * len(keys)]
+    columns = [Column(*one) for one in zip(reader.head, keys, cells, strict=False)]
+    upload = Upload(kind, content, columns, _problem(kind, keys))
+    if upload.problem is None:
+        upload.faults = check(database, kind, [key or None for key in keys], sources, upload.rows.append)
+    return upload
 
 
-def rows_of(reader: CsvReader, other_way: str) -> list[FileRow]:
+def _rows_of(reader: CsvReader, other_way: str) -> list[FileRow]:
     """All rows, of which there are some and not too many. Raises `UnreadableFile`."""
-    rows: list[FileRow] = []
-    for row in reader.rows():
-        if len(rows) == MOST_ROWS:
-            raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or use {other_way}")
-        rows.append(row)
+    rows = list(islice(reader.rows(), MOST_ROWS + 1))
+    if len(rows) > MOST_ROWS:
+        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or use {other_way}")
     if not rows:
         raise UnreadableFile("the file has no row below the names of its columns")
     return rows
+
+
+def _key(kind: Kind, name: str) -> str:
+    key = kind.column(name)
+    return key if key is not None and key in kind.choices else LEFT_OUT
+
+
+def _guessed(kind: Kind, head: Sequence[str]) -> list[str]:
+    """By their names; of two columns that are the same the first one."""
+    keys = [_key(kind, name) for name in head]
+    return [key if keys.index(key) == place else LEFT_OUT for place, key in enumerate(keys)]
+
+
+def _checked(kind: Kind, head: Sequence[str], chosen: Sequence[str]) -> Sequence[str]:
+    if len(chosen) != len(head) or not {*chosen} <= {*kind.choices, LEFT_OUT}:
+        raise ServiceError("invalid_string", field="column", detail="Choose an attribute of the list for each column.")
+    return chosen
+
+
+def _problem(kind: Kind, keys: Sequence[str]) -> str | None:
+    twice = next((key for key in keys if key != LEFT_OUT and keys.count(key) > 1), None)
+    if twice is not None:
+        return f"Two columns are {twice}: leave one of them out."
+    return kind.missing(keys)

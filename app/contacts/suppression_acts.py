@@ -1,29 +1,55 @@
-"""Adding and removing suppressions by hand and from files, on the command line and in the console: a change and its
-entry in the audit log, in one transaction (docs/audit.md#actions). What recipients, bounces and reports do has no
-entry."""
+"""Adding and removing suppressions by hand, on the command line and in the console: a change and its entry in the audit
+log, in one transaction (docs/audit.md#actions). What recipients, bounces and reports do has no entry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
-
-from sqlalchemy.orm import Session
-
-from app.addresses import AccountAddress, NormalizedAddress
-from app.audit.record import Act, record
-from app.clock import this_second
+from app.addresses import NormalizedAddress, is_valid_email, is_valid_mobile, mobile_as_stored, normalize_address
+from app.audit.record import record
 from app.contacts.acts import suppression_act
-from app.contacts.blocked import Block, block_addresses, blocked_among
-from app.contacts.events import record_contact_events
+from app.contacts.blocked import BLOCKED, STATES, UNSUBSCRIBED
 from app.contacts.forgotten import restore_address
-from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
+from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.contacts.unsubscriber_entries import lists_of_entries
 from app.db.database import Transaction
+from app.errors import ServiceError
 from app.infrastructure.digests import address_digest
 
-UNSUBSCRIBED, BLOCKED = "unsubscribed", "blocked"
+# What people write in forms and files.
+
+LONGEST_REASON = 255
+BY_HAND = "blocked by hand"
+
+
+def address_of(text: str) -> NormalizedAddress:
+    """The address that somebody has written, normalized. Raises `invalid_email_address`, or `invalid_mobile_address`,
+    for a text that is none."""
+    if "@" in text:
+        if not is_valid_email(text):
+            raise ServiceError("invalid_email_address", field="email", detail=f"{text!r} is not an email address.")
+        return normalize_address("email", text)
+    number = mobile_as_stored(text)
+    if not is_valid_mobile(number):
+        detail = f"{text!r} is neither an email address nor a mobile number such as 61411111111."
+        raise ServiceError("invalid_mobile_address", field="mobile", detail=detail)
+    return normalize_address("mobile", number)
+
+
+def checked_state(text: str) -> str:
+    """The state. Raises `invalid_string` for any other text."""
+    if text not in STATES:
+        raise ServiceError("invalid_string", field="state", detail=f"{text!r} is none of {', '.join(STATES)}.")
+    return text
+
+
+def checked_reason(text: str) -> str:
+    """The reason of a block; a general one for an empty text. Raises `too_long`."""
+    if len(text) > LONGEST_REASON:
+        raise ServiceError("too_long", field="reason", detail=f"A reason has at most {LONGEST_REASON} characters.")
+    return text or BY_HAND
+
+
+# A change of one address.
 
 
 def add_unsubscribed(
@@ -72,70 +98,3 @@ def remove_blocked(transaction: Transaction, secret_key: str, account_id: int, a
         digest = address_digest(secret_key, address)
         record(transaction, suppression_act("suppression.removed", account_id, digest, BLOCKED))
     return was_blocked
-
-
-# Many at once, from a file.
-
-BATCH = 1000
-
-Address = TypeVar("Address")
-
-
-@dataclass(frozen=True, slots=True)
-class NewSuppressionRow:
-    """A row of a file that is valid: `list_id` None is account-wide."""
-
-    address: NormalizedAddress
-    state: str
-    list_id: int | None
-    list_name: str | None
-    reason: str
-
-
-def new_rows(session: Session, account_id: int, rows: Sequence[NewSuppressionRow]) -> Sequence[NewSuppressionRow]:
-    """Those of the rows that add a suppression: it is not there yet, and no earlier row adds it. Two statements for
-    each thousand rows."""
-    known: set[tuple[NormalizedAddress, str, int | None]] = set()
-    for some in _batches([row.address for row in rows]):
-        for address, lists in lists_of_entries(session, account_id, some).items():
-            known.update((address, UNSUBSCRIBED, list_id) for list_id in lists)
-        known.update((address, BLOCKED, None) for address in blocked_among(session, account_id, some))
-    found = []
-    for row in rows:
-        key = row.address, row.state, row.list_id
-        if key not in known:
-            known.add(key)
-            found.append(row)
-    return found
-
-
-def import_suppressions(transaction: Transaction, account_id: int, rows: Sequence[NewSuppressionRow]) -> None:
-    """Adds the suppressions, all or none; those that exist already stay as they are."""
-    lock_subscriptions(transaction, account_id)
-    moment, added = this_second(), new_rows(transaction, account_id, rows)
-    changed = [*_unsubscribe(transaction, account_id, rows), *_block(transaction, account_id, rows)]
-    record_contact_events(transaction, account_id, "updated", sorted(changed), moment)
-    if added or changed:
-        record(transaction, Act("suppression.imported", account_id, counts={"suppressions": len(added)}))
-
-
-def _unsubscribe(
-    transaction: Transaction, account_id: int, rows: Iterable[NewSuppressionRow]
-) -> Iterator[tuple[int, int]]:
-    by_list: dict[int | None, dict[NormalizedAddress, None]] = {}
-    for row in rows:
-        if row.state != BLOCKED:
-            by_list.setdefault(row.list_id, {})[row.address] = None
-    for list_id, addresses in by_list.items():
-        for some in _batches(list(addresses)):
-            yield from unsubscribe_addresses(transaction, account_id, list_id, some, this_second())
-
-
-def _block(transaction: Transaction, account_id: int, rows: Iterable[NewSuppressionRow]) -> Iterator[tuple[int, int]]:
-    blocked = {AccountAddress(account_id, *row.address): Block(row.reason) for row in rows if row.state == BLOCKED}
-    for some in _batches(list(blocked)):
-        yield from block_addresses(transaction, {one: blocked[one] for one in some}).get(account_id, [])
-
-
-def _batches(addresses: list[Address]) -> Iterator[list[Address]]:
-    return (addresses[start : start + BATCH] for start in range(0, len(addresses), BATCH))

@@ -39,6 +39,11 @@ class Upserted:
     left_out: int = 0
     """Forgotten people who had unsubscribed or were blocked: no file brings them back."""
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether any contact was created or changed."""
+        return bool(self.created or self.updated)
+
     def add(self, other: Upserted) -> None:
         """Adds the numbers of further contacts."""
         self.created += other.created

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import codecs
 import csv
-import hashlib
 import io
-import os
 import re
-import shutil
-import stat
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,19 +17,18 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from app.clock import timestamp
 
-# Files to read, also from standard input: they are read more than once.
-
 BLOCK = 1024 * 1024
 START = 4096
 """Bytes by which it is told what a file is."""
-ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-IN_WORKBOOKS = (b"[Content_Types].xml", b"xl/")
-IN_OPEN_DOCUMENTS = b"mimetypeapplication/vnd.oasis.opendocument."
-OTHERS = {
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook (.xls, or one with a password)",
-    b"\x1f\x8b": "packed (.gz)",
-}
-"""The first bytes of a file that is no text -> what it is."""
+WORKBOOK = "an Excel workbook (.xlsx)"
+FOREIGN = (
+    (b"PK\x03\x04", b"mimetypeapplication/vnd.oasis.opendocument.", "an OpenDocument spreadsheet (.ods)"),
+    *((b"PK\x03\x04", name, WORKBOOK) for name in (b"[Content_Types].xml", b"xl/")),
+    *((mark, b"", "packed (.zip)") for mark in (b"PK\x03\x04", b"PK\x05\x06")),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"", "an Excel workbook (.xls, or one with a password)"),
+    (b"\x1f\x8b", b"", "packed (.gz)"),
+)
+"""How a file begins that is no text, what is at its start besides, and what it is then."""
 
 
 class UnreadableFile(ValueError):
@@ -44,55 +38,11 @@ class UnreadableFile(ValueError):
 def check_is_text(file: BinaryIO) -> None:
     """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/cli.md#csv-files)."""
     file.seek(0)
-    what = _kind_of(file.read(START))
+    start = file.read(START)
+    what = next((what for mark, part, what in FOREIGN if start.startswith(mark) and part in start), None)
     if what is not None:
-        mended = (
-            "unpack it, and import the CSV file" if "packed" in what else "save it as CSV UTF-8, and import that file"
-        )
-        raise UnreadableFile(f"the file is {what}, not CSV: {mended}")
-
-
-def _kind_of(start: bytes) -> str | None:
-    """What a file is that begins so; None for a text."""
-    if not start.startswith(ZIP):
-        return next((what for mark, what in OTHERS.items() if start.startswith(mark)), None)
-    if IN_OPEN_DOCUMENTS in start:
-        return "an OpenDocument spreadsheet (.ods)"
-    return "an Excel workbook (.xlsx)" if any(name in start for name in IN_WORKBOOKS) else "packed (.zip)"
-
-
-@contextmanager
-def rereadable(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """The stream, or a temporary copy of one that can be read only once, such as a pipe."""
-    if _is_file(stream):
-        yield stream
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(stream, copy)
-        copy.flush()
-        yield copy
-
-
-def _is_file(stream: BinaryIO) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except OSError:
-        return False
-
-
-def digest_of(file: BinaryIO) -> str:
-    """A text that two files have in common only if their contents are equal."""
-    file.seek(0)
-    digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def version_of(file: BinaryIO) -> tuple[int, int]:
-    """Size and time of the last change: equal at two moments if nobody has written the file in between."""
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
+        mended = "unpack it, and import the CSV" if "packed" in what else "save it as CSV UTF-8, and import that"
+        raise UnreadableFile(f"the file is {what}, not CSV: {mended} file")
 
 
 # The encoding of a file: told by its first bytes, or found by reading all of it (docs/cli.md#csv-files).
@@ -130,7 +80,17 @@ def find_encoding(file: BinaryIO) -> str:
     file.seek(0)
     start = file.read(START)
     told = next((name for mark, name in MARKS if start.startswith(mark)), None) or _utf_16_without_mark(start)
-    return told or _utf_8_or_assumed(file)
+    if told:
+        return told
+    line = _faulty_line(file, UTF_8)
+    if line is None:
+        return UTF_8
+    if _is_mostly_utf_8(file):
+        raise UnreadableFile(
+            f"line {line} is not UTF-8, but most of the other characters beyond ASCII are: the file is damaged there. "
+            "Mend the line, or name the encoding of the file with --encoding"
+        )
+    return ASSUMED
 
 
 def _utf_16_without_mark(start: bytes) -> str | None:
@@ -141,30 +101,8 @@ def _utf_16_without_mark(start: bytes) -> str | None:
     return "utf-16-le" if odd > even else "utf-16-be"
 
 
-def _utf_8_or_assumed(file: BinaryIO) -> str:
-    broken = characters = lines = 0
-    first_broken = None
-    for text in _decoded(file, UTF_8, "surrogateescape"):
-        if not text.isascii():
-            found = BROKEN.search(text)
-            if found is not None and first_broken is None:
-                first_broken = lines + text.count("\n", 0, found.start()) + 1
-            faults = len(BROKEN.findall(text)) if found else 0
-            broken += faults
-            characters += len(BEYOND_ASCII.findall(text)) - faults
-        lines += text.count("\n")
-    if first_broken is None:
-        return UTF_8
-    if characters > broken:
-        raise UnreadableFile(
-            f"line {first_broken} is not UTF-8, but most of the other characters beyond ASCII are: the file is damaged "
-            "there. Mend the line, or name the encoding of the file with --encoding"
-        )
-    return ASSUMED
-
-
-def check_encoding(file: BinaryIO, encoding: str) -> None:
-    """Raises `UnreadableFile`, with the line, if the file does not have the encoding."""
+def _faulty_line(file: BinaryIO, encoding: str) -> int | None:
+    """The first line that does not have the encoding; None if all have it."""
     lines = 0
     try:
         for text in _decoded(file, encoding, "strict"):
@@ -172,8 +110,25 @@ def check_encoding(file: BinaryIO, encoding: str) -> None:
     except UnicodeError as error:
         if isinstance(error, UnicodeDecodeError):
             lines += error.object[: error.start].count(b"\n")
-        named = "" if encoding != ASSUMED else " Name its encoding with --encoding"
-        raise UnreadableFile(f"line {lines + 1} is not {encoding}.{named}".removesuffix(".")) from None
+        return lines + 1
+    return None
+
+
+def _is_mostly_utf_8(file: BinaryIO) -> bool:
+    """Whether more characters beyond ASCII are UTF-8 than bytes are not."""
+    excess = 0
+    for text in _decoded(file, UTF_8, "surrogateescape"):
+        if not text.isascii():
+            excess += len(BEYOND_ASCII.findall(text)) - 2 * len(BROKEN.findall(text))
+    return excess > 0
+
+
+def check_encoding(file: BinaryIO, encoding: str) -> None:
+    """Raises `UnreadableFile`, with the line, if the file does not have the encoding."""
+    line = _faulty_line(file, encoding)
+    if line is not None:
+        advice = ". Name its encoding with --encoding" if encoding == ASSUMED else ""
+        raise UnreadableFile(f"line {line} is not {encoding}{advice}")
 
 
 def _decoded(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
@@ -261,9 +216,10 @@ class CsvReader:
     """The head of a file, and its rows."""
 
     def __init__(self, text: TextIO, delimiter: str) -> None:
-        self._delimiter = delimiter
-        self._lines = _Lines(text)
-        self._parser = csv.reader(self._lines, delimiter=delimiter, strict=True)
+        self._text, self._delimiter = text, delimiter
+        self._lines_read = self._length = 0
+        self._row_lines: list[str] = []
+        self._parser = csv.reader(self._lines(), delimiter=delimiter, strict=True)
         head = next(self._parsed(), None)
         if head is None:
             raise UnreadableFile("the file is empty; its first line names the columns")
@@ -289,16 +245,34 @@ class CsvReader:
 
     def _parsed(self) -> Iterator[FileRow]:
         while True:
-            self._lines.begin_row()
+            self._row_lines, self._length = [], 0
             try:
                 cells = next(self._parser)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield FileRow(self._lines.first, (), str(error), tuple(self._lines.of_row))
+                yield FileRow(self._line, (), str(error), tuple(self._row_lines))
             else:
                 if any(cells):
-                    yield FileRow(self._lines.first, cells)
+                    yield FileRow(self._line, cells)
+
+    @property
+    def _line(self) -> int:
+        """The line where the row begins that is being read."""
+        return self._lines_read - len(self._row_lines) + 1
+
+    def _lines(self) -> Iterator[str]:
+        """The lines for the parser."""
+        while line := self._text.readline(LONGEST_ROW + 1):
+            self._lines_read += 1
+            if self._lines_read == 1 and NAMED_IN_FILE.fullmatch(line):
+                continue
+            self._row_lines.append(line)
+            self._length += len(line)
+            if self._length > LONGEST_ROW:
+                many = f"more than {LONGEST_ROW:,} characters"
+                raise UnreadableFile(f"line {self._line}: the row has {many}. Is a quote in it never closed?")
+            yield line
 
     def parsed_alone(self, text: str) -> list[str]:
         """The cells of a line by itself; a single one with its text if it cannot be read."""
@@ -344,42 +318,6 @@ def _as_text(file: BinaryIO, encoding: str) -> Iterator[TextIO]:
         raise UnreadableFile(f"the file is not {encoding}") from None
     finally:
         text.detach()
-
-
-class _Lines:
-    """The lines of a file for the parser, and those of the row that it reads."""
-
-    def __init__(self, text: TextIO) -> None:
-        self._text = text
-        self._number = 0
-        self._length = 0
-        self.of_row: list[str] = []
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        """Forgets the lines of the row before."""
-        self.first = self._number + 1
-        self._length = 0
-        self.of_row.clear()
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._text.readline(LONGEST_ROW + 1)
-        if not line:
-            raise StopIteration
-        self._number += 1
-        if self._number == 1 and NAMED_IN_FILE.fullmatch(line):
-            self.begin_row()
-            return self.__next__()
-        self._length += len(line)
-        if self._length > LONGEST_ROW:
-            raise UnreadableFile(
-                f"line {self.first}: the row has more than {LONGEST_ROW:,} characters. Is a quote in it never closed?"
-            )
-        self.of_row.append(line)
-        return line
 
 
 # Cells of a CSV file, as spreadsheets can open them without harm. Pure.

@@ -1,4 +1,4 @@
-"""Suppressions: searching, adding, importing and removing them (docs/console.md#suppressions)."""
+"""Suppressions: searching, adding and removing them (docs/console.md#suppressions)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from app.bulk_actions.kinds import UNBLOCK
 from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs, of_address
-from app.console.suppression_changes import (
-    Checked,
+from app.console.suppressions import (
+    PATH,
     NewSuppression,
+    Suppression,
     add_suppression,
-    as_file,
-    check_file,
+    causes,
+    find_suppression,
     remove_suppression,
+    search,
 )
-from app.console.suppressions import PATH, Suppression, causes, find_suppression, search
-from app.console.uploads import MOST_BYTES, MOST_ROWS
+from app.console.uploads import MOST_ROWS
 from app.contacts.blocked import STATES
-from app.contacts.suppression_acts import import_suppressions
 from app.db.database import ReadSession
 from app.db.models import Account
 from app.errors import ServiceError
@@ -40,9 +40,6 @@ from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
 
 FILE_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
-MOST_SENT_BACK = 4 * MOST_BYTES
-"""Bytes of the form with which a preview is imported: its rows are quoted."""
-SHOWN_ROWS = 10
 
 
 @blp.route("/suppressions")
@@ -64,7 +61,7 @@ class Suppressions(MethodView):
                 secret_key = services().settings.secret_key
                 add_suppression(transaction, secret_key, account.id, NewSuppression(**form))
         except ServiceError as error:
-            return _refused(error, form=form)
+            return refused(error, form=form)
         return goes_to(link(PATH, [of_address(form["address"])]))
 
 
@@ -81,44 +78,6 @@ class SuppressionsFile(MethodView):
         rows = [_cells(one) for one in found if one.address is not None]
         record_export(services().database, "suppression.exported", account.id, suppressions=len(rows))
         return csv_file("suppressions.csv", FILE_COLUMNS, rows)
-
-
-@blp.route("/suppressions/preview")
-class Preview(MethodView):
-    """What a file would add."""
-
-    @blp.scope("contact.update")
-    def post(self) -> Response:
-        """Checks the file, and shows its first faults. Stores nothing."""
-        file, state = request.files.get("file"), request.form.get("file_state", "")
-        content = b"" if file is None else file.read(MOST_BYTES + 1)
-        with services().database.read() as session:
-            account = account_of_request(session)
-            try:
-                checked = check_file(session, account.id, content, state)
-            except ServiceError as error:
-                return _refused(error)
-        return _preview(account, checked, state)
-
-
-@blp.route("/suppressions/import")
-class Import(MethodView):
-    """Adding what a preview has shown."""
-
-    @blp.scope("contact.update")
-    def post(self) -> Response:
-        """Adds the valid rows, all or none."""
-        request.max_form_memory_size = MOST_SENT_BACK
-        content, state = request.form.get("rows", ""), request.form.get("file_state", "")
-        try:
-            with services().database.write() as transaction:
-                account = account_of_request(transaction)
-                checked = check_file(transaction, account.id, content.encode("utf-8", "replace"), state)
-                if not checked.faulty:
-                    import_suppressions(transaction, account.id, checked.rows)
-        except ServiceError as error:
-            return _refused(error)
-        return _preview(account, checked, state, 422) if checked.faulty else goes_to(link(PATH))
 
 
 @blp.route("/suppressions/<state>/<suppression_id>")
@@ -187,25 +146,11 @@ def _page(status: int = 200, refused: Sequence[str] = (), form: Mapping[str, str
     return search_page(SEARCH, status, refused, **known)
 
 
-def _refused(error: ServiceError, form: Mapping[str, str] | None = None) -> Response:
+def refused(error: ServiceError, form: Mapping[str, str] | None = None) -> Response:
+    """The page, which says why a form is refused."""
     if error.code == "not_found":
         raise error
     return _page(status_of(error), texts_of(error), form)
-
-
-def _preview(account: Account, checked: Checked, state: str, status: int = 200) -> Response:
-    rows, shown = as_file(checked.rows), checked.rows[:SHOWN_ROWS]
-    return page(
-        "suppressions_preview.html",
-        status,
-        account=account,
-        checked=checked,
-        rows=rows,
-        shown=shown,
-        state=state,
-        action=link(f"{PATH}/import"),
-        back=link(PATH),
-    )
 
 
 def _may_change() -> bool:

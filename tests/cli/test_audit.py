@@ -225,7 +225,7 @@ def test_an_import_and_an_export_are_one_entry_each_with_their_number(
     cli: Cli, tenant: Tenant, customers: int, tmp_path: Path, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whose rows are read and written in several batches."""
-    monkeypatch.setattr("app.contacts.import_check.BATCH_SIZE", 50)
+    monkeypatch.setattr("app.imports.importer.BATCH_SIZE", 50)
     file = tmp_path / "contacts.csv"
     file.write_text("\n".join(["email", *(new_email() for _ in range(150))]))
     cli.text("contacts", "import", str(file), *IN_LIST)

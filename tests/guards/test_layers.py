@@ -58,6 +58,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "events": ("audit", "db", "infrastructure", "network", "services"),
     "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query", "routing"),
     "contacts": ("accounts", "audit", "automations", "csv_files", "db", "events", "infrastructure", "lists", "query"),
+    "imports": ("audit", "contacts", "csv_files", "db", "lists"),
     "tracking": ("accounts", "automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "audit", "automations", "contacts", "content", "db", "events", "inbox", "infrastructure"),
@@ -96,8 +97,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "backup": ("audit", "db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
-        *("groups", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),
-        *("routing", "runs", "sends", "services", "tracking", "transports"),
+        *("groups", "imports", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
+        *("recipients", "routing", "runs", "sends", "services", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.
     "first_setup": ("accounts", "db", "lists", "routing", "transports"),
@@ -123,6 +124,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "first_setup",
             "groups",
             "http",
+            "imports",
             "inbound",
         ),
         *("inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query", "recipients"),

@@ -41,7 +41,7 @@ class Browser:
         """A page."""
         return self.open("GET", path, **options)
 
-    def post(self, path: str, **form: str) -> TestResponse:
+    def post(self, path: str, **form: str | list[str]) -> TestResponse:
         """A form that a page of the console sends."""
         return self.open("POST", path, data=form, headers=SAME_ORIGIN)
 

@@ -1,0 +1,224 @@
+"""What can be imported from a CSV file. A kind of import says which columns there are, when a row is valid, how valid
+rows are written, in a fixed number of statements, and what the audit log says of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KINDS, AccountAddress, NormalizedAddress, mobile_as_stored
+from app.audit.record import Act
+from app.clock import this_second
+from app.contacts.acts import act_on_list
+from app.contacts.blocked import BLOCKED, UNSUBSCRIBED, Block, block_addresses, blocked_among
+from app.contacts.cells import FLAGS, READ_ONLY, SUBSCRIBED, column_key, columns_of, contact_from_cells
+from app.contacts.events import record_contact_events
+from app.contacts.rules import address_errors
+from app.contacts.subscriptions import lock_subscriptions, unsubscribe_addresses
+from app.contacts.suppression_acts import address_of, checked_reason, checked_state
+from app.contacts.unsubscriber_entries import lists_of_entries
+from app.contacts.upsert import Upserted, identifier_of, key_of, match_contacts, unidentified, upsert_batch
+from app.db.database import Database, Transaction
+from app.db.expressions import in_json
+from app.db.json_fields import KeyCounts
+from app.db.models import Contact, List
+from app.errors import FieldError, ServiceError
+from app.ids import copied_id, id_in, shown_id
+from app.imports.rows import Fault, Row
+from app.lists.fields import ListSpec
+from app.lists.find import get_list
+
+NOT_CLEARED = (*FLAGS, *SUBSCRIBED)
+"""Columns of contacts that have no value for which an empty cell could stand."""
+
+Cells = Mapping[str, str]
+"""Key of a column -> the text of its cell."""
+
+
+class ContactsOfList:
+    """The contacts of a list: missing ones are created, others updated. Raises `list_address_field_missing` for a list
+    by which none could be found."""
+
+    def __init__(self, contact_list: ListSpec, *, empty_clears: bool = False) -> None:
+        self.contact_list, self.empty_clears = contact_list, empty_clears
+        self.account_id = contact_list.account_id
+        self.identifier = identifier_of(contact_list)
+        not_there = [kind for kind in ADDRESS_KINDS if not getattr(contact_list, f"has_{kind}")]
+        self.choices = [key for key in columns_of(contact_list) if key not in (*READ_ONLY, *not_there)]
+        """What a column may be that is read."""
+
+    def column(self, name: str) -> str | None:
+        """What a column of this name is; None for an unknown one."""
+        return column_key(self.contact_list, name)
+
+    def missing(self, keys: Iterable[str | None]) -> str | None:
+        """Why no row of a file with these columns can be imported, if so."""
+        if self.identifier in keys:
+            return None
+        return f"No column is {self.identifier}, by which the contacts of this list are found."
+
+    def read(self, cells: Cells) -> tuple[dict[str, Any], list[Fault]]:
+        """What a row writes, and what is wrong with it by itself."""
+        given = {
+            key: mobile_as_stored(text) if key == "mobile" else text
+            for key, text in cells.items()
+            if text or key not in NOT_CLEARED
+        }
+        values, errors = contact_from_cells(self.contact_list, given, clear=self.empty_clears)
+        errors += address_errors(self.contact_list, [values], bulk=False)
+        if not given.get(self.identifier):
+            errors.append(unidentified(self.identifier))
+        return values, [Fault.of(error, given.get(error.field or "")) for error in errors]
+
+    def compare(self, database: Database, rows: Sequence[Row], counts: KeyCounts, done: int) -> None:
+        """Finds the faults that rows have beside others, and in view of the contacts. Of the rows before `done`, which
+        an interrupted import has written, the contacts say nothing any more."""
+        for row in rows:
+            row.earlier, first = counts.add(key_of(self.identifier, row.values), row.line)
+            if row.earlier and not self.contact_list.allow_duplicates:
+                text = f"{self.identifier}: line {first} has it already."
+                row.faults.append(Fault(("conflict", self.identifier), text, row.values[self.identifier]))
+        left = (row for row in rows if row.place >= done and not row.faults)
+        if resetting := [row for row in left if row.values.get("double_opt_in") is False]:
+            with database.read() as session:
+                self._refuse_resets(session, resetting)
+
+    def _refuse_resets(self, session: Session, rows: Sequence[Row]) -> None:
+        """No write may take a confirmation back."""
+        matches = match_contacts(
+            session, self.contact_list, [row.values for row in rows], [row.earlier for row in rows]
+        )
+        by_id = {contact_id: row for contact_id, row in zip(matches, rows, strict=True) if contact_id is not None}
+        confirmed = select(Contact.id).where(in_json(Contact.id, list(by_id)), Contact.double_opt_in)
+        for contact_id in session.scalars(confirmed):
+            by_id[contact_id].faults.append(Fault.of(FieldError("cannot_reset_double_opt_in", "double_opt_in")))
+
+    def write(self, transaction: Transaction, rows: Sequence[Row], at_once: bool) -> Upserted:
+        """Writes rows, all of the file `at_once` or some. Raises `ServiceError` located by their indexes."""
+        # Read again each time: automations may have begun to listen to the list meanwhile.
+        current = get_list(transaction, self.account_id, self.contact_list.id)
+        values, earlier = [row.values for row in rows], [row.earlier for row in rows]
+        return upsert_batch(transaction, current, values, earlier, allow_system=True, long_transaction=at_once)
+
+    def act(self, rows: int, _done: Upserted, **further: int) -> Act:
+        """An import of so many rows."""
+        return act_on_list("list.imported", self.contact_list, rows=rows, **further)
+
+
+# Suppressions.
+
+ADDRESS_COLUMNS = ("address", "email", "mobile")
+Key = tuple[NormalizedAddress, str, int | None]
+"""Address, state and list of a suppression; no list stands for the whole account."""
+
+
+class SuppressionsOfAccount:
+    """Unsubscribed and blocked addresses of an account, which are added; those that are there stay as they are. A row
+    without a state has the given one. Raises `invalid_string` for a wrong one."""
+
+    empty_clears = False
+    choices = (*ADDRESS_COLUMNS, "state", "list", "list_id", "reason")
+    """What a column may be."""
+
+    def __init__(self, account_id: int, state: str) -> None:
+        self.account_id, self.state = account_id, checked_state(state)
+
+    def column(self, name: str) -> str | None:
+        """What a column of this name is; None for an unknown one."""
+        key = name.strip().lower()
+        return key if key in self.choices else None
+
+    def missing(self, keys: Iterable[str | None]) -> str | None:
+        """Why no row of a file with these columns can be imported, if so."""
+        if {*keys} & {*ADDRESS_COLUMNS}:
+            return None
+        return f"the first line names no column {', '.join(ADDRESS_COLUMNS)}."
+
+    def read(self, cells: Cells) -> tuple[dict[str, Any], list[Fault]]:
+        """What a row writes, with the name of its list, and what is wrong with it by itself."""
+        try:
+            return self._values({key: text.strip() for key, text in cells.items()}), []
+        except ServiceError as error:
+            return {}, [Fault.of(error.errors[0])]
+
+    def _values(self, cells: Cells) -> dict[str, Any]:
+        given = [cells[name] for name in ADDRESS_COLUMNS if cells.get(name)]
+        if len(given) != 1:
+            raise ServiceError("invalid_string", detail="It needs one address." if given else "It has no address.")
+        (kind, key), state = address_of(given[0]), checked_state(cells.get("state") or self.state)
+        in_list = cells.get("list") or cells.get("list_id") or None
+        is_blocked = state == BLOCKED
+        if is_blocked and in_list:
+            raise ServiceError("unexpected_field", detail="An address is blocked for all lists.")
+        reason = checked_reason(cells.get("reason", "")) if is_blocked else ""
+        return {"kind": kind, "address": key, "state": state, "list": in_list, "list_id": None, "reason": reason}
+
+    def compare(self, database: Database, rows: Sequence[Row], _counts: KeyCounts, _done: int) -> None:
+        """Finds the lists that the rows name, by their names and ids: one statement."""
+        in_lists = [row for row in rows if row.values["list"]]
+        if not in_lists:
+            return
+        with database.read() as session:
+            lists = self._lists(session, {row.values["list"] for row in in_lists})
+        for row in in_lists:
+            wanted = row.values["list"]
+            if wanted in lists:
+                row.values["list_id"], row.values["list"] = lists[wanted]
+            else:
+                row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {wanted!r}."))
+
+    def _lists(self, session: Session, named: set[str]) -> dict[str, tuple[int, str]]:
+        ids = [one for name in named if (given := id_in(name)) is not None for one in (given, copied_id(given))]
+        of_account = select(List.id, List.name).where(List.account_id == self.account_id)
+        wanted = or_(in_json(List.name, sorted(named)), in_json(List.id, ids))
+        found = session.execute(of_account.where(wanted).order_by(List.id)).all()
+        lists = {str(shown_id(row.id)): (row.id, str(row.name)) for row in found}
+        return lists | {str(row.name): (row.id, str(row.name)) for row in reversed(found)}
+
+    def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> Upserted:
+        """Adds suppressions; returns how many, and how many contacts have changed by that."""
+        lock_subscriptions(transaction, self.account_id)
+        keys = dict.fromkeys(map(_key, rows))
+        added = keys.keys() - self._known(transaction, [address for address, _, _ in keys])
+        changed = [*self._unsubscribe(transaction, keys), *self._block(transaction, rows)]
+        record_contact_events(transaction, self.account_id, "updated", sorted(changed), this_second())
+        return Upserted(created=len(added), updated=len(changed))
+
+    def _known(self, session: Session, addresses: Sequence[NormalizedAddress]) -> Iterator[Key]:
+        """The suppressions of the addresses."""
+        for address, lists in lists_of_entries(session, self.account_id, addresses).items():
+            yield from ((address, UNSUBSCRIBED, list_id) for list_id in lists)
+        yield from ((address, BLOCKED, None) for address in blocked_among(session, self.account_id, addresses))
+
+    def _unsubscribe(self, transaction: Transaction, keys: Iterable[Key]) -> Iterator[tuple[int, int]]:
+        by_list: defaultdict[int | None, list[NormalizedAddress]] = defaultdict(list)
+        for address, state, list_id in keys:
+            if state == UNSUBSCRIBED:
+                by_list[list_id].append(address)
+        for list_id, addresses in by_list.items():
+            yield from unsubscribe_addresses(transaction, self.account_id, list_id, addresses, this_second())
+
+    def _block(self, transaction: Transaction, rows: Iterable[Row]) -> Sequence[tuple[int, int]]:
+        blocks = {
+            AccountAddress(self.account_id, *_key(row)[0]): Block(row.values["reason"])
+            for row in rows
+            if row.values["state"] == BLOCKED
+        }
+        return block_addresses(transaction, blocks).get(self.account_id, [])
+
+    def act(self, _rows: int, done: Upserted, **_further: int) -> Act:
+        """An import of so many suppressions."""
+        return Act("suppression.imported", self.account_id, counts={"suppressions": done.created})
+
+
+def _key(row: Row) -> Key:
+    values = row.values
+    return NormalizedAddress(values["kind"], values["address"]), values["state"], values["list_id"]
+
+
+Kind = ContactsOfList | SuppressionsOfAccount
+"""What a file is imported as."""

@@ -1,0 +1,96 @@
+"""Importing suppressions: what rows say, what is wrong with them, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import select
+
+from app.db.models import BlockedAddress, Unsubscriber
+from app.imports.kinds import SuppressionsOfAccount
+from tests.imports.importing import acts, checked, imported, tried_out
+from tests.support.tenants import Tenant
+
+
+def kind_of(tenant: Tenant, state: str = "unsubscribed") -> SuppressionsOfAccount:
+    return SuppressionsOfAccount(tenant.id, state)
+
+
+def stored(tenant: Tenant) -> set[tuple[str, Any]]:
+    """Address, and the list or the reason of all suppressions of the account."""
+    off = select(Unsubscriber.address, Unsubscriber.list_id).where(Unsubscriber.account_id == tenant.id)
+    blocked = select(BlockedAddress.address, BlockedAddress.reason).where(BlockedAddress.account_id == tenant.id)
+    with tenant.services.database.read() as session:
+        return {(row[0], row[1]) for statement in (off, blocked) for row in session.execute(statement)}
+
+
+def test_rows_say_what_is_suppressed_and_faulty_ones_what_is_wrong(tenant: Tenant, other_tenant: Tenant) -> None:
+    list_id, foreign = tenant.add_list("Customers"), other_tenant.add_list("Others")
+    text = "\n".join(
+        [
+            "Address;State;List;List_id;Reason;E-Mail",
+            *(
+                "Ann@example.com",
+                f"bob@example.com;unsubscribed;;{list_id}",
+                "dan@example.com; unsubscribed ;Customers",
+            ),
+            *("cy@example.com;blocked;;;'=1+1", "+61 411 111 111;;;;;ignored", "'61422222222;blocked"),
+            *("nobody", f"eve@example.com;;;{foreign}", "eve@example.com;;Others"),
+            *(f"eve@example.com;blocked;;{list_id}", "eve@example.com;gone", ";blocked", "fay@example.com;;;;;;"),
+            *(f"eve@example.com;blocked;;;{'x' * 256}", "0411 111 111", "61433333333.0"),
+        ]
+    )
+    kind = kind_of(tenant)
+    assert tried_out(tenant.services, kind, text).created == 6
+    assert (stored(tenant), acts(tenant)) == (set(), [])
+    done = imported(tenant.services, kind, text)
+    assert stored(tenant) == {
+        *(("ann@example.com", None), ("bob@example.com", list_id), ("dan@example.com", list_id)),
+        *(("cy@example.com", "=1+1"), ("61411111111", None), ("61422222222", "blocked by hand")),
+    }
+    mobile = "is neither an email address nor a mobile number such as 61411111111."
+    assert done.faults.first == [
+        (8, f"'nobody' {mobile}"),
+        (9, f"The account has no list '{foreign}'."),
+        (10, "The account has no list 'Others'."),
+        (11, "An address is blocked for all lists."),
+        (12, "state: 'gone' is none of unsubscribed, blocked."),
+        (13, "It has no address."),
+        (14, "has 7 cells, the head has 6"),
+        (15, "A reason has at most 255 characters."),
+        *((16, f"'0411 111 111' {mobile}"), (17, f"'61433333333.0' {mobile}")),
+    ]
+    assert acts(tenant) == [("suppression.imported", {"suppressions": 6})]
+
+
+def test_what_is_suppressed_already_or_twice_in_the_file_adds_nothing(tenant: Tenant) -> None:
+    kind = kind_of(tenant, "blocked")
+    text = "email\nann@example.com\nANN@example.com\n"
+    assert imported(tenant.services, kind, text).counts == (1, 0, 0)
+    assert imported(tenant.services, kind, text).counts == (0, 0, 0)
+    assert acts(tenant) == [("suppression.imported", {"suppressions": 1})]
+
+
+def test_contacts_change_with_their_suppressions(tenant: Tenant) -> None:
+    list_id = tenant.add_list()
+    for name in ("ann", "bob"):
+        tenant.new_contact(list_id, email=f"{name}@example.com")
+    text = "email,state\nann@example.com,\nbob@example.com,blocked\ncy@example.com,\n"
+    assert imported(tenant.services, kind_of(tenant), text).counts == (3, 2, 0)
+
+
+def test_a_row_has_one_address(tenant: Tenant) -> None:
+    _, faults = checked(tenant.services, kind_of(tenant), "email,mobile\nann@example.com,61411111111\n,\n")
+    assert faults.first == [(2, "It needs one address.")]
+    assert kind_of(tenant).missing(["state", None]) == "the first line names no column address, email, mobile."
+
+
+def test_many_rows_take_as_many_statements_as_few(tenant: Tenant, count_statements: Callable[[], Any]) -> None:
+    def statements(numbers: range) -> int:
+        rows = "".join(f"p{row}@example.com,{'blocked' if row % 2 else ''}\n" for row in numbers)
+        with count_statements() as counter:
+            assert imported(tenant.services, kind_of(tenant), f"email,state\n{rows}").created == len(numbers)
+        return int(counter.count)
+
+    assert statements(range(2)) == statements(range(2, 1500))
