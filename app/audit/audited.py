@@ -1,14 +1,14 @@
 """The tables whose rows people set up, and what an entry says of each of their columns (docs/audit.md#actions).
 
-Each column is `shown` with its values, `named` without them, because they are secret, personal or content, or
-`unrecorded`, because it is the service that writes it or because others say the same. A column in none of the three is
-named; a test finds it.
+Each column is shown with its values; named without them, if the model marks it as confidential or personal
+(app/db/models/base.py); or `unrecorded`, because it is the service that writes it or because others say the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy import event, inspect
@@ -35,7 +35,9 @@ from app.db.models import (
     TransportAccount,
     Webhook,
     WebhookSecret,
+    table_of,
 )
+from app.db.models.base import CONFIDENTIAL, PLACE
 
 OldAndNew = Mapping[str, tuple[Any, Any]]
 """Column -> its values before and after an update."""
@@ -60,8 +62,6 @@ class Audited:
 
     kind: str
     name: Callable[[Any], str | None]
-    shown: frozenset[str] = frozenset()
-    named: frozenset[str] = frozenset()
     unrecorded: frozenset[str] = OF_THE_ROW
     verb: Verb = lambda _: None
     """What an update is called where "updated" says too little."""
@@ -115,23 +115,10 @@ def _sender_name(row: SmsSender) -> str | None:
 
 
 AUDITED: dict[type[Base], Audited] = {
-    Account: Audited(
-        "account",
-        _name,
-        shown=columns(
-            *("name", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
-            *("machine_events", "email_priority", "sms_priority", "time_zone", "test_of"),
-            *("retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit"),
-            *("brand_name", "brand_colour"),
-        ),
-        named=columns("owner_email", "default_from_name", "default_from_address"),
-        unrecorded=columns("id", "has_digests", *TIMES),
-    ),
+    Account: Audited("account", _name, unrecorded=columns("id", "has_digests", *TIMES)),
     ApiKey: Audited(
         "key",
         _name,
-        shown=columns("name", "access_level", "expiry_time", "valid_until"),
-        named=columns("token_hash"),
         unrecorded=columns(
             *("id", "account_id", "creation_time", "token_hint", "revoked_time", "last_used_time", "former_name"),
         ),
@@ -140,7 +127,6 @@ AUDITED: dict[type[Base], Audited] = {
     Domain: Audited(
         "domain",
         _name,
-        shown=columns("name", "trusted", "tracking_host", "return_path_host", "verified_time"),
         unrecorded=columns(
             *("id", "account_id", "creation_time", "checked_time", "findings"),
             *("tracking_host_ready", "return_path_host_ready"),
@@ -150,47 +136,23 @@ AUDITED: dict[type[Base], Audited] = {
     DkimKey: Audited(
         "domain",
         lambda row: str(row.selector),
-        shown=columns("algorithm", "state"),
-        named=columns("private_key"),
         unrecorded=columns(
             *("id", "account_id", "domain_id", "selector", "public_key", "creation_time", "retired_time")
         ),
         part_of=PartOf(Domain, "domain_id", "dkim_keys"),
     ),
-    SmsSender: Audited(
-        "sender",
-        _sender_name,
-        shown=columns("kind", "list_id", "messages_per_second"),
-        named=columns("address"),
-        unrecorded=columns("id", "account_id", "creation_time"),
-    ),
-    List: Audited(
-        "list",
-        _name,
-        shown=columns("name", "system", "allow_duplicates", "stop_words"),
-        unrecorded=OF_THE_ROW | {"has_automations", "copy_of"},
-    ),
+    SmsSender: Audited("sender", _sender_name, unrecorded=columns("id", "account_id", "creation_time")),
+    List: Audited("list", _name, unrecorded=OF_THE_ROW | {"has_automations", "copy_of"}),
     ListField: Audited(
         "list",
         _name,
-        shown=columns("type", "options"),
         unrecorded=columns("id", "account_id", "list_id", "position", "name", "key"),
         part_of=PartOf(List, "list_id", "fields"),
     ),
-    Message: Audited(
-        "message",
-        _name,
-        shown=columns("name", "type"),
-        named=columns(
-            *("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text"),
-        ),
-        unrecorded=OF_THE_ROW | {"copy_of"},
-    ),
+    Message: Audited("message", _name, unrecorded=OF_THE_ROW | {"copy_of"}),
     Webhook: Audited(
         "webhook",
         lambda row: host_of(row.url),
-        shown=columns("chosen_events", "chosen_lists"),
-        named=columns("url"),
         unrecorded=columns(
             *("id", "account_id", "creation_time", "due_time", "lease_time", "worker", "failures", "batch_id"),
             *("position", "batch_end", "complete_to", "first_failed_time", "dropped_events", "failing_since"),
@@ -200,47 +162,36 @@ AUDITED: dict[type[Base], Audited] = {
     WebhookSecret: Audited(
         "webhook",
         lambda row: str(row.key_id),
-        named=columns("secret"),
         unrecorded=columns("id", "account_id", "webhook_id", "key_id", "creation_time"),
         part_of=PartOf(Webhook, "webhook_id", "secrets"),
     ),
-    Transport: Audited(
-        "transport",
-        _name,
-        shown=columns("name", "type", "enabled", "connections", "messages_per_second", "any_account"),
-        named=columns("url"),
-        unrecorded=columns("id", *TIMES),
-    ),
+    Transport: Audited("transport", _name, unrecorded=columns("id", *TIMES)),
     TransportAccount: Audited(
         "transport",
         lambda row: f"account {row.account_id}",
         unrecorded=columns("transport_id", "account_id"),
         part_of=PartOf(Transport, "transport_id", "allowed"),
     ),
-    Route: Audited(
-        "route",
-        _name,
-        shown=columns(
-            *("name", "type", "position", "account_id", "sender_domain", "priority"),
-            *("country_prefixes", "transports"),
-        ),
-        unrecorded=columns("id", *TIMES),
-    ),
+    Route: Audited("route", _name, unrecorded=columns("id", *TIMES)),
     SendPause: Audited(
         "pause",
         lambda row: row.domain,
-        shown=columns("kind", "list_id", "domain"),
-        named=columns("reason"),
         unrecorded=columns("id", "account_id", "creation_time", "paused_by", "resumed_time"),
     ),
     Automation: Audited(
         "automation",
         _name,
-        shown=columns("name", "kind", "list_id", "action", "state", "version"),
         unrecorded=OF_THE_ROW | {"paused_time", "release", "shifted_seconds"},
         verb=_automation_verb,
     ),
 }
+
+
+@cache
+def shown_columns(model: type[Base]) -> frozenset[str]:
+    """The columns that an entry shows with their values."""
+    names = {one.name for one in table_of(model).columns if not (one.info.get(CONFIDENTIAL) or one.info.get(PLACE))}
+    return frozenset(names) - AUDITED[model].unrecorded
 
 
 # Notices what the ORM writes to the tables that are `AUDITED`, in every transaction of this process.
@@ -274,15 +225,15 @@ def _note_created(session: Transaction, pending: Pending, audited: Audited, row:
         act = _act_on_whole(session, pending, audited, audited.part_of, row)
         _merge(act, [shown_change(audited.part_of.parts, new=audited.name(row))])
         return
-    changes = [
-        shown_change(name, new=value) for name in sorted(audited.shown) if (value := getattr(row, name)) not in EMPTY
-    ]
+    model: type[Base] = type(row)
+    names = (name for name in sorted(shown_columns(model)) if getattr(row, name) not in EMPTY)
+    changes = [shown_change(name, new=getattr(row, name)) for name in names]
     pending.noticed[_key(audited, row)] = _act(audited, row, "created", changes)
 
 
 def _note_updated(session: Transaction, pending: Pending, audited: Audited, row: Any) -> None:
     changed = _changed(row)
-    verb, changes = audited.verb(changed), list(_shown(audited, changed))
+    verb, changes = audited.verb(changed), list(_shown(type(row), changed))
     if not changes and verb is None:
         return
     if audited.part_of is not None:
@@ -343,11 +294,11 @@ def _only(values: Any) -> Any:
     return values[0] if values else None
 
 
-def _shown(audited: Audited, changed: OldAndNew) -> Iterator[Change]:
+def _shown(model: type[Base], changed: OldAndNew) -> Iterator[Change]:
     for name, (old, new) in sorted(changed.items()):
-        if name in audited.shown:
+        if name in shown_columns(model):
             yield shown_change(name, old=old, new=new)
-        elif name not in audited.unrecorded:
+        elif name not in AUDITED[model].unrecorded:
             yield {"field": name}
 
 

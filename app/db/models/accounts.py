@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Encrypted, Identity, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, Confidential, Encrypted, Identity, Impersonal, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -23,35 +23,35 @@ class Account(Timestamps, Base):
     __table_args__: Any = (Index("ix_accounts_test_of", "test_of", unique=True), {"sqlite_autoincrement": True})
 
     id: Mapped[Identity]
-    name: Mapped[str] = mapped_column(unique=True)
-    owner_email: Mapped[str | None]
+    name: Mapped[Impersonal] = mapped_column(unique=True)
+    owner_email: Mapped[Confidential | None]
     owner_confirmed: Mapped[bool] = mapped_column(default=False)
-    allowed_networks: Mapped[list[Any]] = mapped_column(Json, default=list)
+    allowed_networks: Mapped[list[Any]] = mapped_column(Json, default=list, info=IMPERSONAL)
     """CIDR blocks; empty: no restriction."""
-    default_from_name: Mapped[str | None]
-    default_from_address: Mapped[str | None]
-    rate_limit: Mapped[str | None]
+    default_from_name: Mapped[Confidential | None]
+    default_from_address: Mapped[Confidential | None]
+    rate_limit: Mapped[Impersonal | None]
     """In the form of the setting RATE_LIMIT; null: the setting applies."""
     track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether opens and clicks of the account's emails are tracked."""
     machine_events: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether opens and clicks by machines cause events, too (docs/tracking.md#machines)."""
-    email_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
-    sms_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
+    email_priority: Mapped[Impersonal] = mapped_column(default="normal", server_default="normal")
+    sms_priority: Mapped[Impersonal] = mapped_column(default="normal", server_default="normal")
     """The priority of sends of the type that have none (docs/delivery.md#priority)."""
-    brand_name: Mapped[str | None]
-    brand_colour: Mapped[str | None]
+    brand_name: Mapped[Impersonal | None]
+    brand_colour: Mapped[Impersonal | None]
     """On the pages that recipients see (docs/inbound.md#pages-for-recipients); null: none."""
-    time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
+    time_zone: Mapped[Impersonal] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""
-    retain_content: Mapped[str | None]
-    retain_recipients: Mapped[str | None]
-    retain_captured: Mapped[str | None]
-    retain_logs: Mapped[str | None]
+    retain_content: Mapped[Impersonal | None]
+    retain_recipients: Mapped[Impersonal | None]
+    retain_captured: Mapped[Impersonal | None]
+    retain_logs: Mapped[Impersonal | None]
     """Of the log of webhook deliveries."""
-    retain_audit: Mapped[str | None]
+    retain_audit: Mapped[Impersonal | None]
     """Each in the form of the setting of its name; null: the setting applies."""
     has_digests: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether any of its suppressions is kept under a digest (docs/privacy.md#what-is-kept): without one, looking
@@ -68,11 +68,11 @@ class ApiKey(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    name: Mapped[str]
-    token_hash: Mapped[str] = mapped_column(unique=True)
-    token_hint: Mapped[str]
+    name: Mapped[Impersonal]
+    token_hash: Mapped[Confidential] = mapped_column(unique=True)
+    token_hint: Mapped[Impersonal]
     """The first characters, to distinguish keys in a listing."""
-    access_level: Mapped[str]
+    access_level: Mapped[Impersonal]
     creation_time: Mapped[datetime]
     expiry_time: Mapped[datetime | None]
     """A key with an expiry date is incompatible with this API, even before that date
@@ -80,7 +80,7 @@ class ApiKey(Base):
     revoked_time: Mapped[datetime | None]
     last_used_time: Mapped[datetime | None]
     """To the minute (app/accounts/auth.py)."""
-    former_name: Mapped[str | None]
+    former_name: Mapped[Impersonal | None]
     """The name that it had before another key got it, because this one was rotated or revoked."""
     valid_until: Mapped[datetime | None]
     """Of a former secret: when the overlap of its rotation ends (docs/requests.md#rotating-a-key)."""
@@ -94,22 +94,22 @@ class Domain(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    name: Mapped[str]
+    name: Mapped[Impersonal]
     """Lower-case, international domains in their ASCII form."""
     creation_time: Mapped[datetime]
     verified_time: Mapped[datetime | None]
     """Null until the domain counts as configured."""
     trusted: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Configured by decision of the operator, whatever a lookup of its records finds."""
-    tracking_host: Mapped[str | None]
+    tracking_host: Mapped[Impersonal | None]
     tracking_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Where links of its mails lead, and whether it is used: it is the account's, and its records are right or the
     domain is trusted (docs/deliverability.md#hosts-of-a-domain)."""
-    return_path_host: Mapped[str | None]
+    return_path_host: Mapped[Impersonal | None]
     return_path_host_ready: Mapped[bool] = mapped_column(default=False, server_default=false())
     """The domain of the return path of its mails, likewise."""
     checked_time: Mapped[datetime | None]
-    findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    findings: Mapped[dict[str, Any] | None] = mapped_column(Json, info=IMPERSONAL)
     """Result of the last lookup: under `records`, the purpose, name, state and texts of each record."""
 
 
@@ -133,8 +133,8 @@ class AccountHost(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    host: Mapped[str]
-    proof: Mapped[str]
+    host: Mapped[Impersonal]
+    proof: Mapped[Impersonal]
     """`domain`: it stands below a verified domain of the account; `operator`: the operator named it."""
     creation_time: Mapped[datetime]
     released_time: Mapped[datetime | None]
@@ -151,14 +151,14 @@ class DkimKey(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     domain_id: Mapped[int] = mapped_column(BigId, ForeignKey("domains.id", ondelete="CASCADE"))
-    selector: Mapped[str]
-    algorithm: Mapped[str]
+    selector: Mapped[Impersonal]
+    algorithm: Mapped[Impersonal]
     """`rsa` or `ed25519`."""
     private_key: Mapped[Encrypted]
-    public_key: Mapped[str]
+    public_key: Mapped[Impersonal]
     """Base64, as in the DNS record."""
     creation_time: Mapped[datetime]
-    state: Mapped[str] = mapped_column(default="active", server_default="active")
+    state: Mapped[Impersonal] = mapped_column(default="active", server_default="active")
     """`pending` until its record is published, `active`, or `retired`."""
     retired_time: Mapped[datetime | None]
 
@@ -171,8 +171,8 @@ class SmsSender(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    address: Mapped[str]
-    kind: Mapped[str]
+    address: Mapped[Confidential]
+    kind: Mapped[Impersonal]
     """`virtual_number`, `number` or `alphanumeric`."""
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
     messages_per_second: Mapped[float | None]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Index, SmallInteger, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, BigInt, Identity
+from app.db.models.base import IMPERSONAL, Base, BigInt, Identity, Impersonal
 from app.db.types import BigId, Json
 
 
@@ -37,29 +37,29 @@ class AuditEntry(Base):
     time: Mapped[datetime]
     account_id: Mapped[BigInt | None]
     """Null: an act on the whole installation."""
-    action: Mapped[str]
+    action: Mapped[Impersonal]
     """One of `app.audit.record.ACTIONS`."""
-    object: Mapped[str]
+    object: Mapped[Impersonal]
     """The kind of thing that was acted on."""
-    object_id: Mapped[str | None]
-    object_name: Mapped[str | None]
+    object_id: Mapped[Impersonal | None]
+    object_name: Mapped[Impersonal | None]
     """The name that it had before the act."""
-    address_digest: Mapped[str | None]
+    address_digest: Mapped[Impersonal | None]
     """Of an act on an address: its keyed hash. No entry holds an address."""
-    actor_kind: Mapped[str]
+    actor_kind: Mapped[Impersonal]
     """`key`, `command` or `service`."""
-    actor: Mapped[str]
+    actor: Mapped[Impersonal]
     """The name of the key, or of the operating system's user."""
     key_id: Mapped[int | None] = mapped_column(BigId)
-    source: Mapped[str | None]
+    source: Mapped[Impersonal | None]
     """The client's address, or the host on which the command ran."""
-    via: Mapped[str | None]
+    via: Mapped[Impersonal | None]
     """The command, or method and route of the request."""
-    request_id: Mapped[str | None]
+    request_id: Mapped[Impersonal | None]
     """Of the request; all entries of one command share one, too."""
-    changes: Mapped[list[Any]] = mapped_column(Json)
+    changes: Mapped[list[Any]] = mapped_column(Json, info=IMPERSONAL)
     """The attributes that changed, each with `field`, and `old` and `new` where they may be shown."""
-    counts: Mapped[dict[str, Any]] = mapped_column(Json)
+    counts: Mapped[dict[str, Any]] = mapped_column(Json, info=IMPERSONAL)
     """How many of what an act on many things was about."""
 
 
@@ -79,11 +79,11 @@ class AuditSeal(Base):
     """That of the entry."""
     key_id: Mapped[int] = mapped_column(SmallInteger)
     """The row of `digest_key` whose key the hashes are made with."""
-    digest: Mapped[str]
+    digest: Mapped[Impersonal]
     """The keyed hash of the entry."""
-    hash: Mapped[str]
+    hash: Mapped[Impersonal]
     """The keyed hash of this seal and the one before."""
     purged_time: Mapped[datetime | None]
     """When the entry was purged; it makes this a checkpoint."""
-    purged_mark: Mapped[str | None]
+    purged_mark: Mapped[Impersonal | None]
     """Of a checkpoint: its keyed hash, which says that it was the retention that deleted the entries."""

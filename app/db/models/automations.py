@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -26,7 +26,7 @@ class TriggerFiring(Base):
     account_id: Mapped[AccountId]
     list_id: Mapped[BigInt]
     contact_id: Mapped[BigInt]
-    action: Mapped[str]
+    action: Mapped[Impersonal]
     """`created` or `updated`."""
     time: Mapped[datetime]
 
@@ -50,18 +50,18 @@ class Automation(Timestamps, Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    name: Mapped[str]
-    kind: Mapped[str]
+    name: Mapped[Impersonal]
+    kind: Mapped[Impersonal]
     """`standard` or `advanced`."""
     list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
-    action: Mapped[str]
+    action: Mapped[Impersonal]
     """What its trigger reacts to: `created` or `updated`."""
-    state: Mapped[str]
+    state: Mapped[Impersonal]
     """`active`, `paused` or `deleted`."""
     version: Mapped[int]
     """The number of the newest."""
     paused_time: Mapped[datetime | None]
-    release: Mapped[str | None]
+    release: Mapped[Impersonal | None]
     """`send` or `skip`, while runs are still to be let go that were held in a pause which has ended; `end`, while runs
     of a deleted automation are still to be ended."""
     shifted_seconds: Mapped[BigInt] = mapped_column(default=0)
@@ -78,7 +78,7 @@ class AutomationVersion(Base):
     account_id: Mapped[AccountId]
     automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
     number: Mapped[int]
-    definition: Mapped[dict[str, Any]] = mapped_column(Json)
+    definition: Mapped[dict[str, Any]] = mapped_column(Json, info=IMPERSONAL)
     """As written, in its full form and with the ids that names stood for (app/automations/written.py)."""
     creation_time: Mapped[datetime]
 
@@ -96,8 +96,8 @@ class AutomationStep(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     account_id: Mapped[AccountId]
     automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
-    name: Mapped[str]
-    kind: Mapped[str]
+    name: Mapped[Impersonal]
+    kind: Mapped[Impersonal]
     """Its verb: `send`, `wait`, `branch`, `set`, `unsubscribe`, `call` or `stop`."""
 
 
@@ -140,10 +140,10 @@ class AutomationRun(Base):
     entry_key: Mapped[BigInt]
     trigger_time: Mapped[datetime]
     """When the trigger fired that the contact entered by."""
-    state: Mapped[str]
-    reason: Mapped[str | None]
+    state: Mapped[Impersonal]
+    reason: Mapped[Impersonal | None]
     """Why it ended or is held."""
-    step: Mapped[str | None]
+    step: Mapped[Impersonal | None]
     """The name of the step that is next; None when it has ended."""
     step_time: Mapped[datetime | None]
     """When the run came to that step, if it waits in it; None if it has not looked at it yet."""
@@ -156,7 +156,7 @@ class AutomationRun(Base):
     """As of its automation when `due_time` was set: what was added there since delays the run."""
     watched_step: Mapped[int | None] = mapped_column(BigId)
     """The id of the step whose message's fate ends the wait."""
-    watched_event: Mapped[str | None]
+    watched_event: Mapped[Impersonal | None]
     """What must become of it: `delivered`, `opened`, `clicked`, `bounced` or `replied`."""
     end_time: Mapped[datetime | None]
 
@@ -177,9 +177,9 @@ class AutomationPassedStep(Base):
     run_id: Mapped[int] = mapped_column(BigId, ForeignKey("automation_runs.id", ondelete="CASCADE"))
     step_id: Mapped[BigInt]
     time: Mapped[datetime]
-    result: Mapped[str]
+    result: Mapped[Impersonal]
     """`done` or `skipped`; of a branch `then` or `else`."""
-    detail: Mapped[str | None]
+    detail: Mapped[Impersonal | None]
     """Why it was skipped."""
     recipient_id: Mapped[int | None] = mapped_column(BigId)
     """Of a step that sent. No foreign key: a run may outlive what it sent."""

@@ -39,9 +39,33 @@ def table_of(model: type[Base]) -> Table:
 
 Identity = Annotated[int, mapped_column(BigId, primary_key=True, autoincrement=True)]
 BigInt = Annotated[int, mapped_column(BigId)]
+PLACE = "place"
+"""Marks each column of text, bytes or JSON: the place of what is held about people that it belongs to
+(docs/privacy.md#what-is-held-about-a-person), or None. A test asks for it."""
+ADDRESS = "address"
+"""Marks a column of addresses by which a person is found: their kind, `email` or `mobile`, or `OF_KIND`."""
+OF_KIND = "kind"
+"""The kind of each address is in the column of this name."""
+CONFIDENTIAL = "confidential"
+"""Marks a column whose values the audit log does not show: secrets, addresses and content."""
 ENCRYPTED = "encrypted"
 """Marks a column that holds secrets."""
-Encrypted = Annotated[str, mapped_column(String, info={ENCRYPTED: True})]
+
+
+def personal(place: str, address: str | None = None) -> dict[str, Any]:
+    """The mark of a column that holds something about the people whom messages go to. A nullable one is emptied when
+    its person is forgotten, unless the row goes."""
+    return {PLACE: place, ADDRESS: address}
+
+
+IMPERSONAL = {PLACE: None}
+"""The mark of a column that holds nothing about the people whom messages go to: what operators and integrators define,
+names of our own, and ids. The senders of messages are among them (docs/privacy.md#what-is-not-removed)."""
+Impersonal = Annotated[str, mapped_column(info=IMPERSONAL)]
+"""Text that is `IMPERSONAL`."""
+Confidential = Annotated[str, mapped_column(info={**IMPERSONAL, CONFIDENTIAL: True})]
+"""The same, and `CONFIDENTIAL`."""
+Encrypted = Annotated[str, mapped_column(String, info={**IMPERSONAL, CONFIDENTIAL: True, ENCRYPTED: True})]
 """A secret under a key derived from SECRET_KEY, as `app.secret_keys.encrypt` returns it; `secrets rotate`
 encrypts it anew."""
 AccountId = Annotated[int, mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))]

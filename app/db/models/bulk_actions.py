@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AUTOINCREMENT, AccountId, Base, BigInt, Identity
+from app.db.models.base import AUTOINCREMENT, IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal
 from app.db.types import Json
 
 
@@ -34,14 +34,14 @@ class BulkAction(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    action: Mapped[str]
+    action: Mapped[Impersonal]
     """`retry`, `release`, `drop_as_sent`, `drop_as_failed` or `unblock`; the last is about addresses, not messages."""
-    query: Mapped[str]
+    query: Mapped[Impersonal]
     """As in the address bar of the console's messages, of those that are held, or of suppressions; it names no
     address."""
-    asked_by: Mapped[str]
+    asked_by: Mapped[Impersonal]
     """As the actor of the audit log."""
-    state: Mapped[str]
+    state: Mapped[Impersonal]
     """`waiting`, `running`, `done`, `cancelled` or `failed`."""
     creation_time: Mapped[datetime]
     due_time: Mapped[datetime]
@@ -57,5 +57,5 @@ class BulkAction(Base):
     """The message up to which it has come, in the order in which they were accepted."""
     done: Mapped[BigInt] = mapped_column(default=0)
     """How many messages it has acted upon."""
-    left_out: Mapped[dict[str, int]] = mapped_column(Json, default=dict)
+    left_out: Mapped[dict[str, int]] = mapped_column(Json, default=dict, info=IMPERSONAL)
     """Why it has not acted upon others -> how many."""

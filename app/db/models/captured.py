@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Index, LargeBinary, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import AccountId, Base, BigInt, Identity, personal
 
 
 class CapturedMessage(Base):
@@ -39,19 +39,19 @@ class CapturedMessage(Base):
     """No foreign key: the history is dropped by months."""
     is_copy: Mapped[bool]
     """Whether it is the blind copy of the recipient's mail."""
-    uuid: Mapped[str]
+    uuid: Mapped[str] = mapped_column(info=personal("recipients"))
     """The recipient's."""
-    type: Mapped[str]
+    type: Mapped[str] = mapped_column(info=personal("recipients"))
     """`email` or `sms`."""
-    sender: Mapped[str]
+    sender: Mapped[str] = mapped_column(info=personal("recipients"))
     """The envelope sender, or the number."""
-    address: Mapped[str]
+    address: Mapped[str] = mapped_column(info=personal("recipients"))
     """Where it was going to, normalised."""
-    subject: Mapped[str | None]
-    content: Mapped[bytes] = mapped_column(LargeBinary)
+    subject: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    content: Mapped[bytes] = mapped_column(LargeBinary, info=personal("recipients"))
     """The whole mail (RFC 5322), or the text in UTF-8."""
     captured_time: Mapped[datetime]
-    simulates: Mapped[str | None]
+    simulates: Mapped[str | None] = mapped_column(info=personal("recipients"))
     """What becomes of it, if it went to a magic address (docs/testing.md#magic-addresses)."""
     simulate_time: Mapped[datetime | None]
     """When that happens; null once it has."""

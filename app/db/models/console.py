@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AUTOINCREMENT, Base, Identity
+from app.db.models.base import AUTOINCREMENT, Base, Confidential, Identity, Impersonal
 from app.db.types import BigId
 
 
@@ -18,10 +18,10 @@ class ConsoleLink(Base):
     __table_args__ = (Index("ix_console_links_end_time", "end_time"), AUTOINCREMENT)
 
     id: Mapped[Identity]
-    token_hash: Mapped[str] = mapped_column(unique=True)
+    token_hash: Mapped[Confidential] = mapped_column(unique=True)
     account_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))
     """Null: it signs in an operator, who sees all accounts."""
-    made_by: Mapped[str]
+    made_by: Mapped[Impersonal]
     """The operating system's user who made it, as in the audit log."""
     end_time: Mapped[datetime]
 
@@ -37,12 +37,12 @@ class ConsoleSession(Base):
     )
 
     id: Mapped[Identity]
-    token_hash: Mapped[str] = mapped_column(unique=True)
+    token_hash: Mapped[Confidential] = mapped_column(unique=True)
     account_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))
     """Null: an operator's, who sees all accounts."""
     key_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("api_keys.id", ondelete="CASCADE"))
     """The key that signed in; null: a link did."""
-    name: Mapped[str]
+    name: Mapped[Impersonal]
     """Of the key, or of the user who made the link."""
     creation_time: Mapped[datetime]
     end_time: Mapped[datetime]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.models.base import OF_KIND, AccountId, Base, BigInt, Identity, Impersonal, Timestamps, personal
 from app.db.types import BigId, Json
 
 PAGE = ("list_id", "creation_time", "id")
@@ -92,16 +92,16 @@ class Contact(Timestamps, Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
-    email: Mapped[str | None]
-    email_key: Mapped[str | None]
-    mobile: Mapped[str | None]
-    identifier: Mapped[str | None]
+    email: Mapped[str | None] = mapped_column(info=personal("contacts"))
+    email_key: Mapped[str | None] = mapped_column(info=personal("contacts", "email"))
+    mobile: Mapped[str | None] = mapped_column(info=personal("contacts", "mobile"))
+    identifier: Mapped[str | None] = mapped_column(info=personal("contacts"))
     subscribed_email: Mapped[bool] = mapped_column(default=True)
     subscribed_mobile: Mapped[bool] = mapped_column(default=True)
     is_active: Mapped[bool] = mapped_column(default=True)
     double_opt_in: Mapped[bool] = mapped_column(default=False)
     double_opt_in_time: Mapped[datetime | None]
-    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict, info=personal("contacts"))
 
 
 class Unsubscriber(Base):
@@ -138,9 +138,9 @@ class Unsubscriber(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
-    kind: Mapped[str]
+    kind: Mapped[Impersonal]
     """`email` or `mobile`."""
-    address: Mapped[str]
+    address: Mapped[str] = mapped_column(info=personal("suppressions", OF_KIND))
     """Normalised: emails as `email_key`."""
     creation_time: Mapped[datetime]
 
@@ -158,10 +158,10 @@ class BlockedAddress(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    kind: Mapped[str]
-    address: Mapped[str]
-    reason: Mapped[str]
-    reply: Mapped[str | None]
+    kind: Mapped[Impersonal]
+    address: Mapped[str] = mapped_column(info=personal("suppressions", OF_KIND))
+    reason: Mapped[str] = mapped_column(info=personal("suppressions"))
+    reply: Mapped[str | None] = mapped_column(info=personal("suppressions"))
     """By which a bounce has blocked it, without the address itself."""
     creation_time: Mapped[datetime]
 
@@ -184,8 +184,8 @@ class SoftBounces(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    kind: Mapped[str]
-    address: Mapped[str]
+    kind: Mapped[Impersonal]
+    address: Mapped[str] = mapped_column(info=personal("soft_bounces", OF_KIND))
     bounces: Mapped[int]
     reset_by: Mapped[int | None] = mapped_column(BigId)
 
@@ -204,9 +204,9 @@ class ContactImport(Timestamps, Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
-    digest: Mapped[str]
+    digest: Mapped[Impersonal]
     """Keyed, of the contents of the file."""
-    options: Mapped[str]
+    options: Mapped[Impersonal]
     """What else its rows depend on: how it was read."""
     rows_done: Mapped[BigInt]
     """Rows of the file, from its first, that are done."""

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, column_property, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt
+from app.db.models.base import AccountId, Base, BigInt, Impersonal
 from app.db.types import BigId, UtcDateTime
 
 
@@ -92,7 +92,7 @@ class AutomationStepCount(Base):
     __table_args__: Any = ()
 
     step_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    result: Mapped[str] = mapped_column(primary_key=True)
+    result: Mapped[Impersonal] = mapped_column(primary_key=True)
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     account_id: Mapped[AccountId]
     passed: Mapped[BigInt] = mapped_column(default=0)
@@ -119,8 +119,8 @@ class Group(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     account_id: Mapped[AccountId]
-    type: Mapped[str]
-    name: Mapped[str]
+    type: Mapped[Impersonal]
+    name: Mapped[Impersonal]
     creation_time: Mapped[datetime]
     own_last_sent_time: Mapped[datetime] = mapped_column("last_sent_time", UtcDateTime)
     own_sent: Mapped[int] = mapped_column("sent", BigId, default=0)

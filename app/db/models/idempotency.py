@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import Index, UniqueConstraint
-from sqlalchemy.orm import Mapped
+from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity
+from app.db.models.base import AccountId, Base, Identity, Impersonal, personal
 
 
 class IdempotencyRecord(Base):
@@ -22,13 +22,13 @@ class IdempotencyRecord(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    key: Mapped[str]
-    fingerprint: Mapped[str]
+    key: Mapped[str] = mapped_column(info=personal("stored_answers"))
+    fingerprint: Mapped[Impersonal]
     """Of method, path with query, and body (app/http/idempotency.py)."""
     creation_time: Mapped[datetime]
-    holder: Mapped[str | None]
+    holder: Mapped[Impersonal | None]
     """The first request while it is in progress (app/http/idempotency.py)."""
     lease_time: Mapped[datetime | None]
     """When it counts as ended for other machines."""
     status: Mapped[int | None]
-    body: Mapped[str | None]
+    body: Mapped[str | None] = mapped_column(info=personal("stored_answers"))

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, personal
 from app.db.types import BigId, Json
 
 
@@ -25,8 +25,8 @@ class InboundRecord(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    fingerprint: Mapped[str]
-    kind: Mapped[str]
+    fingerprint: Mapped[Impersonal]
+    kind: Mapped[Impersonal]
     time: Mapped[datetime]
 
 
@@ -36,9 +36,9 @@ class HookToken(Base):
     __tablename__ = "hook_tokens"
     __table_args__ = (Index("ix_hook_tokens_time", "time"),)
 
-    token: Mapped[str] = mapped_column(primary_key=True)
+    token: Mapped[Impersonal] = mapped_column(primary_key=True)
     account_id: Mapped[AccountId]
-    fingerprint: Mapped[str]
+    fingerprint: Mapped[Impersonal]
     """That of the event."""
     time: Mapped[datetime]
 
@@ -57,15 +57,15 @@ class ReplyPart(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    number: Mapped[str]
-    mobile: Mapped[str]
+    number: Mapped[Impersonal]
+    mobile: Mapped[str] = mapped_column(info=personal("parts_of_replies", "mobile"))
     reference: Mapped[int]
     """The phone's reference number of the whole text."""
     total: Mapped[int]
     position: Mapped[int]
     """From 1."""
     coding: Mapped[int]
-    body: Mapped[bytes] = mapped_column(LargeBinary)
+    body: Mapped[bytes] = mapped_column(LargeBinary, info=personal("parts_of_replies"))
     """Undecoded: a character may begin in one part and end in the next."""
     time: Mapped[datetime]
     """Time of receipt; once the reply is recorded, the time of that."""
@@ -87,10 +87,10 @@ class DomainReport(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     domain_id: Mapped[int] = mapped_column(BigId, ForeignKey("domains.id", ondelete="CASCADE"))
-    kind: Mapped[str]
+    kind: Mapped[Impersonal]
     """`dmarc` or `tls`."""
-    reporter: Mapped[str]
-    report_id: Mapped[str]
+    reporter: Mapped[Impersonal]
+    report_id: Mapped[Impersonal]
     begin_time: Mapped[datetime]
     end_time: Mapped[datetime]
     time: Mapped[datetime]
@@ -98,7 +98,7 @@ class DomainReport(Base):
     passed: Mapped[BigInt]
     failed: Mapped[BigInt]
     """Messages (DMARC) or sessions (TLS)."""
-    content: Mapped[dict[str, Any]] = mapped_column(Json)
+    content: Mapped[dict[str, Any]] = mapped_column(Json, info=IMPERSONAL)
     """The sources of mail, or the failures."""
     size: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     """Bytes that count against what the domain may get in a day."""
@@ -116,8 +116,8 @@ class DomainBackoff(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    sender_domain: Mapped[str]
-    domain: Mapped[str]
+    sender_domain: Mapped[Impersonal]
+    domain: Mapped[Impersonal]
     failures: Mapped[int]
     """Deferrals of the whole domain since it last accepted a message."""
     until_time: Mapped[datetime]

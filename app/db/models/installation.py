@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AUTOINCREMENT, AccountId, Base, BigInt, Encrypted, Identity
+from app.db.models.base import AUTOINCREMENT, AccountId, Base, BigInt, Encrypted, Identity, Impersonal
 from app.db.types import BigId
 
 
@@ -49,9 +49,9 @@ class SchemaState(Base):
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     """Always 1."""
-    oldest_code: Mapped[str]
+    oldest_code: Mapped[Impersonal]
     """The oldest code that works with the schema."""
-    code_in_use: Mapped[str]
+    code_in_use: Mapped[Impersonal]
     """The oldest code that processes may still run: contracting migrations wait for it."""
 
 
@@ -61,16 +61,16 @@ class RunningProcess(Base):
     __tablename__ = "processes"
     __table_args__ = ()
 
-    name: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[Impersonal] = mapped_column(primary_key=True)
     """Host, process id and a random part."""
-    roles: Mapped[str]
+    roles: Mapped[Impersonal]
     """What it does, separated by commas."""
-    host: Mapped[str]
-    version: Mapped[str]
+    host: Mapped[Impersonal]
+    version: Mapped[Impersonal]
     start_time: Mapped[datetime]
     seen_time: Mapped[datetime]
     """When its main loop last turned."""
-    secret_keys: Mapped[str | None]
+    secret_keys: Mapped[Impersonal | None]
     """Short fingerprints of the SECRET_KEYs that it knows, separated by commas; it signs with the first."""
 
 
@@ -82,11 +82,11 @@ class NetworkCheck(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    kind: Mapped[str]
+    kind: Mapped[Impersonal]
     """`domain` or `webhook`."""
     object_id: Mapped[int] = mapped_column(BigId)
     """That of the domain or webhook. No foreign key: the check of one that was deleted finds nothing."""
-    asked_by: Mapped[str]
+    asked_by: Mapped[Impersonal]
     """As the actor of the audit log."""
     creation_time: Mapped[datetime]
     lease_time: Mapped[datetime | None]
@@ -102,7 +102,7 @@ class PurgePosition(Base):
     account_id: Mapped[int] = mapped_column(
         BigId, ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
-    stage: Mapped[str] = mapped_column(primary_key=True)
+    stage: Mapped[Impersonal] = mapped_column(primary_key=True)
     send_id: Mapped[BigInt] = mapped_column(default=0)
     """No foreign key: the send may be gone."""
 
@@ -116,7 +116,7 @@ class DelayedPurge(Base):
     send_id: Mapped[int] = mapped_column(
         BigId, ForeignKey("sends.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
-    stage: Mapped[str] = mapped_column(primary_key=True)
+    stage: Mapped[Impersonal] = mapped_column(primary_key=True)
     account_id: Mapped[AccountId]
     since: Mapped[datetime]
     """Its last outcome, or when it was found to have none: the retention counts from then at least."""

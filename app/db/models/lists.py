@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Identity, Impersonal, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -29,10 +29,10 @@ class List(Timestamps, Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    name: Mapped[str | None]
+    name: Mapped[Impersonal | None]
     system: Mapped[bool] = mapped_column(default=False)
     allow_duplicates: Mapped[bool] = mapped_column(default=False)
-    stop_words: Mapped[list[Any]] = mapped_column(Json, default=list)
+    stop_words: Mapped[list[Any]] = mapped_column(Json, default=list, info=IMPERSONAL)
     has_automations: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Whether automations listen to its triggers: without one, a change of contacts costs nothing more."""
     copy_of: Mapped[BigInt | None]
@@ -53,7 +53,7 @@ class ListField(Base):
     account_id: Mapped[AccountId]
     list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
     position: Mapped[int]
-    name: Mapped[str]
-    key: Mapped[str]
-    type: Mapped[str]
-    options: Mapped[list[Any]] = mapped_column(Json, default=list)
+    name: Mapped[Impersonal]
+    key: Mapped[Impersonal]
+    type: Mapped[Impersonal]
+    options: Mapped[list[Any]] = mapped_column(Json, default=list, info=IMPERSONAL)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Confidential, Identity, Impersonal, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -29,15 +29,15 @@ class Message(Timestamps, Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    name: Mapped[str]
-    type: Mapped[str]
-    subject: Mapped[str | None]
-    from_name: Mapped[str | None]
-    from_address: Mapped[str | None]
-    reply_to: Mapped[str | None]
-    thumbnail_url: Mapped[str | None]
-    body_html: Mapped[str | None]
-    body_text: Mapped[str | None]
+    name: Mapped[Impersonal]
+    type: Mapped[Impersonal]
+    subject: Mapped[Confidential | None]
+    from_name: Mapped[Confidential | None]
+    from_address: Mapped[Confidential | None]
+    reply_to: Mapped[Confidential | None]
+    thumbnail_url: Mapped[Confidential | None]
+    body_html: Mapped[Confidential | None]
+    body_text: Mapped[Confidential | None]
     copy_of: Mapped[BigInt | None]
     """In a test account: the message of the account that it is a copy of (docs/testing.md#copies)."""
 
@@ -56,17 +56,17 @@ class MessageVersion(Base):
     message_id: Mapped[int] = mapped_column(BigId, ForeignKey("messages.id", ondelete="CASCADE"))
     number: Mapped[int]
     time: Mapped[datetime]
-    actor_kind: Mapped[str | None]
+    actor_kind: Mapped[Impersonal | None]
     """As in the audit log; null if the content is from before versions were kept."""
-    actor: Mapped[str | None]
-    via: Mapped[str | None]
-    changed: Mapped[list[str]] = mapped_column(Json)
+    actor: Mapped[Impersonal | None]
+    via: Mapped[Impersonal | None]
+    changed: Mapped[list[str]] = mapped_column(Json, info=IMPERSONAL)
     """The names of the fields in which it differs from the version before."""
-    name: Mapped[str]
-    subject: Mapped[str | None]
-    from_name: Mapped[str | None]
-    from_address: Mapped[str | None]
-    reply_to: Mapped[str | None]
-    thumbnail_url: Mapped[str | None]
-    body_html: Mapped[str | None]
-    body_text: Mapped[str | None]
+    name: Mapped[Impersonal]
+    subject: Mapped[Confidential | None]
+    from_name: Mapped[Confidential | None]
+    from_address: Mapped[Confidential | None]
+    reply_to: Mapped[Confidential | None]
+    thumbnail_url: Mapped[Confidential | None]
+    body_html: Mapped[Confidential | None]
+    body_text: Mapped[Confidential | None]

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity
+from app.db.models.base import ENCRYPTED, AccountId, Base, BigInt, Confidential, Identity, Impersonal, personal
 from app.db.types import BigId
 
 STORAGE = {
@@ -89,26 +89,26 @@ class QueueEntry(Base):
     """No foreign key: checking it would take longer than writing the entry. The cleaning deletes entries whose
     recipient was deleted by hand."""
     account_id: Mapped[AccountId]
-    type: Mapped[str | None]
+    type: Mapped[Impersonal | None]
     """`email` or `sms`, as its recipient; null: the version before has written the entry."""
-    priority: Mapped[str]
+    priority: Mapped[Impersonal]
     """`high` or `normal`, as its send."""
-    state: Mapped[str]
+    state: Mapped[Impersonal]
     due_time: Mapped[datetime]
     ready_time: Mapped[datetime]
     """When a worker may find it: the due time, or the time when it was put into the queue, whichever is later. A
     released entry keeps its due time and thereby its place, and counts as new for workers that have already looked
     there."""
     lease_time: Mapped[datetime | None]
-    worker: Mapped[str | None]
+    worker: Mapped[Impersonal | None]
     attempts: Mapped[int] = mapped_column(default=0)
     rendered_bytes: Mapped[int | None]
     """Size of subject and bodies after rendering, once there was an attempt."""
-    held_state: Mapped[str | None]
+    held_state: Mapped[Impersonal | None]
     """Of one that is held: its state in the backup."""
     pause_id: Mapped[BigInt | None]
     """Of one that is paused: the pause that has put it aside. No foreign key, as above."""
-    secret_values: Mapped[Encrypted | None]
+    secret_values: Mapped[str | None] = mapped_column(info={**personal("recipients"), ENCRYPTED: True})
     """The recipient's secret values, if it has any: null in its row stands for each."""
 
 
@@ -146,13 +146,13 @@ class SendPause(Base):
     id: Mapped[Identity]
     account_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))
     """Null: a domain of the whole installation."""
-    kind: Mapped[str]
+    kind: Mapped[Impersonal]
     """`account`, `list` or `domain`."""
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
-    domain: Mapped[str | None]
+    domain: Mapped[Impersonal | None]
     """The domain of recipients, in lower-case ASCII."""
-    reason: Mapped[str | None]
-    paused_by: Mapped[str]
+    reason: Mapped[Confidential | None]
+    paused_by: Mapped[Impersonal]
     """The name of the key, or of the user, as in the audit log."""
     creation_time: Mapped[datetime]
     resumed_time: Mapped[datetime | None]

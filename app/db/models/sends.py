@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, LargeBinary, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import AccountId, Base, BigInt, Identity, Impersonal, personal
 from app.db.types import BigId, Json
 
 STORAGE_OF_SENDS = {"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 20_000}
@@ -36,29 +36,29 @@ class Send(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    request_id: Mapped[str]
+    request_id: Mapped[Impersonal]
     creation_time: Mapped[datetime]
-    type: Mapped[str]
+    type: Mapped[Impersonal]
     list_id: Mapped[BigInt | None]
     group_id: Mapped[BigInt]
     """The report: of a group, or of the step of an automation."""
-    group_name: Mapped[str]
+    group_name: Mapped[Impersonal]
     """Empty in a send of an automation, which has no group: SQLite would have to build the whole table anew to allow
     nulls."""
     automation_id: Mapped[BigInt | None]
     step_id: Mapped[BigInt | None]
     message_id: Mapped[BigInt | None]
-    unsubscribe_type: Mapped[str | None]
-    subject: Mapped[str | None]
-    from_name: Mapped[str | None]
-    from_address: Mapped[str]
-    reply_to: Mapped[str | None]
-    bcc_address: Mapped[str | None]
-    body_html: Mapped[str | None]
-    body_text: Mapped[str | None]
-    priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
+    unsubscribe_type: Mapped[Impersonal | None]
+    subject: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    from_name: Mapped[Impersonal | None]
+    from_address: Mapped[Impersonal]
+    reply_to: Mapped[str | None] = mapped_column(info=personal("named_in_sends"))
+    bcc_address: Mapped[str | None] = mapped_column(info=personal("named_in_sends"))
+    body_html: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    body_text: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    priority: Mapped[Impersonal] = mapped_column(default="normal", server_default="normal")
     """`high` or `normal`."""
-    transport: Mapped[str | None]
+    transport: Mapped[Impersonal | None]
     """Name of the transport, where the request names one (docs/sending.md#choosing-a-transport)."""
     include_unsubscribed: Mapped[bool] = mapped_column(default=False)
     recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
@@ -79,9 +79,9 @@ class SendLink(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
-    link_type: Mapped[str]
+    link_type: Mapped[Impersonal]
     """`html_email` or `text_email`."""
-    url: Mapped[str]
+    url: Mapped[str] = mapped_column(info=personal("recipients"))
 
 
 SENT = "message_id IS NOT NULL AND sent_time IS NOT NULL"
@@ -166,7 +166,7 @@ class Recipient(Base):
     )
 
     id: Mapped[Identity]
-    uuid: Mapped[str]
+    uuid: Mapped[Impersonal]
     """Version 4: no two are alike by their 122 random bits. On SQLite a unique index tells so, too."""
     account_id: Mapped[AccountId]
     send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
@@ -174,13 +174,13 @@ class Recipient(Base):
     message_id: Mapped[BigInt | None]
     list_id: Mapped[BigInt | None]
     contact_id: Mapped[BigInt | None]
-    type: Mapped[str]
-    email: Mapped[str | None]
-    mobile: Mapped[str | None]
-    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    type: Mapped[Impersonal]
+    email: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    mobile: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict, info=personal("recipients"))
     """Wildcard values as text, including numbers. Older rows may contain numbers."""
-    state: Mapped[str]
-    reason: Mapped[str | None]
+    state: Mapped[Impersonal]
+    reason: Mapped[str | None] = mapped_column(info=personal("recipients"))
     """Why it failed or bounced."""
     creation_time: Mapped[datetime]
     attempts: Mapped[int] = mapped_column(default=0)
@@ -188,7 +188,7 @@ class Recipient(Base):
     sent_time: Mapped[datetime | None]
     first_open_time: Mapped[datetime | None]
     last_open_time: Mapped[datetime | None]
-    open_type: Mapped[str]
+    open_type: Mapped[Impersonal]
     """`not_opened`, `html`, `text` or `sms`."""
     first_click_time: Mapped[datetime | None]
     rendered_bytes: Mapped[int | None]
@@ -198,7 +198,7 @@ class Recipient(Base):
     complaint_time: Mapped[datetime | None]
     segments: Mapped[int | None]
     """Number of parts of a text message."""
-    gateway_id: Mapped[str | None]
+    gateway_id: Mapped[str | None] = mapped_column(info=personal("recipients"))
     """The gateway's id of a text message, which its receipts contain."""
 
 
@@ -213,11 +213,11 @@ class Attachment(Base):
     send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
     recipient_id: Mapped[BigInt | None]
     position: Mapped[int]
-    name: Mapped[str]
-    mime_type: Mapped[str]
-    content_id: Mapped[str]
+    name: Mapped[str] = mapped_column(info=personal("recipients"))
+    mime_type: Mapped[str] = mapped_column(info=personal("recipients"))
+    content_id: Mapped[str] = mapped_column(info=personal("recipients"))
     """Without angle brackets, of the form content_<generated id>."""
-    content: Mapped[bytes] = mapped_column(LargeBinary)
+    content: Mapped[bytes] = mapped_column(LargeBinary, info=personal("recipients"))
 
 
 class RecipientStep(Base):
@@ -241,10 +241,10 @@ class RecipientStep(Base):
     account_id: Mapped[AccountId]
     recipient_id: Mapped[BigInt]
     time: Mapped[datetime]
-    step: Mapped[str]
-    detail: Mapped[str | None]
-    note: Mapped[str | None]
-    transport: Mapped[str | None]
+    step: Mapped[Impersonal]
+    detail: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    note: Mapped[str | None] = mapped_column(info=personal("recipients"))
+    transport: Mapped[Impersonal | None]
     """Name of the transport that was used; null: the one in the settings, or none at all."""
-    country: Mapped[str | None]
+    country: Mapped[str | None] = mapped_column(info=personal("recipients"))
     """Of an open or a click by a person: the ISO 3166 alpha-2 code, where it is known."""

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, SmallInteger, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity, Timestamps
+from app.db.models.base import IMPERSONAL, AccountId, Base, BigInt, Encrypted, Identity, Impersonal, Timestamps
 from app.db.types import BigId, Json
 
 
@@ -19,8 +19,8 @@ class Transport(Timestamps, Base):
     __tablename__ = "transports"
 
     id: Mapped[Identity]
-    name: Mapped[str] = mapped_column(unique=True)
-    type: Mapped[str]
+    name: Mapped[Impersonal] = mapped_column(unique=True)
+    type: Mapped[Impersonal]
     """`email` or `sms`."""
     url: Mapped[Encrypted]
     """It contains a password."""
@@ -50,15 +50,15 @@ class Route(Timestamps, Base):
     __tablename__ = "routes"
 
     id: Mapped[Identity]
-    name: Mapped[str] = mapped_column(unique=True)
-    type: Mapped[str]
+    name: Mapped[Impersonal] = mapped_column(unique=True)
+    type: Mapped[Impersonal]
     position: Mapped[int]
     """From 1; of the routes of its type that a message meets, the first is taken."""
     account_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))
-    sender_domain: Mapped[str | None]
-    priority: Mapped[str | None]
-    country_prefixes: Mapped[list[Any]] = mapped_column(Json)
-    transports: Mapped[list[Any]] = mapped_column(Json)
+    sender_domain: Mapped[Impersonal | None]
+    priority: Mapped[Impersonal | None]
+    country_prefixes: Mapped[list[Any]] = mapped_column(Json, info=IMPERSONAL)
+    transports: Mapped[list[Any]] = mapped_column(Json, info=IMPERSONAL)
     """Names, in the order in which they are tried."""
 
 
@@ -70,7 +70,7 @@ class RoutingVersion(Base):
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     """Always 1."""
-    version: Mapped[str]
+    version: Mapped[Impersonal]
     """Another random text after each change."""
 
 
@@ -101,11 +101,11 @@ class RelayRefusal(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    transport: Mapped[str]
+    transport: Mapped[Impersonal]
     """Its name; `default` for that in the settings."""
-    domains: Mapped[dict[str, str]] = mapped_column(Json)
+    domains: Mapped[dict[str, str]] = mapped_column(Json, info=IMPERSONAL)
     """The domains of the latest recipients, with the times of their refusals."""
-    reply: Mapped[str]
+    reply: Mapped[Impersonal]
     """The transport's answer, without the address of the recipient."""
     first_time: Mapped[datetime]
     last_time: Mapped[datetime]

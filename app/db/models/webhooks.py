@@ -8,7 +8,17 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Encrypted, Identity
+from app.db.models.base import (
+    IMPERSONAL,
+    AccountId,
+    Base,
+    BigInt,
+    Confidential,
+    Encrypted,
+    Identity,
+    Impersonal,
+    personal,
+)
 from app.db.types import BigId, Json
 
 UNCHECKED = "being checked"
@@ -29,16 +39,16 @@ class Webhook(Base):
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    url: Mapped[str]
+    url: Mapped[Confidential]
     creation_time: Mapped[datetime]
     due_time: Mapped[datetime]
     """No request starts before this."""
     lease_time: Mapped[datetime | None]
     """Set while a request is in flight: one at a time per webhook."""
-    worker: Mapped[str | None]
+    worker: Mapped[Impersonal | None]
     failures: Mapped[int] = mapped_column(default=0)
     """Failed attempts since the last success."""
-    batch_id: Mapped[str | None]
+    batch_id: Mapped[Impersonal | None]
     position: Mapped[BigInt] = mapped_column(default=0, server_default="0")
     """Id of the last event that is done: accepted, or dropped."""
     batch_end: Mapped[int | None] = mapped_column(BigId)
@@ -51,13 +61,13 @@ class Webhook(Base):
     """The first failed attempt since the last success."""
     outage_reported_time: Mapped[datetime | None]
     """When the account's other webhooks were told of it."""
-    chosen_events: Mapped[list[Any] | None] = mapped_column(Json)
+    chosen_events: Mapped[list[Any] | None] = mapped_column(Json, info=IMPERSONAL)
     """Names of the events that it receives; null: all (app/events/outbox.py)."""
-    chosen_lists: Mapped[list[Any] | None] = mapped_column(Json)
+    chosen_lists: Mapped[list[Any] | None] = mapped_column(Json, info=IMPERSONAL)
     """Ids of the lists whose events it receives; null: those of all, and those without a list."""
     held_to: Mapped[int | None] = mapped_column(BigId)
     """Set while the webhook is held, because it had events waiting in a backup that was restored: the last of them."""
-    barred: Mapped[str | None]
+    barred: Mapped[Impersonal | None]
     """Why nothing is sent to it: `UNCHECKED` until the addresses of its host were looked up, and then why it was
     refused; null for one that was accepted."""
 
@@ -71,7 +81,7 @@ class WebhookSecret(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
-    key_id: Mapped[str]
+    key_id: Mapped[Impersonal]
     secret: Mapped[Encrypted]
     creation_time: Mapped[datetime]
 
@@ -95,7 +105,7 @@ class Event(Base):
     account_id: Mapped[AccountId]
     webhook_id: Mapped[int] = mapped_column(BigId)
     """No foreign key: the events of a deleted webhook go with their table."""
-    payload: Mapped[str]
+    payload: Mapped[str] = mapped_column(info=personal("events"))
     """The event's JSON, ready to be joined into a body."""
 
 
@@ -130,17 +140,17 @@ class WebhookAttempt(Base):
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
-    batch_id: Mapped[str]
+    batch_id: Mapped[Impersonal]
     time: Mapped[datetime]
     events: Mapped[int]
     status: Mapped[int | None]
     """Null where there was no response."""
-    outcome: Mapped[str]
+    outcome: Mapped[Impersonal]
     """`delivered`, `failed` or `gone`."""
-    detail: Mapped[str | None]
+    detail: Mapped[str | None] = mapped_column(info=personal("webhook_requests"))
     milliseconds: Mapped[int]
     after_event: Mapped[BigInt | None]
     last_event: Mapped[BigInt | None]
     """Its events are those of the webhook with ids after the one and up to the other, as long as events are kept."""
-    answer: Mapped[str | None]
+    answer: Mapped[str | None] = mapped_column(info=personal("webhook_requests"))
     """The first 4 KiB of the answer's body."""
