@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from app.db.remains import RemainsCleaner
 from app.maintenance import sweeps
 from app.maintenance.purging import Purger
-from app.privacy.remains import RemainsCleaner
 from jobs.runtime import process_services
 
 
@@ -19,7 +19,7 @@ def purger() -> Purger:
 @functools.cache
 def cleaner() -> RemainsCleaner:
     """The cleaner of this process."""
-    return RemainsCleaner(process_services())
+    return RemainsCleaner(process_services().database)
 
 
 def clean() -> None:

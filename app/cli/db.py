@@ -22,10 +22,10 @@ from app.cli.base import (
 )
 from app.db import migrate
 from app.db.phases import Part
+from app.db.remains import remove_remains
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.maintenance.migrations import downgrade_database, upgrade_database
-from app.privacy.remains import remove_remains
 
 group = Group("db", help="Migrate and compact the database.")
 

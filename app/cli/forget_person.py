@@ -23,13 +23,13 @@ from app.cli.base import (
     print_rows,
 )
 from app.cli.progress import progress
+from app.db.remains import remove_remains
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.privacy.export import Found, document, export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import counted
-from app.privacy.remains import remove_remains
 
 all_accounts_option = click.option("--all-accounts", is_flag=True, help="In every account of the installation.")
 

@@ -1,21 +1,37 @@
-"""What deleting leaves in the files of a database: SQLite copies of rows that it has moved from page to page, and its
-write-ahead log, PostgreSQL a sample of the values of each column, by which it plans."""
+"""What is left of forgotten people in the files of the database (docs/privacy.md#remains-in-files): SQLite has copies
+of rows that it has moved from page to page, and its write-ahead log, PostgreSQL a sample of the values of each column,
+by which it plans.
+
+Erasing marks it in the transaction that removes something, and the maintenance cleans the files: whoever forgets does
+not wait for it, and a process that dies in between leaves the mark.
+"""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from datetime import datetime
 
-from sqlalchemy import text
+from sqlalchemy import delete, select, text
 from sqlalchemy.exc import OperationalError
 
 from app.clock import now
 from app.db.bulk import upsert
 from app.db.database import Database, Transaction
 from app.db.engine import BUSY_TIMEOUT_MS
-from app.db.models import Remains
+from app.db.models import Base, Remains
+from app.db.models.base import PLACE
+from app.distribution import COMMAND_LINE
 
+SMALL = 64 * 1024 * 1024
+"""Bytes up to which the maintenance compacts a SQLite file: its new pages are written in a moment."""
+LONGEST = 0.5
+"""Seconds for which it keeps others from writing before that."""
+APART = 1800.0
+"""Seconds between two tries: others cannot write for a moment."""
+TOO_LARGE = f"SQLite's file is too large to be compacted beside those who write: run `{COMMAND_LINE} db compact`"
 PATIENCE = 30.0
 """Seconds for which others that use the file are waited for."""
 PAUSE = 0.1
@@ -24,6 +40,69 @@ CHECKPOINT_MS = 300
 STEPS = 10_000
 """Of SQLite's virtual machine, between two looks at the time: less than a millisecond."""
 GIVES_WAY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT)
+
+logger = logging.getLogger(__name__)
+
+
+class RemainsCleaner:
+    """The cleaning of one process, which is tried once in a while, however often the maintenance runs."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._clock = database, clock
+        self._due = clock()
+
+    def clean(self) -> None:
+        """Cleans the files if that is due and there is a mark."""
+        if self._clock() >= self._due and _marked_since(self._database) is not None:
+            self._due = self._clock() + APART
+            clean_remains(self._database)
+
+
+def mark_remains(transaction: Transaction) -> None:
+    """Leaves it to the maintenance to clean the files of what the transaction removes."""
+    row = {"id": 1, "since_time": now()}
+    transaction.execute(
+        upsert(transaction, Remains, row, index=["id"], update=lambda new: {"since_time": new.since_time})
+    )
+
+
+def clean_remains(database: Database) -> None:
+    """Takes statistics anew, and compacts SQLite's file, where something was removed since it was done last. What
+    cannot be done now, because others use the file, is tried again by the next maintenance."""
+    if (since := _marked_since(database)) is not None:
+        _clean(database, since, _compact_beside_writers)
+
+
+def remove_remains(database: Database) -> bool:
+    """The same at once, however long nobody else can write meanwhile. Returns whether it was done."""
+    return _clean(database, _marked_since(database), compact)
+
+
+def _clean(database: Database, since: datetime | None, compacts: Callable[[Database], bool]) -> bool:
+    """Unmarks it, unless something was removed since then, which may have come too late for what was done."""
+    _renew_statistics(database)
+    is_done = compacts(database)
+    if is_done and since is not None:
+        with database.write() as transaction:
+            transaction.execute(delete(Remains).where(Remains.since_time == since))
+    return is_done
+
+
+def _marked_since(database: Database) -> datetime | None:
+    with database.read() as session:
+        return session.scalar(select(Remains.since_time))
+
+
+def _compact_beside_writers(database: Database) -> bool:
+    size = file_size(database)
+    if size is None:
+        return True
+    if size <= SMALL:
+        return compact_within(database, LONGEST)
+    is_done = empty_log(database)
+    if is_done:
+        logger.info(TOO_LARGE, extra={"bytes": size})
+    return is_done
 
 
 def file_size(database: Database) -> int | None:
@@ -35,21 +114,14 @@ def file_size(database: Database) -> int | None:
         return int(pages) * int(size)
 
 
-def mark_remains(transaction: Transaction) -> None:
-    """Leaves it to the maintenance to clean the files of what the transaction removes (app/privacy/remains.py)."""
-    row = {"id": 1, "since_time": now()}
-    transaction.execute(
-        upsert(transaction, Remains, row, index=["id"], update=lambda new: {"since_time": new.since_time})
-    )
-
-
-def renew_statistics(database: Database, tables: Collection[str]) -> None:
-    """Takes the samples of these tables anew, which may contain what was deleted: of so many rows, however many there
-    are, and each in a transaction of its own."""
+def _renew_statistics(database: Database) -> None:
+    """Takes the samples of the tables with personal data anew, which may contain what was deleted: of so many rows,
+    however many there are, and each in a transaction of its own."""
+    tables = Base.metadata.tables.values()
     with database.engine.connect() as connection:
         if not database.is_postgresql:
             connection.exec_driver_sql("PRAGMA analysis_limit=400")
-        for table in tables:
+        for table in sorted(table.name for table in tables if any(one.info.get(PLACE) for one in table.columns)):
             connection.exec_driver_sql(f'ANALYZE "{table}"')
             connection.commit()
 

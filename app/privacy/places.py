@@ -25,12 +25,6 @@ from app.privacy.small_places import (
     read_suppressions,
 )
 
-
-def tables_of_places() -> list[str]:
-    """The tables that have something of people."""
-    return sorted({table for place in PLACES for table in place.columns})
-
-
 PLACES = (
     Place(
         "events",

@@ -38,7 +38,7 @@ from app.db.models import (
     Webhook,
     WebhookSecret,
 )
-from app.db.remains import mark_remains
+from app.db.remains import APART, RemainsCleaner, clean_remains, mark_remains
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
@@ -47,7 +47,6 @@ from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import Person, with_test_account
 from app.privacy.places import ONE, PLACES
-from app.privacy.remains import APART, RemainsCleaner, clean_remains
 from app.privacy.small_places import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
@@ -320,10 +319,10 @@ def marked(services: Services) -> bool:
 def clean_files(services: Services) -> None:
     """Runs the maintenance until it has found the files unused for a moment, however slow this machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.privacy.remains.LONGEST", PATIENCE)
+        patch.setattr("app.db.remains.LONGEST", PATIENCE)
 
         def is_clean() -> bool:
-            clean_remains(services)
+            clean_remains(services.database)
             return not marked(services)
 
         wait_until(is_clean, "the files are clean")
@@ -368,7 +367,7 @@ def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_s
     clean_files(worker)
     with statements(worker) as nobody:
         assert forget(worker, [tenant.id], "email", new_email(), wait=0).removed == {}
-        clean_remains(worker)
+        clean_remains(worker.database)
     assert (slow(nobody), marked(worker)) == ([], False)
     with statements(worker) as of_somebody:
         assert forget(worker, [tenant.id], "email", email, wait=0).removed["contacts"] == 1
@@ -382,7 +381,7 @@ def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_s
 def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Tenant, worker: Services) -> None:
     clean_files(worker)
     moment = [0.0]
-    cleaner = RemainsCleaner(worker, clock=lambda: moment[0])
+    cleaner = RemainsCleaner(worker.database, clock=lambda: moment[0])
 
     def cleans() -> bool:
         with statements(worker) as noted:
@@ -428,8 +427,8 @@ def test_the_maintenance_gives_way_to_writers_and_tries_again(
     forget(worker, [tenant.id], "email", email, wait=0)
     with monkeypatch.context() as patch:
         patch.setattr("app.db.remains.STEPS", 1)
-        patch.setattr("app.privacy.remains.LONGEST", 0)
-        clean_remains(worker)
+        patch.setattr("app.db.remains.LONGEST", 0)
+        clean_remains(worker.database)
     assert marked(worker)
     clean_files(worker)
     assert files_naming(worker, email) == []
@@ -443,7 +442,7 @@ def test_a_large_file_is_not_compacted_beside_writers_but_keeps_no_log_of_what_w
     email = new_email("Ann")
     tenant.new_contact(tenant.add_list(), email=email)
     forget(worker, [tenant.id], "email", email, wait=0)
-    monkeypatch.setattr("app.privacy.remains.SMALL", 0)
+    monkeypatch.setattr("app.db.remains.SMALL", 0)
     with statements(worker) as noted:
         clean_files(worker)
     assert "VACUUM" not in noted
