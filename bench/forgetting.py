@@ -69,7 +69,7 @@ class Installation:
     def export(self, number: int) -> int:
         """Hands the person out; returns the number of messages."""
         found = export_person(self.parts.services, [self.account_id], "email", address(number))
-        return sum(len(rows) for _, place, rows in found if place == "recipients")
+        return sum(len(rows) for _, place, rows in found or () if place == "recipients")
 
     def forget(self, number: int) -> int:
         """Forgets the person; returns the number of messages."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from flask.cli import with_appcontext
@@ -26,7 +25,7 @@ from app.cli.progress import progress
 from app.db.remains import remove_remains
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.privacy.export import Found, document, export_person
+from app.privacy.export import document, export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import with_test_account
 from app.privacy.places import counted
@@ -137,20 +136,13 @@ def export_(address: str, *, all_accounts: bool, account: str | None, as_json: b
     only how much there is of it. Ends with 1 if nothing is held."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
     found = export_person(services(), accounts, kind, address, everywhere=all_accounts)
-    first = next(found, None)
-    if first is None:
+    if found is None:
         raise Failure(f"nothing is held about {address}")
     if as_json:
-        for text in document(kind, address, chain([first], found)):
+        for text in document(kind, address, found):
             print_part_of_json(text)
         return
-    _print_counts(first, found)
-
-
-def _print_counts(first: Found, others: Iterable[Found]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
-    for account, place, rows in (first, *others):
-        counts[account, place] += len(rows)
-    print_rows(
-        [{"account": account, "place": place, "held": count} for (account, place), count in counts.items()], False
-    )
+    for one, place, rows in found:
+        counts[one, place] += len(rows)
+    print_rows([{"account": one, "place": place, "held": count} for (one, place), count in counts.items()], False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from sqlalchemy.orm import Session
 
@@ -70,5 +69,4 @@ def person_document(services: Services, person: Whom) -> Iterator[str] | None:
     """All that is held as a JSON document, in parts; None if nothing is."""
     kind, key = person.address
     found = export_person(services, person.account_ids, kind, key)
-    first = next(found, None)
-    return None if first is None else document(kind, key, chain([first], found))
+    return None if found is None else document(kind, key, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 import orjson
@@ -24,15 +24,15 @@ Found = tuple[str, str, list[Shown]]
 
 def export_person(
     services: Services, account_ids: Sequence[int], kind: AddressKind, address: str, *, everywhere: bool = False
-) -> Iterator[Found]:
-    """Everything, account by account and in the order of the places; none without rows. The accounts are as in
-    `forget`. It is recorded before the first page, unless there is none."""
+) -> Iterator[Found] | None:
+    """Everything, account by account and in the order of the places, those without rows left out; None if nothing is
+    held. The accounts are as in `forget`. It is recorded before the first page is handed out."""
     found = _pages(services, account_ids, kind, address)
     first = next(found, None)
-    if first is not None:
-        record_act_on_person(services, "person.exported", account_ids, kind, address, everywhere=everywhere)
-        yield first
-        yield from found
+    if first is None:
+        return None
+    record_act_on_person(services, "person.exported", account_ids, kind, address, everywhere=everywhere)
+    return chain([first], found)
 
 
 def _pages(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Iterator[Found]:
@@ -54,27 +54,24 @@ def document(kind: str, address: str, found: Iterable[Found]) -> Iterator[str]:
     """One JSON object in parts: account -> place -> rows."""
     head = {"address": address, "kind": kind, "time": timestamp(now())}
     yield f'{_json(head)[:-1]},\n"accounts": {{'
-    for number, (account, places) in enumerate(groupby(found, itemgetter(0))):
+    for number, (account, of_account) in enumerate(groupby(found, itemgetter(0))):
         yield f"{',' if number else ''}\n{_json(account)}: {{"
-        yield from _places(places)
+        for place_number, (place, pages) in enumerate(groupby(of_account, itemgetter(1))):
+            yield f"{',' if place_number else ''}\n{_json(place)}: ["
+            yield from _rows(pages)
+            yield "]"
         yield "}"
     yield "}}\n"
 
 
-def _places(found: Iterable[Found]) -> Iterator[str]:
-    for number, (place, pages) in enumerate(groupby(found, itemgetter(1))):
-        yield f"{',' if number else ''}\n{_json(place)}: ["
-        for row, shown in enumerate(_removed(pages)):
-            yield f"{',' if row else ''}\n{shown}"
-        yield "]"
-
-
-def _removed(pages: Iterable[Found]) -> Iterator[str]:
+def _rows(pages: Iterable[Found]) -> Iterator[str]:
     """The rows, none of which is kept once it was handed out: a reader may take its time."""
+    is_first = True
     for *_, rows in pages:
         rows.reverse()
         while rows:
-            yield _json(rows.pop())
+            yield f"{'' if is_first else ','}\n{_json(rows.pop())}"
+            is_first = False
 
 
 def _json(value: object) -> str:
