@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+from sqlalchemy.orm import Session
 
 from app.addresses import AddressKind, normalize_address
 from app.audit.record import Act, record_at_once
 from app.db.commit_order import complete_to, last_event_id
 from app.db.write_turns import WriteTurns
 from app.infrastructure.digests import address_digest
+from app.privacy.addressed import blocked, kept_digests, unsubscribed
 from app.privacy.files import journals_naming
 from app.privacy.person import Person, find_person
-from app.privacy.place import Eraser, Place
+from app.privacy.place import Eraser
 from app.privacy.places import PLACES
 from app.privacy.recipients import being_handed_over, count_received
-from app.privacy.suppressions import blocked_entries, kept_digests, unsubscribed_entries
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
 
@@ -72,65 +74,55 @@ def forget(
     for _ in range(MOST_ROUNDS):
         removed: Counter[str] = Counter()
         forgotten.in_flight, forgotten.journals = [], []
-        for account_id in account_ids:
-            person = _find(services, account_id, kind, address)
+        for session, person in _people(services, account_ids, kind, address):
             forgotten.other_addresses.update(person.other_addresses)
-            last = _last_event(services, account_id)
-            removed += _erase(eraser, _after_events_of(done.get(account_id), person))
-            done[account_id] = replace(person, after_event=last)
-            _look_for_rest(services, person, forgotten)
+            # Up to it, no more events can appear.
+            last = min(complete_to(session, person.account_id), last_event_id(session))
+            session.close()  # its next statement takes another connection
+            removed += _erase(eraser, _after_events_of(done.get(person.account_id), person))
+            done[person.account_id] = replace(person, after_event=last)
+            _look_for_rest(services, session, person, forgotten)
         forgotten.removed += removed
         advance(removed.total())
         if not removed and (forgotten.is_complete or not _wait(services, end)):
             break
-    forgotten.kept = _kept(services, account_ids, kind, address)
+    for session, person in _people(services, account_ids, kind, address):
+        forgotten.kept.update({state: count for state, count in kept_digests(session, person).items() if count})
     return forgotten
 
 
 def held(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Mapping[str, int]:
     """How much each place has of the person, by its name; nothing is changed."""
     counts: Counter[str] = Counter()
-    for account_id in account_ids:
-        person = _find(services, account_id, kind, address)
-        with services.database.read() as session:
-            for place in PLACES:
-                counts[place.name] += sum(len(page) for page in place.read(services, session, person))
-    return {name: count for name, count in counts.items() if count}
-
-
-def sizes(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Mapping[str, int]:
-    """How many contacts, messages and suppressions there are of the person. Unlike `held` it reads no row, and counts
-    only what an index finds."""
-    counts: Counter[str] = Counter()
-    for account_id in account_ids:
-        person = _find(services, account_id, kind, address)
-        with services.database.read() as session:
-            counts["contacts"] += len(person.contact_ids)
-            counts["messages"] += count_received(session, person)
-            counts["suppressions"] += len(unsubscribed_entries(session, person)) + len(blocked_entries(session, person))
-    return counts
+    for session, person in _people(services, account_ids, kind, address):
+        for place in PLACES:
+            counts[place.name] += sum(len(page) for page in place.read(services, session, person))
+    return +counts
 
 
 def record_act_on_person(
     services: Services, action: str, account_ids: Sequence[int], kind: AddressKind, address: str, *, everywhere: bool
 ) -> None:
     """Records what is about to be done, in one entry: that of the first account, or of none for everybody's. The log
-    knows the address by its keyed hash."""
-    counts = sizes(services, account_ids, kind, address)
+    knows the address by its keyed hash. It says how many contacts, messages and suppressions there are: unlike `held`
+    it reads no row, and counts only what an index finds."""
+    counts = {"contacts": 0, "messages": 0, "suppressions": 0}
+    for session, person in _people(services, account_ids, kind, address):
+        counts["contacts"] += len(person.contact_ids)
+        counts["messages"] += count_received(session, person)
+        counts["suppressions"] += len(unsubscribed(session, person)) + len(blocked(session, person))
     digest = address_digest(services.settings.secret_key, normalize_address(kind, address))
     account_id = None if everywhere else account_ids[0]
     record_at_once(services.database, Act(action, account_id, address_digest=digest, counts=counts))
 
 
-def _find(services: Services, account_id: int, kind: AddressKind, address: str) -> Person:
-    with services.database.read() as session:
-        return find_person(session, account_id, kind, address)
-
-
-def _last_event(services: Services, account_id: int) -> int:
-    """The id up to which the account's events are there to be looked through, and no more can appear."""
-    with services.database.read() as session:
-        return min(complete_to(session, account_id), last_event_id(session))
+def _people(
+    services: Services, account_ids: Sequence[int], kind: AddressKind, address: str
+) -> Iterator[tuple[Session, Person]]:
+    """The person in each of the accounts, with a session to look for more."""
+    for account_id in account_ids:
+        with services.database.read() as session:
+            yield session, find_person(session, account_id, kind, address)
 
 
 def _after_events_of(before: Person | None, person: Person) -> Person:
@@ -140,23 +132,15 @@ def _after_events_of(before: Person | None, person: Person) -> Person:
 
 
 def _erase(eraser: Eraser, person: Person) -> Counter[str]:
-    """A place that has nothing is not written to."""
     removed: Counter[str] = Counter()
     for place in PLACES:
-        if place.is_searched or _has_any(eraser.services, place, person):
-            removed.update(place.erase(eraser, person))
+        removed.update(place.erase(eraser, person))
     return +removed
 
 
-def _has_any(services: Services, place: Place, person: Person) -> bool:
-    with services.database.read() as session:
-        return next(place.read(services, session, person), None) is not None
-
-
-def _look_for_rest(services: Services, person: Person, forgotten: Forgotten) -> None:
+def _look_for_rest(services: Services, session: Session, person: Person, forgotten: Forgotten) -> None:
     """What a dead worker of this machine has left is taken over here: perhaps no other runs."""
-    with services.database.read() as session:
-        forgotten.in_flight += being_handed_over(session, person)
+    forgotten.in_flight += being_handed_over(session, person)
     forgotten.journals += journals_naming(services, person)
     if not forgotten.is_complete:
         recover_expired_leases(services)
@@ -165,11 +149,3 @@ def _look_for_rest(services: Services, person: Person, forgotten: Forgotten) -> 
 def _wait(services: Services, end: float) -> bool:
     """Waits a moment; returns whether there is still time."""
     return not services.stopping.wait(LOOK_AGAIN) and time.monotonic() < end
-
-
-def _kept(services: Services, account_ids: Sequence[int], kind: AddressKind, address: str) -> Counter[str]:
-    kept: Counter[str] = Counter()
-    for account_id in account_ids:
-        with services.database.read() as session:
-            kept.update(kept_digests(session, find_person(session, account_id, kind, address)))
-    return +kept

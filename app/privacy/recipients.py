@@ -5,12 +5,12 @@ the content of sends of which nobody else is a recipient.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Row, Select, delete, exists, func, select, union, update
+from sqlalchemy import ColumnElement, Row, Select, case, delete, exists, func, select, union, update
 from sqlalchemy.orm import Session, aliased
 
 from app.clock import now
@@ -29,7 +29,7 @@ from app.db.models import (
 from app.db.pages import pages_of
 from app.privacy.files import files_of, message_folders
 from app.privacy.person import Person
-from app.privacy.place import Eraser, Pages, Shown, shown_rows
+from app.privacy.place import Eraser, Pages, Place, Shown, delete_rows, emptied, shown_row
 from app.recipients.conditions import has_been_forgotten
 from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
 from app.recipients.states import FailReason, RecipientState
@@ -43,50 +43,21 @@ from app.services import Services
 
 FORGETTER = "forgetting"
 """The worker of an entry while its outcome is written."""
-_COLUMNS: tuple[Any, ...] = tuple(
-    getattr(Recipient, name) for name in ("id", "account_id", "uuid", "send_id", "state", "reason")
-)
+READ = 20
+"""Messages that are read at once, with their attachments."""
+ORDER = Recipient.creation_time, Recipient.id
+_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
 
 
-def select_received(person: Person, which: ColumnElement[bool], *columns: Any) -> Select[Any]:
+def _received(person: Person, which: ColumnElement[bool], *columns: Any) -> Select[Any]:
     """Columns of the recipients that one of the conditions of the person finds."""
-    of_person = select(*columns).where(Recipient.account_id == person.account_id, which, ~has_been_forgotten())
-    return of_person.order_by(Recipient.creation_time, Recipient.id)
+    return select(*columns).where(Recipient.account_id == person.account_id, which, ~has_been_forgotten())
 
 
 def count_received(session: Session, person: Person) -> int:
     """How many recipients are the person."""
-    found = union(*(select_received(person, which, Recipient.id).order_by(None) for which in person.received))
+    found = union(*(_received(person, which, Recipient.id) for which in person.received))
     return session.scalar(select(func.count()).select_from(found.subquery())) or 0
-
-
-@dataclass(slots=True)
-class ErasedRecipients:
-    """What one transaction has erased. `uuids` name the files of folder transports."""
-
-    found: int
-    erased: int = 0
-    dropped: int = 0
-    captured: int = 0
-    sends: int = 0
-
-
-def lock_received(transaction: Transaction, person: Person, which: ColumnElement[bool], size: int) -> list[Row[Any]]:
-    """The next recipients of the person, locked with their entries, without those that are being handed over."""
-    entry = select(QueueEntry.state).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient)
-    is_sent_now = entry.scalar_subquery().is_not_distinct_from(RecipientState.SENDING.value)
-    found = transaction.execute(select_received(person, which, Recipient.id).where(~is_sent_now).limit(size))
-    ids = sorted(found.scalars())
-    if not ids:
-        return []
-    chosen = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
-    rows = transaction.execute(
-        select(*_COLUMNS).where(*chosen).order_by(Recipient.id).with_for_update(key_share=True)
-    ).all()
-    states = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, ids))
-    locked = transaction.execute(states.order_by(QueueEntry.recipient_id).with_for_update())
-    entries = {row.recipient_id: row.state for row in locked}
-    return [row for row in rows if entries.get(row.id) != RecipientState.SENDING]
 
 
 def being_handed_over(session: Session, person: Person) -> list[str]:
@@ -99,32 +70,132 @@ def being_handed_over(session: Session, person: Person) -> list[str]:
     return sorted(found)
 
 
-def erase_recipients(transaction: Transaction, rules: RetryRules, rows: Sequence[Row[Any]]) -> ErasedRecipients:
-    """Erases what the locked recipients have. One whose message waits fails: it is not sent any more."""
+# Handing out.
+
+
+def _read(services: Services, session: Session, person: Person) -> Pages:
+    """The messages, each with its timeline, its content and what test keys have captured."""
+    folders, seen = message_folders(services), set[int]()
+    columns = (*table_of(Recipient).c, *(table_of(Send).c[name] for name in _OF_SEND))
+    for which in person.received:
+        statement = _received(person, which, *columns).join(Send, Send.id == Recipient.send_id)
+        for page in pages_of(session, statement, ORDER, size=READ):
+            fresh = [row for row in page if row.id not in seen]
+            seen.update(row.id for row in fresh)
+            if fresh:
+                yield _with_details(session, fresh, folders)
+
+
+def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Sequence[Path]) -> list[Shown]:
+    ids = [row.id for row in rows]
+    steps, captured = (_by_recipient(session, model, ids) for model in (RecipientStep, CapturedMessage))
+    attachments = _attachments(session, {row.send_id for row in rows})
+    return [
+        {
+            **shown_row(row, "account_id", "content_purged_time"),
+            "values": {name: MASK if value is None else value for name, value in row._mapping["values"].items()},
+            "timeline": steps[row.id],
+            "attachments": [*attachments[row.send_id, None], *attachments[row.send_id, row.id]],
+            "captured": _without_secrets(row, captured[row.id]),
+            "files": [str(path) for path in files_of(folders, row.uuid)],
+        }
+        for row in rows
+    ]
+
+
+def _without_secrets(recipient: Row[Any], captured: Iterable[Shown]) -> list[Shown]:
+    """What was captured, without the content of a message that may have secret values."""
+    secret = may_have_secrets(recipient._mapping["values"], recipient.content_purged_time)
+    return [{**one, "content": MASK} if secret else one for one in captured]
+
+
+def _by_recipient(session: Session, model: Any, ids: Sequence[int]) -> Mapping[int, list[Shown]]:
+    columns = table_of(model).c
+    chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
+    rows = session.execute(select(table_of(model)).where(*chosen).order_by(columns.id))
+    return _grouped(rows, attrgetter("recipient_id"), "account_id", "recipient_id")
+
+
+def _attachments(session: Session, send_ids: Iterable[int]) -> Mapping[tuple[int, int | None], list[Shown]]:
+    columns: list[Any] = [Attachment.send_id, Attachment.recipient_id]
+    columns += [Attachment.name, Attachment.mime_type, Attachment.content]
+    statement = select(*columns).where(in_json(Attachment.send_id, send_ids))
+    rows = session.execute(statement.order_by(Attachment.position, Attachment.id))
+    return _grouped(rows, attrgetter("send_id", "recipient_id"), "send_id", "recipient_id")
+
+
+def _grouped(rows: Iterable[Row[Any]], key: Callable[[Row[Any]], Any], *hidden: str) -> Mapping[Any, list[Shown]]:
+    found: dict[Any, list[Shown]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(shown_row(row, *hidden))
+    return found
+
+
+# Erasing.
+
+
+def _erase_all(eraser: Eraser, person: Person) -> Mapping[str, int]:
+    """Erases the messages that are not being handed over at this moment, and drops those that wait."""
+    total: Counter[str] = Counter()
+    folders, rules = message_folders(eraser.services), RetryRules.of(eraser.services.settings)
+    for which in person.received:
+        while (ids := _next(eraser, person, which)) and (erased := eraser.take(len(ids), _erase, folders, rules, ids)):
+            total += erased
+    return total
+
+
+def _next(eraser: Eraser, person: Person, which: ColumnElement[bool]) -> list[int]:
+    """In a session of its own: on SQLite, a session goes on seeing what its first statement saw."""
+    entry = select(QueueEntry.state).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient)
+    is_sent_now = entry.scalar_subquery().is_not_distinct_from(RecipientState.SENDING.value)
+    found = _received(person, which, Recipient.id).where(~is_sent_now).order_by(*ORDER)
+    with eraser.services.database.read() as session:
+        return sorted(session.scalars(found.limit(eraser.turns.size)))
+
+
+def _erase(transaction: Transaction, folders: Sequence[Path], rules: RetryRules, found: Sequence[int]) -> Counter[str]:
+    """Erases what the recipients have. One whose message waits fails: it is not sent any more."""
+    rows = _locked(transaction, found)
+    if not rows:
+        return Counter()
     ids, send_ids = [row.id for row in rows], {row.send_id for row in rows}
-    erased = ErasedRecipients(len(rows), len(rows))
-    _blank(transaction, rows)
-    erased.captured = _delete(transaction, CapturedMessage, CapturedMessage.recipient_id, ids)
+    files = [path for row in rows for path in files_of(folders, row.uuid)]
+    for path in files:
+        path.unlink(missing_ok=True)
+    _blank(transaction, ids)
+    captured = delete_rows(transaction, table_of(CapturedMessage).c.recipient_id, ids)
     of_sends = in_json(Attachment.send_id, send_ids), in_json(Attachment.recipient_id, ids)
     transaction.connection().execute(delete(table_of(Attachment)).where(*of_sends))
-    erased.dropped = _drop_waiting(transaction, rules, ids)
-    moment = now()
-    steps = [step_row(row.account_id, row.id, TimelineStep.FORGOTTEN, None, moment) for row in rows]
-    add_steps(transaction, steps)
-    erased.sends = _erase_content(transaction, send_ids)
-    return erased
+    dropped, moment = _drop_waiting(transaction, rules, ids), now()
+    add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.FORGOTTEN, None, moment) for row in rows])
+    return Counter(
+        {
+            **{"recipients": len(rows), "messages not sent": dropped, "files": len(files)},
+            **{"captured messages": captured, "contents of sends": _erase_content(transaction, send_ids)},
+        }
+    )
 
 
-def _blank(transaction: Transaction, rows: Sequence[Row[Any]]) -> None:
+def _locked(transaction: Transaction, found: Sequence[int]) -> list[Row[Any]]:
+    """The recipients, locked with their entries, without those that are being handed over."""
+    columns: tuple[Any, ...] = (Recipient.id, Recipient.account_id, Recipient.uuid, Recipient.send_id)
+    chosen = in_json(Recipient.id, found), between_ids(Recipient.id, found)
+    rows = transaction.execute(
+        select(*columns).where(*chosen).order_by(Recipient.id).with_for_update(key_share=True)
+    ).all()
+    states = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, found))
+    locked = transaction.execute(states.order_by(QueueEntry.recipient_id).with_for_update())
+    entries = {row.recipient_id: row.state for row in locked}
+    return [row for row in rows if entries.get(row.id) != RecipientState.SENDING]
+
+
+def _blank(transaction: Transaction, ids: Collection[int]) -> None:
     """The reason of a failure is one of our words, that of a bounce a text of the other side."""
-    ids = [row.id for row in rows]
-    update_recipients(transaction, ids, email=None, mobile=None, values={}, gateway_id=None)
-    told = [row.id for row in rows if row.state != RecipientState.FAILED and row.reason is not None]
-    if told:
-        update_recipients(transaction, told, reason=None)
+    reason = case((Recipient.state == RecipientState.FAILED, Recipient.reason))
+    update_recipients(transaction, ids, **{**emptied(Recipient, "recipients"), "values": {}, "reason": reason})
     columns = table_of(RecipientStep).c
     chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
-    blanked = update(table_of(RecipientStep)).where(*chosen).values(detail=None, note=None, country=None)
+    blanked = update(table_of(RecipientStep)).where(*chosen).values(emptied(RecipientStep, "recipients"))
     transaction.connection().execute(blanked)
 
 
@@ -152,141 +223,16 @@ def _erase_content(transaction: Transaction, send_ids: Collection[int]) -> int:
     whole = list(transaction.scalars(statement))
     if whole:
         delete_content(transaction, whole, (), now())
-        _delete(transaction, SendLink, SendLink.send_id, whole)
-        emptied = update(table_of(Send)).where(in_json(table_of(Send).c.id, whole))
-        transaction.connection().execute(emptied.values(reply_to=None, bcc_address=None))
+        delete_rows(transaction, table_of(SendLink).c.send_id, whole)
+        chosen = in_json(table_of(Send).c.id, whole)
+        unnamed = update(table_of(Send)).where(chosen).values(emptied(Send, "named_in_sends"))
+        transaction.connection().execute(unnamed)
     return len(whole)
 
 
-def _delete(transaction: Transaction, model: Any, column: Any, values: Collection[int]) -> int:
-    statement = delete(table_of(model)).where(in_json(column, values))
-    deleted: CursorResult[Any] = transaction.connection().execute(statement)
-    return deleted.rowcount
-
-
-# Messages to a person, and sends that name one, as places.
-
-READ = 20
-"""Messages that are read at once, with their attachments."""
-_OF_SEND = ("group_name", "subject", "from_name", "from_address", "body_html", "body_text", "content_purged_time")
-
-
-def read_received(services: Services, session: Session, person: Person) -> Pages:
-    """The messages, each with its timeline, its content and what test keys have captured."""
-    folders, seen = message_folders(services), set[int]()
-    for which in person.received:
-        columns = (*table_of(Recipient).c, *(table_of(Send).c[name] for name in _OF_SEND))
-        statement = select(*columns).join(Send, Send.id == Recipient.send_id)
-        of_person = Recipient.account_id == person.account_id, which, ~has_been_forgotten()
-        order = Recipient.creation_time, Recipient.id
-        for page in pages_of(session, statement.where(*of_person), order, size=READ):
-            fresh = [row for row in page if row.id not in seen]
-            seen.update(row.id for row in fresh)
-            if fresh:
-                yield _with_details(session, fresh, folders)
-
-
-def _with_details(session: Session, rows: Sequence[Row[Any]], folders: Any) -> list[Shown]:
-    ids = [row.id for row in rows]
-    steps = _by_recipient(session, RecipientStep, ids, "account_id", "recipient_id")
-    captured = _by_recipient(session, CapturedMessage, ids, "account_id", "recipient_id")
-    attachments = _attachments(session, {row.send_id for row in rows})
-    hidden = "account_id", "place_0", "place_1", "content_purged_time"
-    return [
-        {
-            **shown,
-            "values": {name: MASK if value is None else value for name, value in row._mapping["values"].items()},
-            "timeline": steps[row.id],
-            "attachments": [*attachments[row.send_id, None], *attachments[row.send_id, row.id]],
-            "captured": _without_secrets(row, captured[row.id]),
-            "files": [str(path) for path in files_of(folders, row.uuid)],
-        }
-        for row, shown in zip(rows, shown_rows(rows, *hidden), strict=True)
-    ]
-
-
-def _without_secrets(recipient: Row[Any], captured: Iterable[Shown]) -> list[Shown]:
-    """What was captured, without the content of a message that may have secret values."""
-    secret = may_have_secrets(recipient._mapping["values"], recipient.content_purged_time)
-    return [{**one, "content": MASK} if secret else one for one in captured]
-
-
-def _by_recipient(session: Session, model: Any, ids: Sequence[int], *hidden: str) -> Mapping[int, list[Shown]]:
-    columns = table_of(model).c
-    chosen = in_json(columns.recipient_id, ids), between_ids(columns.recipient_id, ids)
-    rows = session.execute(select(table_of(model)).where(*chosen).order_by(columns.id)).all()
-    found: dict[int, list[Shown]] = defaultdict(list)
-    for row, shown in zip(rows, shown_rows(rows, *hidden), strict=True):
-        found[row.recipient_id].append(shown)
-    return found
-
-
-def _attachments(session: Session, send_ids: Iterable[int]) -> Mapping[tuple[int, int | None], list[Shown]]:
-    columns: list[Any] = [Attachment.send_id, Attachment.recipient_id]
-    columns += [Attachment.name, Attachment.mime_type, Attachment.content]
-    statement = select(*columns).where(in_json(Attachment.send_id, send_ids))
-    rows = session.execute(statement.order_by(Attachment.position, Attachment.id)).all()
-    found: dict[tuple[int, int | None], list[Shown]] = defaultdict(list)
-    for row, shown in zip(rows, shown_rows(rows, "send_id", "recipient_id"), strict=True):
-        found[row.send_id, row.recipient_id].append(shown)
-    return found
-
-
-def erase_received(eraser: Eraser, person: Person) -> Mapping[str, int]:
-    """Erases the messages that are not being handed over at this moment, and drops those that wait."""
-    total: Counter[str] = Counter()
-    folders, rules = message_folders(eraser.services), RetryRules.of(eraser.services.settings)
-
-    def work(transaction: Transaction, which: ColumnElement[bool], size: int) -> Counter[str]:
-        rows = lock_received(transaction, person, which, size)
-        if not rows:
-            return Counter()
-        files = [path for row in rows for path in files_of(folders, row.uuid)]
-        for path in files:
-            path.unlink(missing_ok=True)
-        erased = erase_recipients(transaction, rules, rows)
-        return Counter(
-            {
-                **{"recipients": erased.erased, "messages not sent": erased.dropped, "files": len(files)},
-                **{"captured messages": erased.captured, "contents of sends": erased.sends},
-            }
-        )
-
-    for which in person.received:
-        while found := eraser.take(size := eraser.turns.size, partial(work, which=which, size=size)):
-            total += found
-    return total
-
-
-def read_replied(_services: Services, session: Session, person: Person) -> Pages:
-    """Sends with the address for replies or for a blind copy."""
-    for rows in _named_in_sends(session, person):
-        yield shown_rows(rows)
-
-
-def erase_replied(eraser: Eraser, person: Person) -> Mapping[str, int]:
-    """Removes the address from the sends."""
-    erased = 0
-    with eraser.services.database.read() as session:
-        for rows in _named_in_sends(session, person):
-            eraser.take(len(rows), partial(_remove_from_sends, person=person, ids=[row.id for row in rows]))
-            erased += len(rows)
-    return {"sends that named the address": erased}
-
-
-def _named_in_sends(session: Session, person: Person) -> Iterable[Sequence[Row[Any]]]:
-    """Page by page, each of the two columns by its index; a send may come twice."""
-    if person.kind != "email":
-        return
-    columns: tuple[Any, ...] = (Send.id, Send.creation_time, Send.reply_to, Send.bcc_address)
-    for column in (Send.reply_to, Send.bcc_address):
-        key = func.lower(column)
-        named = Send.account_id == person.account_id, key.in_(person.forms), column.is_not(None)
-        yield from pages_of(session, select(*columns).where(*named), (Send.account_id, key, Send.id))
-
-
-def _remove_from_sends(transaction: Transaction, person: Person, ids: Sequence[int]) -> None:
-    columns = table_of(Send).c
-    for name in ("reply_to", "bcc_address"):
-        chosen = in_json(columns.id, ids), func.lower(columns[name]).in_(person.forms)
-        transaction.connection().execute(update(table_of(Send)).where(*chosen).values({name: None}))
+RECIPIENTS = Place(
+    "recipients",
+    "messages to the person: address, values, timeline, attachments, content, and what test keys have captured",
+    _read,
+    _erase_all,
+)

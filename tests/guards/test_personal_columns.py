@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from sqlalchemy import JSON, Column, LargeBinary, String
 from sqlalchemy.dialects.postgresql import JSONB
 
 from app.db.models import Base
-from app.privacy.impersonal import IMPERSONAL
+from app.db.models.base import PLACE
 from app.privacy.places import PLACES
 from tests.support.sources import ROOT
 
 PAGE = ROOT / "docs" / "privacy.md"
+COLUMNS = [column for table in Base.metadata.tables.values() for column in table.columns]
 
 
 def holds_text(column: Column[object]) -> bool:
@@ -20,17 +19,19 @@ def holds_text(column: Column[object]) -> bool:
 
 
 def test_each_column_of_text_is_personal_or_impersonal() -> None:
-    named = Counter((table, name) for place in PLACES for table, names in place.columns.items() for name in names)
-    named += Counter((table, name) for table, names in IMPERSONAL.items() for name in names.split())
-    tables = Base.metadata.tables.values()
-    columns = {(table.name, column.name) for table in tables for column in table.columns if holds_text(column)}
-    assert {*named} - columns == set(), "these columns do not exist, or hold no text"
-    assert columns - {*named} == set(), "say in app/privacy whether these columns hold something about people"
-    assert [one for one, count in named.items() if count > 1] == [], "these are named twice"
+    """Otherwise: mark it in the model, as `personal` with its place, or as `Impersonal`."""
+    assert [str(one) for one in COLUMNS if holds_text(one) != (PLACE in one.info)] == []
+
+
+def test_each_personal_column_belongs_to_a_place_and_each_place_has_some() -> None:
+    places = {one.info[PLACE] for one in COLUMNS if one.info.get(PLACE)}
+    assert places == {place.name for place in PLACES}
 
 
 def test_the_page_names_every_place() -> None:
     text = PAGE.read_text("utf-8")
     for place in PLACES:
-        assert f"| `{place.name}` | {place.holds} |" in text
-        assert all(f"`{table}`" in text for table in place.columns)
+        tables = {one.table.name for one in COLUMNS if one.info.get(PLACE) == place.name}
+        rows = [line for line in text.splitlines() if line.startswith(f"| `{place.name}` | {place.holds} |")]
+        assert len(rows) == 1, place.name
+        assert all(f"`{table}`" in rows[0] for table in tables), place.name

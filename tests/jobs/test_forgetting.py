@@ -7,9 +7,9 @@ import hashlib
 import json
 import quopri
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,6 @@ from urllib.parse import quote
 import orjson
 import pytest
 from sqlalchemy import delete, event, inspect, select, text, update
-from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.contacts.suppress import unsubscribe
@@ -42,12 +41,12 @@ from app.db.remains import APART, RemainsCleaner, clean_remains, mark_remains
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.infrastructure.logs import JsonFormatter
-from app.privacy.events import EventOfPerson, events_of
 from app.privacy.export import export_person
 from app.privacy.forget import Forgotten, forget, held
 from app.privacy.person import Person, with_test_account
+from app.privacy.place import Eraser
 from app.privacy.places import ONE, PLACES
-from app.privacy.small_places import KEPT_OF_ANSWER
+from app.privacy.searched import KEPT_OF_ANSWER
 from app.recipients.timeline import TimelineStep
 from app.runs.work import advance_due
 from app.secret_keys import encrypt
@@ -410,7 +409,7 @@ def test_what_was_removed_is_marked_also_if_forgetting_dies_in_the_middle(
     def dies(*_: Any, **__: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr("app.privacy.small_places._delete_contacts", dies)
+    monkeypatch.setattr("app.privacy.addressed.delete_contacts", dies)
     with pytest.raises(SystemExit):
         forget(worker, [tenant.id], "email", email, wait=0)
     assert marked(worker)
@@ -560,9 +559,9 @@ def test_later_rounds_look_through_new_events_alone(
     other = tenant.new_contact(list_id, email=former)["id"]
     looked_after = []
 
-    def noted(session: Session, person: Person) -> Iterator[list[EventOfPerson]]:
+    def noted(eraser: Eraser, person: Person) -> Mapping[str, int]:
         looked_after.append(person.after_event)
-        return events_of(session, person)
+        return PLACES[0].erase(eraser, person)
 
     def meanwhile(_removed: int) -> None:
         if len(looked_after) == 1:
@@ -570,7 +569,8 @@ def test_later_rounds_look_through_new_events_alone(
         elif len(looked_after) == 2:
             assert tenant.api.patch(f"{contacts_path(list_id)}/{other}", {"email": email}).status_code == 200
 
-    monkeypatch.setattr("app.privacy.events.events_of", noted)
+    assert PLACES[0].name == "events"
+    monkeypatch.setattr("app.privacy.forget.PLACES", (replace(PLACES[0], erase=noted), *PLACES[1:]))
     add_event(tenant, webhook, 2**40, email)
     add_event(tenant, webhook, other, former)
     last = max(row.id for row in rows_of(tenant, Event))
