@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
+from sqlalchemy.orm import Session
 
 from app.accounts.accounts import create_account, delete_account, update_account
 from app.accounts.find import all_accounts, find_account
-from app.cli.base import Group, Row, given_options, json_option, print_done, print_row, print_rows
+from app.cli.base import Done, Group, NamedItem, Row, given_options, print_rows
+from app.db.database import Transaction
 from app.db.models import Account
-from app.http.context import services
 
 group = Group("accounts", help="Accounts: each has its own keys, lists, messages and reports.")
-
+ACCOUNT = NamedItem(click.argument("named", metavar="ACCOUNT"), find_account, "installation")
 
 RETENTIONS = (
     ("audit", "400d", "entries of the audit log are"),
@@ -72,94 +72,58 @@ def _attributes(allow_network: tuple[str, ...], any_network: bool, **options: An
     return attributes
 
 
+SHOWN = (
+    *("id", "name", "owner_email", "owner_confirmed", "allowed_networks", "default_from_name", "default_from_address"),
+    *("brand_name", "brand_colour", "time_zone", "rate_limit", "track_opens", "track_clicks", "machine_events"),
+    *("email_priority", "sms_priority", "retain_content", "retain_recipients", "retain_captured", "retain_logs"),
+    *("retain_audit", "creation_time", "last_modified_time", "test_of"),
+)
+IN_TABLE = (
+    *("id", "name", "owner_email", "owner_confirmed", "time_zone", "email_priority", "sms_priority", "creation_time"),
+)
+
+
 def _row(account: Account) -> Row:
-    return {
-        "id": account.id,
-        "name": account.name,
-        "owner_email": account.owner_email,
-        "owner_confirmed": account.owner_confirmed,
-        "allowed_networks": account.allowed_networks,
-        "default_from_name": account.default_from_name,
-        "default_from_address": account.default_from_address,
-        "brand_name": account.brand_name,
-        "brand_colour": account.brand_colour,
-        "time_zone": account.time_zone,
-        "rate_limit": account.rate_limit,
-        "track_opens": account.track_opens,
-        "track_clicks": account.track_clicks,
-        "machine_events": account.machine_events,
-        "email_priority": account.email_priority,
-        "sms_priority": account.sms_priority,
-        "retain_content": account.retain_content,
-        "retain_recipients": account.retain_recipients,
-        "retain_captured": account.retain_captured,
-        "retain_logs": account.retain_logs,
-        "retain_audit": account.retain_audit,
-        "creation_time": account.creation_time,
-        "last_modified_time": account.last_modified_time,
-        "test_of": account.test_of,
-    }
+    return {name: getattr(account, name) for name in SHOWN}
 
 
-@group.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+def _print_accounts(rows: list[Row], as_json: bool) -> None:
+    short = ({**{name: row[name] for name in IN_TABLE}, "test": row["test_of"] is not None} for row in rows)
+    print_rows(rows if as_json else list(short), as_json)
+
+
+@group.reads("list", "installation", _print_accounts)
+def list_(session: Session) -> list[Row]:
     """Show all accounts."""
-    with services().database.read() as session:
-        rows = [_row(account) for account in all_accounts(session)]
-    shown = (
-        *("id", "name", "owner_email", "owner_confirmed", "time_zone", "email_priority", "sms_priority"),
-        "creation_time",
-    )
-    print_rows(rows if as_json else [_short(row, shown) for row in rows], as_json)
+    return [_row(account) for account in all_accounts(session)]
 
 
-def _short(row: Row, shown: Sequence[str]) -> Row:
-    return {**{name: row[name] for name in shown}, "test": row["test_of"] is not None}
-
-
-@group.command("show")
-@click.argument("account")
-@json_option
-def show(account: str, as_json: bool) -> None:
+@group.reads("show", ACCOUNT)
+def show(_session: Session, account: Account) -> Row:
     """Show an account."""
-    with services().database.read() as session:
-        row = _row(find_account(session, account))
-    print_row(row, as_json)
+    return _row(account)
 
 
-@group.command("create")
+@group.writes("create", "installation")
 @click.argument("name")
 @attribute_options
-@json_option
-def create(name: str, as_json: bool, **options: Any) -> None:
+def create(transaction: Transaction, name: str, **options: Any) -> Row:
     """Create an account."""
-    with services().database.write() as transaction:
-        row = _row(create_account(transaction, {"name": name, **_attributes(**options)}))
-    print_row(row, as_json)
+    return _row(create_account(transaction, {"name": name, **_attributes(**options)}))
 
 
-@group.command("update")
-@click.argument("account")
+@group.writes("update", ACCOUNT)
 @click.option("--name", help="The new name.")
 @attribute_options
-@json_option
-def update(account: str, name: str | None, as_json: bool, **options: Any) -> None:
+def update(transaction: Transaction, account: Account, name: str | None, **options: Any) -> Row:
     """Change an account; an empty text clears an attribute."""
-    attributes = _attributes(**options) | ({} if name is None else {"name": name})
-    with services().database.write() as transaction:
-        found = find_account(transaction, account)
-        update_account(transaction, found, attributes)
-    print_row(_row(found), as_json)
+    update_account(transaction, account, _attributes(**options) | ({} if name is None else {"name": name}))
+    return _row(account)
 
 
-@group.command("delete")
-@click.argument("account")
+@group.writes("delete", ACCOUNT)
 @click.confirmation_option(prompt="Delete the account with all its contacts, messages and reports?")
-@json_option
-def delete(account: str, as_json: bool) -> None:
+def delete(transaction: Transaction, account: Account) -> Done:
     """Delete an account with everything in it."""
-    with services().database.write() as transaction:
-        found = find_account(transaction, account)
-        delete_account(transaction, found)
-    print_done(f"deleted account {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)
+    delete_account(transaction, account)
+    return Done(f"deleted account {account.name}", {"id": account.id, "name": account.name, "deleted": True})

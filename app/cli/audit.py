@@ -16,19 +16,18 @@ from app.audit.read import AUDIT_ENTRIES, entries_in_order
 from app.audit.verify import NotedSeal, Verified, verify
 from app.cli.acts import digests_of
 from app.cli.base import (
+    Done,
     Group,
     Row,
     Unavailable,
     View,
     WrongValue,
     accounts_option,
+    columns,
     echo,
-    json_option,
     limit_option,
-    print_done,
     print_json,
     print_row,
-    print_rows,
 )
 from app.cli.find_contacts import without_links
 from app.clock import timestamp
@@ -44,6 +43,7 @@ from app.maintenance.findings import counted
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
 from app.query.reader import read_page
+from app.services import Services
 
 group = Group("audit", help="The audit log: what people and keys have done.")
 
@@ -83,25 +83,22 @@ def _scope(session: Session, account: str | None) -> list[ColumnElement[bool]]:
     return [AuditEntry.account_id == account_id]
 
 
-@group.command("list")
+@group.reads("list", "installation", columns(*IN_TABLE))
 @narrowing
 @limit_option
-@json_option
 def list_(
+    session: Session,
     *,
     filters: tuple[str, ...],
     after: int | None,
     address: str | None,
     account: str | None,
     limit: int,
-    as_json: bool,
-) -> None:
+) -> list[Row]:
     """Show entries, the newest first; filters as in action=key.created time:in=2026-01-01.. actor:ne=root."""
     query = _query(filters, after, address, ("limit", str(limit)))
-    with services().database.read() as session:
-        found = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
-        rows = _with_accounts(session, found)
-    print_rows(rows if as_json else [{name: row.get(name) for name in IN_TABLE} for row in rows], as_json)
+    found = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
+    return _with_accounts(session, found)
 
 
 def _with_accounts(session: Session, items: Sequence[Row]) -> list[Row]:
@@ -110,17 +107,7 @@ def _with_accounts(session: Session, items: Sequence[Row]) -> list[Row]:
     return [{**without_links(item), "account": names.get(item.get("account_id", 0))} for item in items]
 
 
-@group.command("show")
-@click.argument("entry", metavar="ID", type=click.IntRange(1))
-@json_option
-def show(entry: int, as_json: bool) -> None:
-    """Show one entry, with what it changed."""
-    query = parse_collection([("id", str(entry))], AUDIT_ENTRIES.resource)
-    with services().database.read() as session:
-        rows = _with_accounts(session, read_page(session, AUDIT_ENTRIES, query).items)
-    if not rows:
-        raise WrongValue(f"there is no entry {entry}")
-    (row,) = rows
+def _print_entry(row: Row, as_json: bool) -> None:
     if as_json:
         print_json(row)
         return
@@ -129,6 +116,17 @@ def show(entry: int, as_json: bool) -> None:
         echo(f"{name}: {count}")
     for change in row["changes"]:
         echo(_in_words(change))
+
+
+@group.reads("show", "installation", _print_entry)
+@click.argument("entry", metavar="ID", type=click.IntRange(1))
+def show(session: Session, entry: int) -> Row:
+    """Show one entry, with what it changed."""
+    query = parse_collection([("id", str(entry))], AUDIT_ENTRIES.resource)
+    rows = _with_accounts(session, read_page(session, AUDIT_ENTRIES, query).items)
+    if not rows:
+        raise WrongValue(f"there is no entry {entry}")
+    return rows[0]
 
 
 def _in_words(change: Row) -> str:
@@ -167,19 +165,16 @@ class _Noted(click.ParamType[NotedSeal]):
         return NotedSeal(int(number), hash_)
 
 
-@group.command("verify")
+@group.runs("verify", "installation")
 @click.option("--seal", "noted", type=_Noted(), help="A seal that was noted elsewhere, which must still be there.")
-@json_option
-def verify_(noted: NotedSeal | None, as_json: bool) -> None:
+def verify_(parts: Services, noted: NotedSeal | None) -> Done:
     """Compare the entries with their seals: says where the log was changed, and ends with 1 if it was."""
     try:
-        with snapshot(services().settings.database_url) as shown:
-            found = verify(shown.connection, services().settings, noted)
+        with snapshot(parts.settings.database_url) as shown:
+            found = verify(shown.connection, parts.settings, noted)
     except SQLAlchemyError as error:
         raise Unavailable(reason(error)) from None
-    print_done("\n".join(_said(found)), _facts(found), as_json)
-    if found.breaks:
-        raise click.exceptions.Exit(1)
+    return Done("\n".join(_said(found)), _facts(found), exit_code=1 if found.breaks else 0)
 
 
 def _said(found: Verified) -> Iterator[str]:

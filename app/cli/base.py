@@ -1,7 +1,8 @@
 """Options, output and errors of all commands.
 
-A command is a function that gets a session from `Group.reads` or `Group.writes`, calls one use case, and returns what
-is shown. An invalid value is reported in one line on standard error with exit code 2 (docs/cli.md#conventions).
+A command is a function that gets a session from `Group.reads` or `Group.writes`, or the services from `Group.runs`,
+calls one use case, and returns what is shown. An invalid value is reported in one line on standard error with exit
+code 2 (docs/cli.md#conventions).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import click
@@ -25,6 +27,8 @@ from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.database import Database, Transaction
 from app.db.engine import without_credentials
+from app.db.lookup import Named, find_by_name_or_id
+from app.db.models import Account
 from app.db.outage import reason
 from app.db.schema import schema_of
 from app.errors import ServiceError
@@ -91,19 +95,34 @@ def _never_migrated(services: Services) -> bool:
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
-Of = Literal["account", "all accounts", "installation"]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Whose = Literal["account", "all accounts", "installation"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedItem:
+    """What a command is of that a parameter names: something of an account, or of the installation."""
+
+    parameter: Decorator
+    """The first parameter of the command, `named`."""
+    find: Callable[..., Any]
+    """Finds it, from a session, the id of the account if it is of one, and the parameter."""
+    whose: Whose = "account"
+
+
+Of = Whose | NamedItem
 """What a command is of."""
 Shows = Callable[[Any, bool], None]
 """Prints the result of a command, as JSON or for people."""
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a command without a row to show: a line for people, and the facts for JSON."""
+    """The result of a command without a row to show: a line for people, the facts for JSON, and the exit code."""
 
     line: str
     facts: Row
+    exit_code: int = 0
 
 
 class Failure(click.ClickException):
@@ -173,55 +192,89 @@ class Group(AppGroup):
             return super().resolve_command(*args, **options)
 
     def reads(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
-        """Makes a command of a function that returns what to show. It gets a session, the account that the command is
-        `of`, and the arguments and options.
+        """Makes a command of a function that returns what to show. It gets a session, the account or the thing that the
+        command is `of`, and the arguments and options.
 
         A command of "all accounts" shows what the function returns for each, unless --account names one; a command of
-        the "installation" has no account. `shows` prints the result in place of `print_result`.
+        the "installation" is of nothing. `shows` prints the result in place of `print_result`.
         """
-        return self._adds(name, of, shows or print_result, Database.read, attributes)
+        return self._adds(name, of, shows or print_result, partial(_in_session, Database.read), attributes)
 
     def writes(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
         the result is shown."""
-        return self._adds(name, of, shows or print_result, Database.write, attributes)
+        return self._adds(name, of, shows or print_result, partial(_in_session, Database.write), attributes)
 
-    def _adds(self, name: str, of: Of, shows: Shows, opens: Callable[[Database], Any], attributes: Any) -> Decorator:
+    def runs(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+        """Makes a command of a function that opens sessions itself, as many as it needs: it gets the services in place
+        of a session. What it is of was read before."""
+        return self._adds(name, of, shows or print_result, _with_services, attributes)
+
+    def _adds(self, name: str, of: Of, shows: Shows, calls: Callable[..., Any], attributes: Any) -> Decorator:
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             def run(*, as_json: bool, **given: Any) -> None:
-                with opens(services().database) as session:
-                    result = _result(function, session, of, given)
-                shows(result, as_json)
+                shows(calls(function, of, given), as_json)
 
             json_option(run)
-            for option in OF_WHAT[of]:
+            for option in OF_WHAT[_whose(of)]:
                 option(run)
             run.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+            if isinstance(of, NamedItem):
+                of.parameter(run)
             self.command(name, **{"help": function.__doc__, **attributes})(run)
             return function
 
         return add
 
 
-def _result(function: Callable[..., Any], session: Session, of: Of, given: dict[str, Any]) -> Any:
-    if of == "installation":
-        return function(session, **given)
-    wanted = given.pop("account")
-    if of == "account" or wanted is not None:
-        return function(session, find_account(session, wanted), **given)
-    return [{"account": each.name, **row} for each in all_accounts(session) for row in function(session, each, **given)]
+def _in_session(opens: Callable[[Database], Any], function: Callable[..., Any], of: Of, given: dict[str, Any]) -> Any:
+    with opens(services().database) as session:
+        if of == "all accounts":
+            wanted = given.pop("account")
+            return rows_of_accounts(
+                session, wanted, lambda one: function(session, session.get_one(Account, one), **given)
+            )
+        return function(session, *_found(session, of, given), **given)
+
+
+def _with_services(function: Callable[..., Any], of: Of, given: dict[str, Any]) -> Any:
+    with services().database.read() as session:
+        found = _found(session, of, given)
+    return function(services(), *found, **given)
+
+
+def _found(session: Session, of: Of, given: dict[str, Any]) -> list[Any]:
+    """What the command is of, if it is of something; the options that say so are taken out."""
+    found = [] if _whose(of) == "installation" else [find_account(session, given.pop("account"))]
+    if isinstance(of, NamedItem):
+        return [of.find(session, *(account.id for account in found), given.pop("named"))]
+    return found
+
+
+def _whose(of: Of) -> Whose:
+    return of.whose if isinstance(of, NamedItem) else of
+
+
+def by_name_or_id(model: type[Named]) -> NamedItem:
+    """A row of an account that is named by its name or id."""
+    noun = model.__name__
+
+    def find(session: Session, account_id: int, wanted: str) -> Named:
+        return find_by_name_or_id(session, model, account_id, wanted, noun.lower())
+
+    return NamedItem(click.argument("named", metavar=noun.upper()), find)
 
 
 account_option = click.option("--account", metavar="NAME|ID", help="The account; not needed when there is only one.")
 accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account; all of them by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
-OF_WHAT: Mapping[Of, Sequence[Callable[[Any], Any]]] = {
+OF_WHAT: Mapping[Whose, Sequence[Callable[[Any], Any]]] = {
     "account": [account_option],
     "all accounts": [accounts_option],
     "installation": [],
 }
-"""What a command is of -> the options that say which."""
+"""Whose a thing is -> the options that say so."""
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
 )
@@ -248,8 +301,10 @@ def echo(text: str, *, err: bool = False) -> None:
 def print_result(result: Any, as_json: bool) -> None:
     """Prints the result of a command: one row, several, or what it has done."""
     match result:
-        case Done(line, facts):
+        case Done(line, facts, exit_code):
             print_done(line, facts, as_json)
+            if exit_code:
+                raise click.exceptions.Exit(exit_code)
         case Mapping():
             print_row(result, as_json)
         case _:
@@ -330,10 +385,10 @@ def _plain(value: Any, *, lines: bool = False) -> str:
     return printable(str(value), lines=lines)
 
 
-# Waking the sender workers after a change that they have to notice.
+# Waking workers after a change that they have to notice.
 
 
-def wake_after(transaction: Transaction) -> None:
+def wake_after(transaction: Transaction, queue: str = SENDS) -> None:
     """Wakes a worker after the commit: over a new transport replies may arrive while there is nothing to send."""
     wake_ups = services().wake_ups
-    transaction.after_commit(lambda: wake_ups.wake(SENDS))
+    transaction.after_commit(lambda: wake_ups.wake(queue))

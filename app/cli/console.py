@@ -3,60 +3,52 @@
 from __future__ import annotations
 
 import click
+from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.accounts.sessions import LINK_ENDS, end_session, link_url, list_sessions, make_link
-from app.cli.base import Group, WrongValue, account_option, echo, json_option, print_done, print_json, print_rows
+from app.cli.base import Done, Group, Row, WrongValue, account_option
+from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.context import services
 
 group = Group("console", help="Links that sign in to the console, and its sessions.")
 
 
-@group.command("login")
+@group.writes("login", "installation")
 @account_option
 @click.option("--operator", is_flag=True, help="For an operator, who sees all accounts and the processes.")
-@json_option
-def login(account: str | None, operator: bool, as_json: bool) -> None:
+def login(transaction: Transaction, account: str | None, operator: bool) -> Done:
     """Print a link that signs in once, within five minutes."""
     if operator and account is not None:
         raise WrongValue("an operator sees all accounts: give --account or --operator")
-    if not services().settings.console:
+    settings = services().settings
+    if not settings.console:
         raise WrongValue("the console is switched off: CONSOLE=off")
-    with services().database.write() as transaction:
-        token = make_link(transaction, None if operator else find_account(transaction, account))
-    url = link_url(services().settings, token)
-    if as_json:
-        print_json({"url": url, "seconds": int(LINK_ENDS.total_seconds())})
-    else:
-        echo(url)
+    url = link_url(settings, make_link(transaction, None if operator else find_account(transaction, account)))
+    return Done(url, {"url": url, "seconds": int(LINK_ENDS.total_seconds())})
 
 
-@group.command("sessions")
-@json_option
-def sessions(as_json: bool) -> None:
+@group.reads("sessions", "installation")
+def sessions(session: Session) -> list[Row]:
     """Show the newest sessions that have not ended."""
-    with services().database.read() as session:
-        rows = [
-            {
-                "id": row.id,
-                "account": row.account_name,
-                "signed_in_by": "link" if row.key_id is None else "key",
-                "name": row.name,
-                "creation_time": row.creation_time,
-                "end_time": row.end_time,
-            }
-            for row in list_sessions(session)
-        ]
-    print_rows(rows, as_json)
+    return [
+        {
+            "id": row.id,
+            "account": row.account_name,
+            "signed_in_by": "link" if row.key_id is None else "key",
+            "name": row.name,
+            "creation_time": row.creation_time,
+            "end_time": row.end_time,
+        }
+        for row in list_sessions(session)
+    ]
 
 
-@group.command("sign-out")
+@group.writes("sign-out", "installation")
 @click.argument("session_id", metavar="ID", type=click.IntRange(1))
-@json_option
-def sign_out(session_id: int, as_json: bool) -> None:
+def sign_out(transaction: Transaction, session_id: int) -> Done:
     """End a session: its browser has to sign in again."""
-    with services().database.write() as transaction:
-        if not end_session(transaction, session_id):
-            raise ServiceError("invalid_id", field="id", detail=f"there is no session {session_id}")
-    print_done(f"session {session_id} has ended", {"id": session_id, "ended": True}, as_json)
+    if not end_session(transaction, session_id):
+        raise ServiceError("invalid_id", field="id", detail=f"there is no session {session_id}")
+    return Done(f"session {session_id} has ended", {"id": session_id, "ended": True})

@@ -9,23 +9,13 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.cli.base import (
-    Group,
-    Row,
-    Unavailable,
-    WrongValue,
-    echo,
-    json_option,
-    print_done,
-    print_row,
-    print_rows,
-)
+from app.cli.base import Done, Group, Row, Unavailable, WrongValue
 from app.db import migrate
 from app.db.phases import Part
 from app.db.remains import remove_remains
 from app.distribution import COMMAND_LINE
-from app.http.context import services
 from app.maintenance.migrations import downgrade_database, upgrade_database
+from app.services import Services
 
 group = Group("db", help="Migrate and compact the database.")
 
@@ -45,7 +35,7 @@ def _one_line() -> Iterator[None]:
         raise Unavailable(str(error)) from None
 
 
-@group.command()
+@group.runs("upgrade", "installation")
 @click.argument("revision", default="head")
 @click.option(
     "--expand",
@@ -54,53 +44,45 @@ def _one_line() -> Iterator[None]:
     help="Only what processes of the release before go on working with.",
 )
 @click.option("--contract", "part", flag_value="contract", help="The rest, once all processes run this release.")
-@json_option
-def upgrade(revision: str, part: Part | None, as_json: bool) -> None:
+def upgrade(parts: Services, revision: str, part: Part | None) -> Done:
     """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
-        left = upgrade_database(services(), revision, part or "all")
-    _print_revision(as_json)
-    if part and left and not as_json:
-        echo(WAITING[part].format(", ".join(left)))
+        left = upgrade_database(parts, revision, part or "all")
+    return _done(parts, WAITING[part].format(", ".join(left)) if part and left else "")
 
 
-@group.command()
-@json_option
-def plan(as_json: bool) -> None:
+@group.runs("plan", "installation")
+def plan(parts: Services) -> list[Row]:
     """Show the pending migrations, and which of them can run while processes of the release before do."""
     with _one_line():
-        found = migrate.plan_of(_url())
+        found = migrate.plan_of(parts.settings.database_url)
     when = {**dict.fromkeys(found.run, "--expand"), **dict.fromkeys(found.left, "--contract")}
-    rows = [{"revision": one, "run_with": when[one], "does": migrate.title_of(one)} for one in when]
-    print_rows(rows, as_json)
+    return [{"revision": one, "run_with": when[one], "does": migrate.title_of(one)} for one in when]
 
 
-@group.command()
+@group.runs("downgrade", "installation")
 @click.argument("revision")
 @click.confirmation_option("--yes", prompt="This drops tables or columns with all their data. Continue?")
-@json_option
-def downgrade(revision: str, as_json: bool) -> None:
+def downgrade(parts: Services, revision: str) -> Done:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
-        downgrade_database(services(), revision)
-    _print_revision(as_json)
+        downgrade_database(parts, revision)
+    return _done(parts)
 
 
-@group.command()
-@json_option
-def current(as_json: bool) -> None:
+@group.runs("current", "installation")
+def current(parts: Services) -> Row:
     """Show the database's revision and the newest one."""
-    print_row(_revisions(), as_json)
+    return {"current": migrate.current(parts.settings.database_url), "newest": migrate.newest()}
 
 
-@group.command()
-@json_option
-def compact(as_json: bool) -> None:
+@group.runs("compact", "installation")
+def compact(parts: Services) -> Done:
     """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, take anew the
     samples by which it plans."""
-    if not remove_remains(services().database):
+    if not remove_remains(parts.database):
         raise Unavailable("others have used the file all the time, and nothing was done: stop them, or try again")
-    print_done("the file was written anew", {"compacted": True}, as_json)
+    return Done("the file was written anew", {"compacted": True})
 
 
 @group.command()
@@ -113,14 +95,7 @@ def generate(message: str) -> None:
         migrate.generate(scratch, message)
 
 
-def _revisions() -> Row:
-    return {"current": migrate.current(_url()), "newest": migrate.newest()}
-
-
-def _print_revision(as_json: bool) -> None:
-    revisions = _revisions()
-    print_done(f"the database is at revision {revisions['current'] or 'base'}", revisions, as_json)
-
-
-def _url() -> str:
-    return services().settings.database_url
+def _done(parts: Services, *further: str) -> Done:
+    revisions = current(parts)
+    lines = [f"the database is at revision {revisions['current'] or 'base'}", *filter(None, further)]
+    return Done("\n".join(lines), revisions)

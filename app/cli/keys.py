@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.accounts.auth import SCOPES
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
-from app.cli.base import Done, Group, Row
+from app.cli.base import Done, Group, NamedItem, Row
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey
 
@@ -48,14 +48,15 @@ class Duration(click.ParamType[timedelta]):
 
 group = Group("keys", help="API keys: a key is shown once, when it is created.")
 LONGEST_OVERLAP = timedelta(days=366)
+KEY = NamedItem(click.argument("named", metavar="NAME"), find_key)
 
 
-def _row(key: ApiKey, *, test: bool) -> Row:
+def _row(session: Session, key: ApiKey) -> Row:
     return {
         "id": key.id,
         "name": key.name,
         "access_level": key.access_level,
-        "test": test,
+        "test": session.get_one(Account, key.account_id).test_of is not None,
         "begins_with": key.token_hint,
         "creation_time": key.creation_time,
         "last_used_time": key.last_used_time,
@@ -68,15 +69,13 @@ def _row(key: ApiKey, *, test: bool) -> Row:
 @group.reads("list", of="all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
     """Show the keys of an account, or of all."""
-    return [_row(key, test=account.test_of is not None) for key in list_keys(session, account.id)]
+    return [_row(session, key) for key in list_keys(session, account.id)]
 
 
-@group.reads("show")
-@click.argument("name")
-def show(session: Session, account: Account, name: str) -> Row:
+@group.reads("show", of=KEY)
+def show(session: Session, key: ApiKey) -> Row:
     """Show a key, without its token."""
-    key = find_key(session, account.id, name)
-    return {**_row(key, test=account.test_of is not None), "scopes": list(SCOPES[key.access_level])}
+    return {**_row(session, key), "scopes": list(SCOPES[key.access_level])}
 
 
 @group.writes("create")
@@ -91,8 +90,7 @@ def create(transaction: Transaction, account: Account, name: str, access_level: 
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **marks, "token": token}
 
 
-@group.writes("rotate")
-@click.argument("name")
+@group.writes("rotate", of=KEY)
 @click.option(
     "--overlap",
     type=Duration(LONGEST_OVERLAP),
@@ -101,19 +99,16 @@ def create(transaction: Transaction, account: Account, name: str, access_level: 
     metavar="DURATION",
     help="How long the old secret goes on working, such as 7d or 12h; 0 ends it at once.",
 )
-def rotate(transaction: Transaction, account: Account, name: str, overlap: timedelta) -> Row:
+def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
     """Make a new secret for a key and show it, only this once; the old one goes on working for a while."""
-    old = find_key(transaction, account.id, name)
     key, token, end = rotate_key(transaction, old, overlap)
     old_key = {"old_key": old.name, "old_key_valid_until": end}
     return {"id": key.id, "name": key.name, "access_level": key.access_level, **old_key, "token": token}
 
 
-@group.writes("revoke")
-@click.argument("name")
-def revoke(transaction: Transaction, account: Account, name: str) -> Done:
+@group.writes("revoke", of=KEY)
+def revoke(transaction: Transaction, key: ApiKey) -> Done:
     """Revoke a key; it stops working at once, and so do its former secrets."""
-    key = find_key(transaction, account.id, name)
     ended = revoke_key(transaction, key)
-    said = f"revoked key {name}" if ended else f"key {name} was revoked already"
-    return Done(said, _row(key, test=account.test_of is not None))
+    said = f"revoked key {key.name}" if ended else f"key {key.name} was revoked already"
+    return Done(said, _row(transaction, key))

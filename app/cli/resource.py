@@ -9,7 +9,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Done, Group, Row, accounts_option
+from app.cli.base import Done, Group, NamedItem, Row, accounts_option
 from app.db.database import Transaction
 from app.db.models import Account
 from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition
@@ -27,8 +27,13 @@ from app.resources.rows import (
 def commands_of(resource: ResourceDefinition) -> Group:
     """The group of the noun, with all its commands."""
     group = Group(resource.plural, help=resource.meaning)
-    for add in (_add_list, _add_show, _add_create, _add_update, _add_delete):
-        add(group, resource)
+    argument = click.argument("named", metavar=resource.key.upper())
+    named = NamedItem(argument, lambda session, *wanted: find_item(session, resource, *wanted))
+    _add_list(group, resource)
+    _add_show(group, resource, named)
+    _add_create(group, resource)
+    _add_update(group, resource, named)
+    _add_delete(group, resource, named)
     return group
 
 
@@ -41,11 +46,10 @@ def _add_list(group: Group, resource: ResourceDefinition) -> None:
     group.reads("list", of="installation", help=resource.sentences["list"])(accounts_option(list_))
 
 
-def _add_show(group: Group, resource: ResourceDefinition) -> None:
-    @group.reads("show", help=resource.sentences["show"])
-    @click.argument(resource.key)
-    def show(session: Session, account: Account, **named: str) -> Row:
-        return row_of(session, resource, find_item(session, resource, account.id, named[resource.key]))
+def _add_show(group: Group, resource: ResourceDefinition, named: NamedItem) -> None:
+    @group.reads("show", of=named, help=resource.sentences["show"])
+    def show(session: Session, item: Any) -> Row:
+        return row_of(session, resource, item)
 
 
 def _add_create(group: Group, resource: ResourceDefinition) -> None:
@@ -56,21 +60,20 @@ def _add_create(group: Group, resource: ResourceDefinition) -> None:
         return row_of(transaction, resource, item)
 
 
-def _add_update(group: Group, resource: ResourceDefinition) -> None:
-    @group.writes("update", help=resource.sentences["update"], params=_options(resource, updates=True))
-    @click.argument(resource.key)
-    def update(transaction: Transaction, account: Account, **options: Any) -> Row:
-        item = find_item(transaction, resource, account.id, options.pop(resource.key))
+def _add_update(group: Group, resource: ResourceDefinition, named: NamedItem) -> None:
+    params = _options(resource, updates=True)
+
+    @group.writes("update", of=named, help=resource.sentences["update"], params=params)
+    def update(transaction: Transaction, item: Any, **options: Any) -> Row:
         update_item(transaction, resource, item, given_by_texts(resource, _texts(options)))
         return row_of(transaction, resource, item)
 
 
-def _add_delete(group: Group, resource: ResourceDefinition) -> None:
-    @group.writes("delete", help=resource.sentences["delete"])
-    @click.argument(resource.key)
-    def delete(transaction: Transaction, account: Account, **named: str) -> Done:
-        key = named[resource.key]
-        transaction.delete(find_item(transaction, resource, account.id, key))
+def _add_delete(group: Group, resource: ResourceDefinition, named: NamedItem) -> None:
+    @group.writes("delete", of=named, help=resource.sentences["delete"])
+    def delete(transaction: Transaction, item: Any) -> Done:
+        key = getattr(item, resource.key)
+        transaction.delete(item)
         return Done(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True})
 
 

@@ -55,8 +55,8 @@ def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDe
     commands = group_of(resource.plural).commands
     given = {one.name for one in resource.given}
     assert {one.name for one in commands["create"].params} == {*given, "account", "as_json"}
-    fixed = {one.name for one in resource.given if one.is_fixed} - {resource.key}
-    assert {one.name for one in commands["update"].params} == {*given - fixed, "account", "as_json"}
+    fixed = {one.name for one in resource.given if one.is_fixed} | {resource.key}
+    assert {one.name for one in commands["update"].params} == {*given - fixed, "named", "account", "as_json"}
 
 
 @each("resource", DEFINITIONS)
