@@ -8,22 +8,31 @@ import sys
 from typing import cast
 
 import click
-from flask.cli import with_appcontext
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import is_valid_mobile
-from app.cli.base import Command, Group, echo, json_option, print_row
+from app.cli.base import Done, Group, Row
 from app.cli.processes import become
 from app.db.outage import reason
 from app.distribution import python_command
 from app.errors import ServiceError
-from app.http.context import services
 from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
 from app.recipients.read import find_recipient
+from app.services import Services
+
+
+@click.group("inbound", cls=Group, invoke_without_command=True)
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Reports, receipts and replies from mail servers and gateways. Without a command: run the listener at
+    INBOUND_LISTEN."""
+    if ctx.invoked_subcommand is None:
+        become(python_command("jobs.inbound"))
+
 
 # `flask inbound email`: for the pipe of a mail server, with the exit codes of sysexits.h.
 
@@ -37,20 +46,17 @@ class TryAgain(click.ClickException):
     exit_code = 75
 
 
-@click.command("email", cls=Command)
+@group.runs("email", "installation")
 @click.option(
     "--to", "envelope", metavar="ADDRESS", multiple=True, help="The envelope recipient that the mail server names."
 )
-@json_option
-@with_appcontext
-def command(envelope: tuple[str, ...], as_json: bool) -> None:
+def email(parts: Services, envelope: tuple[str, ...]) -> Row:
     """Process one message from standard input: a bounce, a complaint or an unsubscribe request.
 
     Everything else is ignored, also with exit code 0, so that no mail server answers a report with a bounce.
     """
-    parts = services()
-    received = _received(_message(parts.settings.inbound_max_bytes), envelope)
-    print_row({"kind": received.kind, "effect": received.effect.value}, as_json)
+    received = _received(parts, _message(parts.settings.inbound_max_bytes), envelope)
+    return {"kind": received.kind, "effect": received.effect.value}
 
 
 def _message(most: int) -> bytes:
@@ -62,9 +68,9 @@ def _message(most: int) -> bytes:
     return raw
 
 
-def _received(raw: bytes, envelope: tuple[str, ...]) -> Received:
+def _received(parts: Services, raw: bytes, envelope: tuple[str, ...]) -> Received:
     try:
-        received = receive_email(services(), raw, envelope, patience=PATIENCE)
+        received = receive_email(parts, raw, envelope, patience=PATIENCE)
     except SQLAlchemyError as error:
         raise TryAgain(f"the database cannot be used: {reason(error)}") from None
     if received.effect is Effect.EARLY:
@@ -72,40 +78,25 @@ def _received(raw: bytes, envelope: tuple[str, ...]) -> Received:
     return received
 
 
-@click.group("inbound", cls=Group, invoke_without_command=True)
-@click.pass_context
-def group(ctx: click.Context) -> None:
-    """Reports, receipts and replies from mail servers and gateways. Without a command: run the listener at
-    INBOUND_LISTEN."""
-    if ctx.invoked_subcommand is None:
-        become(python_command("jobs.inbound"))
-
-
-group.add_command(command)
-
-
-@group.command("sms")
+@group.runs("sms", "installation")
 @click.option("--from", "mobile", metavar="NUMBER", required=True, help="Who wrote.")
 @click.option("--to", "number", metavar="NUMBER", required=True, help="The sender's number that the reply was sent to.")
 @click.option("--text", required=True, help="What was written.")
-@json_option
-def sms(mobile: str, number: str, text: str, as_json: bool) -> None:
+def sms(parts: Services, mobile: str, number: str, text: str) -> Row:
     """Record a reply to a text message; a stop word in it unsubscribes the mobile number."""
     if not is_valid_mobile(plain_number(mobile)):
         detail = f"--from: {mobile!r} is not a mobile number in international format"
         raise ServiceError("invalid_mobile_address", detail=detail)
-    services().database.transact(lambda transaction: record_reply(transaction, mobile, number, text))
-    print_row({"from": plain_number(mobile), "to": plain_number(number), "effect": "recorded"}, as_json)
+    parts.database.transact(lambda transaction: record_reply(transaction, mobile, number, text))
+    return {"from": plain_number(mobile), "to": plain_number(number), "effect": "recorded"}
 
 
-@group.command("receipt")
+@group.runs("receipt", "installation")
 @click.option("--uuid", required=True, help="The uuid of the recipient, from the response to the send.")
 @click.option("--status", type=click.Choice(["delivered", "failed"]), required=True)
 @click.option("--detail", default="", help="The gateway's text, for the timeline.")
-@json_option
-def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
+def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
     """Record the receipt of a text message; a repeated one changes nothing."""
-    parts = services()
     with parts.database.read() as session:
         recipient = find_recipient(session, uuid)
     if recipient.type != "sms":
@@ -115,15 +106,11 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
         raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
     with parts.database.read() as session:
         settled = find_recipient(session, uuid)
-    print_row({"uuid": settled.uuid, "state": settled.state, "effect": effect.value}, as_json)
+    return {"uuid": settled.uuid, "state": settled.state, "effect": effect.value}
 
 
-@group.command("kannel-url")
-@json_option
-def kannel_url(as_json: bool) -> None:
+@group.runs("kannel-url", "installation")
+def kannel_url(parts: Services) -> Done:
     """Print the URL that Kannel calls with replies; the secret in it proves that it is your gateway."""
-    url = reply_url(services().settings)
-    if as_json:
-        print_row({"url": url}, as_json)
-    else:
-        echo(url)
+    url = reply_url(parts.settings)
+    return Done(url, {"url": url})

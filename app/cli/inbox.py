@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
 from app.accounts.testing import find_test_account
-from app.cli.base import Failure, Group, Row, account_option, json_option, limit_option, print_row, print_rows
-from app.db.models import CapturedMessage
-from app.http.context import services
+from app.cli.base import Failure, Group, Row, limit_option, print_row
+from app.db.models import Account, CapturedMessage
 from app.inbox.read import InboxFilter, find_captured, list_captured, wait_for_captured
 from app.inbox.shown import as_text
+from app.services import Services
 
 group = Group("inbox", help="Messages that test keys have sent: captured, and read here.")
 
@@ -34,52 +33,40 @@ def _row(message: CapturedMessage) -> Row:
     }
 
 
-def _print(message: CapturedMessage, as_json: bool) -> None:
-    print_row({**_row(message), "content": as_text(message.content)}, as_json, texts=("content",))
+def _full(message: CapturedMessage) -> Row:
+    return {**_row(message), "content": as_text(message.content)}
 
 
-def _inbox_of(session: Session, account: str | None) -> int:
-    """The id of the test account whose messages these are."""
-    return find_test_account(session, find_account(session, account)).id
+def _print_full(row: Row, as_json: bool) -> None:
+    print_row(row, as_json, texts=("content",))
 
 
-@group.command("list")
+@group.reads("list")
 @to_option
 @after_option
 @limit_option
-@account_option
-@json_option
-def list_(address: str | None, after: int, limit: int, account: str | None, as_json: bool) -> None:
+def list_(session: Session, account: Account, address: str | None, after: int, limit: int) -> list[Row]:
     """Show captured messages, the newest first."""
-    with services().database.read() as session:
-        wanted = InboxFilter(_inbox_of(session, account), address, after)
-        rows = [_row(message) for message in list_captured(session, wanted, limit)]
-    print_rows(rows, as_json)
+    wanted = InboxFilter(find_test_account(session, account).id, address, after)
+    return [_row(message) for message in list_captured(session, wanted, limit)]
 
 
-@group.command("show")
+@group.reads("show", shows=_print_full)
 @click.argument("message_id", metavar="ID", type=click.IntRange(1))
-@account_option
-@json_option
-def show(message_id: int, account: str | None, as_json: bool) -> None:
+def show(session: Session, account: Account, message_id: int) -> Row:
     """Show a captured message as it would have left."""
-    with services().database.read() as session:
-        message = find_captured(session, _inbox_of(session, account), message_id)
-        _print(message, as_json)
+    return _full(find_captured(session, find_test_account(session, account).id, message_id))
 
 
-@group.command("wait")
+@group.runs("wait", shows=_print_full)
 @to_option
 @after_option
 @click.option("--timeout", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds to wait.")
-@account_option
-@json_option
-def wait(address: str | None, after: int, timeout: float, account: str | None, as_json: bool) -> None:
+def wait(parts: Services, account: Account, address: str | None, after: int, timeout: float) -> Row:
     """Wait for the first captured message that matches, and show it."""
-    database = services().database
-    with database.read() as session:
-        wanted = InboxFilter(_inbox_of(session, account), address, after)
-    message = wait_for_captured(database, wanted, timeout)
+    with parts.database.read() as session:
+        wanted = InboxFilter(find_test_account(session, account).id, address, after)
+    message = wait_for_captured(parts.database, wanted, timeout)
     if message is None:
         raise Failure(f"no message{f' to {address}' if address else ''} within {timeout:g} seconds")
-    _print(message, as_json)
+    return _full(message)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
-from app.cli.base import Group, Row, Unavailable, WrongValue, echo, json_option, print_done, print_rows
+from app.cli.base import Done, Group, Row, Unavailable, WrongValue, echo, print_done
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
@@ -12,6 +15,7 @@ from app.maintenance.findings import counted
 from app.maintenance.stored_secrets import (
     NotPossible,
     Progress,
+    Rotated,
     StoredSecrets,
     check_retirable,
     count_secrets,
@@ -21,6 +25,7 @@ from app.maintenance.stored_secrets import (
     rotate,
 )
 from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
+from app.services import Services
 
 group = Group("secrets", help="SECRET_KEY and its fallbacks, by their fingerprints.")
 UNKNOWN = "unknown"
@@ -69,30 +74,27 @@ def _rows(keys: SecretKeys, stored: StoredSecrets) -> list[Row]:
     return rows
 
 
-@group.command("status")
-@json_option
-def status(as_json: bool) -> None:
-    """Show the keys, which processes sign with each, and how many stored secrets are encrypted under each."""
-    keys = _keys()
-    print_rows(_rows(keys, count_secrets(services().database, keys)), as_json)
-
-
-@group.command("rotate")
-@json_option
-def rotate_(as_json: bool) -> None:
-    """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
+@contextmanager
+def _one_line() -> Iterator[None]:
     try:
-        with progress("encrypting", None) as advance:
-            done = rotate(services(), Progress(lambda line: echo(line, err=True), advance))
+        yield
     except NotPossible as error:
         raise WrongValue(str(error)) from None
     except OSError as error:
         raise Unavailable(f"the keys in DATA_DIR cannot be replaced: {error.strerror}") from None
-    rows = _rows(_keys(), done.stored)
-    facts = {"key": short_fingerprint(done.key), "new": done.is_new, "encrypted": done.written, "keys": rows}
-    what = "a new key" if done.is_new else "SECRET_KEY"
-    written = counted(done.written, "stored secret")
-    print_done(f"encrypted {written} under {what}, {short_fingerprint(done.key)}", facts, as_json)
+
+
+@group.runs("status", "installation")
+def status(parts: Services) -> list[Row]:
+    """Show the keys, which processes sign with each, and how many stored secrets are encrypted under each."""
+    keys = _keys()
+    return _rows(keys, count_secrets(parts.database, keys))
+
+
+def _print_rotation(done: Rotated, as_json: bool) -> None:
+    new, written = short_fingerprint(done.key), counted(done.written, "stored secret")
+    facts = {"key": new, "new": done.is_new, "encrypted": done.written, "keys": _rows(_keys(), done.stored)}
+    print_done(f"encrypted {written} under {'a new key' if done.is_new else 'SECRET_KEY'}, {new}", facts, as_json)
     if unreadable := done.stored.unreadable.total():
         left = counted(unreadable, "stored secret")
         echo(f"left as they are, encrypted under a key that is not listed: {left}", err=True)
@@ -100,24 +102,26 @@ def rotate_(as_json: bool) -> None:
         echo("the keys before stay valid for what was made under them; processes sign with the new one once restarted")
 
 
-@group.command("retire")
+@group.runs("rotate", "installation", _print_rotation)
+def rotate_(parts: Services) -> Rotated:
+    """Encrypt all stored secrets under SECRET_KEY, after replacing it by a new one where it was generated."""
+    with _one_line(), progress("encrypting", None) as advance:
+        return rotate(parts, Progress(lambda line: echo(line, err=True), advance))
+
+
+@group.runs("retire", "installation")
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-def retire_(key: str, yes: bool, as_json: bool) -> None:
+def retire_(parts: Services, key: str, yes: bool) -> Done:
     """Forget a key of before: what was made under it becomes invalid."""
     found = [one for one in _keys() if short_fingerprint(one) == key]
     if not found:
         raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows them")
-    try:
-        check_retirable(services(), found[0])
+    with _one_line():
+        check_retirable(parts, found[0])
         if not yes:
             echo(WARNING.format(key=key), err=True)
             click.confirm("Retire it?", abort=True, err=True)
-        is_gone = retire(services(), found[0])
-    except NotPossible as error:
-        raise WrongValue(str(error)) from None
-    except OSError as error:
-        raise Unavailable(f"the keys in DATA_DIR cannot be replaced: {error.strerror}") from None
+        is_gone = retire(parts, found[0])
     line = f"retired {key}" if is_gone else f"{key} can be removed from SECRET_KEY_FALLBACKS of all processes"
-    print_done(line, {"key": key, "retired": is_gone}, as_json)
+    return Done(line, {"key": key, "retired": is_gone})

@@ -8,13 +8,13 @@ import click
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
 from app.accounts.testing import find_test_account, refreshed_test_account
-from app.cli.base import Group, Row, account_option, json_option, print_done, print_row, print_rows
+from app.cli.base import Done, Group, Row
 from app.cli.progress import progress
+from app.db.database import Transaction
 from app.db.models import Account, ApiKey, Base, CapturedMessage, Contact, List, Message, Recipient, Webhook, table_of
-from app.http.context import services
 from app.maintenance.test_accounts import delete_test_account, rows_to_delete
+from app.services import Services
 
 group = Group("test-account", help="The account in which test keys work, with copies of what their account has.")
 
@@ -27,10 +27,6 @@ COUNTED: dict[str, type[Base]] = {
     "recipients": Recipient,
     "captured_messages": CapturedMessage,
 }
-
-
-def _find(session: Session, account: str | None) -> Account:
-    return find_test_account(session, find_account(session, account))
 
 
 def _row(session: Session, test: Account) -> Row:
@@ -50,53 +46,38 @@ def _count(session: Session, model: type[Base], account_id: int) -> Any:
     return session.scalar(select(func.count()).select_from(table).where(table.c.account_id == account_id))
 
 
-@group.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@group.reads("list", "installation")
+def list_(session: Session) -> list[Row]:
     """Show all test accounts."""
-    with services().database.read() as session:
-        tests = select(Account).where(Account.test_of.is_not(None)).order_by(Account.name)
-        rows = [_row(session, one) for one in session.scalars(tests)]
-    print_rows(rows, as_json)
+    tests = select(Account).where(Account.test_of.is_not(None)).order_by(Account.name)
+    return [_row(session, one) for one in session.scalars(tests)]
 
 
-@group.command("show")
-@account_option
-@json_option
-def show(account: str | None, as_json: bool) -> None:
+@group.reads("show")
+def show(session: Session, account: Account) -> Row:
     """Show the test account of an account, and how much is in it."""
-    with services().database.read() as session:
-        row = _row(session, _find(session, account))
-    print_row(row, as_json)
+    return _row(session, find_test_account(session, account))
 
 
-@group.command("refresh")
-@account_option
-@json_option
-def refresh(account: str | None, as_json: bool) -> None:
+@group.writes("refresh")
+def refresh(transaction: Transaction, account: Account) -> Row:
     """Bring its copies up to date: settings, domains, sms senders, messages, lists with their fields."""
-    with services().database.write() as transaction:
-        owner = transaction.get_one(Account, _find(transaction, account).test_of)
-        row = _row(transaction, refreshed_test_account(transaction, owner))
-    print_row(row, as_json)
+    owner = transaction.get_one(Account, find_test_account(transaction, account).test_of)
+    return _row(transaction, refreshed_test_account(transaction, owner))
 
 
-@group.command("delete")
+@group.runs("delete")
 @click.confirmation_option(prompt="Delete the test account with its keys and everything that they have made?")
-@account_option
-@json_option
-def delete(account: str | None, as_json: bool) -> None:
+def delete(parts: Services, account: Account) -> Done:
     """Delete it with its keys and webhooks and everything that they have made; run again if interrupted."""
-    database = services().database
-    with database.read() as session:
-        found = _find(session, account)
+    with parts.database.read() as session:
+        found = find_test_account(session, account)
         total = rows_to_delete(session, found.id)
-        session.expunge(found)
     with progress("deleting", total) as advance:
-        deleted = delete_test_account(database, found, advance)
+        deleted = delete_test_account(parts.database, found, advance)
     counts = ", ".join(_counted(count, noun.replace("_", " ")) for noun, count in deleted.items() if count)
     facts = {"id": found.id, "name": found.name, "deleted": True, "rows": dict(deleted)}
-    print_done(f"deleted {found.name}{': ' if counts else ''}{counts}", facts, as_json)
+    return Done(f"deleted {found.name}{': ' if counts else ''}{counts}", facts)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -9,13 +9,15 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows, wake_after
+from app.cli.base import Done, Group, NamedItem, Row, columns, wake_after
+from app.db.database import Transaction
 from app.db.models import Account, Route
 from app.errors import ServiceError
-from app.http.context import services
 from app.routing.routes import create_route, delete_route, find_route, list_routes, type_of, update_route
 
 routes_group = Group("routes", help="Routes: a message takes the first route whose conditions it meets.")
+ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
+SHOWN = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
 
 
 def attribute_options(command: Any) -> Any:
@@ -73,60 +75,54 @@ def _row(session: Session, route: Route) -> Row:
     }
 
 
-@routes_group.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@routes_group.reads("list", "installation", columns(*SHOWN))
+def list_(session: Session) -> list[Row]:
     """Show all routes in the order in which they are looked at."""
-    with services().database.read() as session:
-        rows = [_row(session, route) for route in list_routes(session)]
-    shown = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
-    print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
+    return [_row(session, route) for route in list_routes(session)]
 
 
-@routes_group.command("create")
+@routes_group.writes("create", "installation")
 @click.argument("name")
 @click.argument("transports", nargs=-1, required=True)
 @click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), help="Needed only if `default` stands alone.")
 @attribute_options
-@json_option
 def create(
-    *, name: str, transports: tuple[str, ...], type_: str | None, position: int | None, as_json: bool, **options: Any
-) -> None:
+    transaction: Transaction,
+    *,
+    name: str,
+    transports: tuple[str, ...],
+    type_: str | None,
+    position: int | None,
+    **options: Any,
+) -> Row:
     """Create a route over these transports: the first one that is available sends."""
-    with services().database.write() as transaction:
-        attributes = {**_attributes(transaction, **options), "transports": list(transports)}
-        wanted = type_ or type_of(transaction, transports)
-        row = _row(transaction, create_route(transaction, name, wanted, attributes, position=position))
-        wake_after(transaction)
-    print_row(row, as_json)
+    attributes = {**_attributes(transaction, **options), "transports": list(transports)}
+    wanted = type_ or type_of(transaction, transports)
+    made = create_route(transaction, name, wanted, attributes, position=position)
+    wake_after(transaction)
+    return _row(transaction, made)
 
 
-@routes_group.command("update")
-@click.argument("name")
+@routes_group.writes("update", ROUTE)
 @click.argument("transports", nargs=-1)
 @attribute_options
-@json_option
-def update(*, name: str, transports: tuple[str, ...], position: int | None, as_json: bool, **options: Any) -> None:
+def update(
+    transaction: Transaction, route: Route, *, transports: tuple[str, ...], position: int | None, **options: Any
+) -> Row:
     """Change the transports of a route, its conditions or its position; an empty text clears a condition."""
-    with services().database.write() as transaction:
-        route = find_route(transaction, name)
-        attributes = _attributes(transaction, **options)
-        if transports:
-            attributes["transports"] = list(transports)
-        if not attributes and position is None:
-            raise ServiceError("required", field="transports", detail="name what is to change")
-        update_route(transaction, route, attributes, position=position)
-        wake_after(transaction)
-        row = _row(transaction, route)
-    print_row(row, as_json)
+    attributes = _attributes(transaction, **options)
+    if transports:
+        attributes["transports"] = list(transports)
+    if not attributes and position is None:
+        raise ServiceError("required", field="transports", detail="name what is to change")
+    update_route(transaction, route, attributes, position=position)
+    wake_after(transaction)
+    return _row(transaction, route)
 
 
-@routes_group.command("delete")
-@click.argument("name")
-@json_option
-def delete(name: str, as_json: bool) -> None:
+@routes_group.writes("delete", ROUTE)
+def delete(transaction: Transaction, route: Route) -> Done:
     """Delete a route; its messages, also those that wait, go where the routes after it send them."""
-    with services().database.write() as transaction:
-        delete_route(transaction, find_route(transaction, name))
-        wake_after(transaction)
-    print_done(f"deleted route {name}", {"name": name, "deleted": True}, as_json)
+    delete_route(transaction, route)
+    wake_after(transaction)
+    return Done(f"deleted route {route.name}", {"name": route.name, "deleted": True})

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Group, Row, json_option, print_done, print_row, print_rows, wake_after
+from app.cli.base import Decorator, Done, Group, NamedItem, Row, columns, print_row, wake_after
 from app.cli.transport_routes import routes_group
 from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
@@ -31,11 +31,23 @@ from app.routing.transports import (
 )
 from app.routing.try_out import try_out
 from app.sends.outcomes.relay_refusals import try_now
+from app.services import Services
 
 group = Group("transports", help="Transports with names, beside the two in the settings; routes choose between them.")
 group.add_command(routes_group)
+TRANSPORT = NamedItem(click.argument("named", metavar="NAME"), find_transport, "installation")
+IN_TABLE = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
 
-URL_HELP = "Where it sends, as EMAIL_TRANSPORT_URL or SMS_TRANSPORT_URL; `-` reads it from standard input."
+
+def url_option(*, required: bool) -> Decorator:
+    """Where a transport sends."""
+    return click.option(
+        "--url",
+        metavar="URL|-",
+        required=required,
+        callback=lambda _context, _parameter, url: sys.stdin.readline().strip() if url == "-" else url,
+        help="Where it sends, as EMAIL_TRANSPORT_URL or SMS_TRANSPORT_URL; `-` reads it from standard input.",
+    )
 
 
 def attribute_options(command: Any) -> Any:
@@ -87,125 +99,102 @@ def _row(session: Session, transport: Transport) -> Row:
     }
 
 
-def _given_url(url: str | None) -> str | None:
-    return sys.stdin.readline().strip() if url == "-" else url
-
-
 def _allow(transaction: Transaction, transport: Transport, accounts: Iterable[str], *, allowed: bool = True) -> None:
     ids = [find_account(transaction, account).id for account in accounts]
     set_allowed(transaction, transport, ids, allowed=allowed)
 
 
-@group.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@group.reads("list", "installation", columns(*IN_TABLE))
+def list_(session: Session) -> list[Row]:
     """Show all transports; of their URLs only scheme and host."""
-    with services().database.read() as session:
-        rows = [_row(session, transport) for transport in list_transports(session)]
-    shown = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
-    print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
+    return [_row(session, transport) for transport in list_transports(session)]
 
 
-@group.command("show")
-@click.argument("name")
-@json_option
-def show(name: str, as_json: bool) -> None:
+@group.reads("show", TRANSPORT)
+def show(session: Session, transport: Transport) -> Row:
     """Show a transport; of its URL only scheme and host."""
-    with services().database.read() as session:
-        row = _row(session, find_transport(session, name))
-    print_row(row, as_json)
+    return _row(session, transport)
 
 
-@group.command("create")
+@group.writes("create", "installation")
 @click.argument("name")
 @click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), required=True)
-@click.option("--url", metavar="URL|-", required=True, help=URL_HELP)
+@url_option(required=True)
 @attribute_options
-@json_option
-def create(name: str, type_: str, url: str, allow_account: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def create(
+    transaction: Transaction, name: str, type_: str, url: str, allow_account: tuple[str, ...], **options: Any
+) -> Row:
     """Create a transport. It sends nothing until a route or a send names it."""
     secret_key = services().settings.secret_key
-    with services().database.write() as transaction:
-        given = _given_url(url) or ""
-        transport = create_transport(transaction, secret_key, name, type_=type_, url=given, **_attributes(**options))
-        _allow(transaction, transport, allow_account)
-        wake_after(transaction)
-        row = _row(transaction, transport)
-    print_row(row, as_json)
+    transport = create_transport(transaction, secret_key, name, type_=type_, url=url, **_attributes(**options))
+    _allow(transaction, transport, allow_account)
+    wake_after(transaction)
+    return _row(transaction, transport)
 
 
-@group.command("update")
-@click.argument("name")
-@click.option("--url", metavar="URL|-", help=URL_HELP)
+@group.writes("update", TRANSPORT)
+@url_option(required=False)
 @click.option(
     "--forbid-account", metavar="NAME|ID", multiple=True, help="Sends of this account may not name it any more."
 )
 @attribute_options
-@json_option
 def update(
+    transaction: Transaction,
+    transport: Transport,
     *,
-    name: str,
     url: str | None,
     allow_account: tuple[str, ...],
     forbid_account: tuple[str, ...],
-    as_json: bool,
     **options: Any,
-) -> None:
+) -> Row:
     """Change a transport; the workers use the new values with their next message."""
-    secret_keys = services().settings.secret_keys
-    with services().database.write() as transaction:
-        transport = find_transport(transaction, name)
-        update_transport(transaction, secret_keys, transport, _attributes(**options), _given_url(url))
-        _allow(transaction, transport, allow_account)
-        _allow(transaction, transport, forbid_account, allowed=False)
-        try_now(transaction, RelayRefusal.transport == name)
-        wake_after(transaction)
-        row = _row(transaction, transport)
-    print_row(row, as_json)
+    update_transport(transaction, services().settings.secret_keys, transport, _attributes(**options), url)
+    _allow(transaction, transport, allow_account)
+    _allow(transaction, transport, forbid_account, allowed=False)
+    try_now(transaction, RelayRefusal.transport == transport.name)
+    wake_after(transaction)
+    return _row(transaction, transport)
 
 
-@group.command("delete")
-@click.argument("name")
-@json_option
-def delete(name: str, as_json: bool) -> None:
+@group.writes("delete", TRANSPORT)
+def delete(transaction: Transaction, transport: Transport) -> Done:
     """Delete a transport that neither a route nor a waiting message names."""
-    with services().database.write() as transaction:
-        delete_transport(transaction, find_transport(transaction, name))
-        wake_after(transaction)
-    print_done(f"deleted transport {name}", {"name": name, "deleted": True}, as_json)
+    delete_transport(transaction, transport)
+    wake_after(transaction)
+    return Done(f"deleted transport {transport.name}", {"name": transport.name, "deleted": True})
 
 
-@group.command("test")
+def _print_trial(row: Row, as_json: bool) -> None:
+    print_row(row, as_json)
+    if row["outcome"] != "accepted":
+        raise click.exceptions.Exit(1)
+
+
+@group.runs("test", "installation", _print_trial)
 @click.argument("name")
 @click.option(
     "--to", metavar="ADDRESS", required=True, help="The email address or mobile number that gets the message."
 )
 @click.option("--from", "sender", metavar="ADDRESS", help="The sender; by default that of the only account.")
-@json_option
-@click.pass_context
-def test(ctx: click.Context, name: str, to: str, sender: str | None, as_json: bool) -> None:
+def test(parts: Services, name: str, to: str, sender: str | None) -> Row:
     """Send a real message over a transport, or over `default`, and tell how it went; the exit code is 1 unless the
     message was accepted."""
-    with services().database.read() as session:
+    with parts.database.read() as session:
         type_, url = _type_and_url(session, name, to)
         sender = sender or _default_sender(session, type_)
-    trial = try_out(services(), name, type_, url, sender=sender, to=to)
+    trial = try_out(parts, name, type_, url, sender=sender, to=to)
     result = trial.result
-    print_row(
-        {
-            "transport": name,
-            "from": sender,
-            "to": to,
-            "outcome": result.outcome.value,
-            "in_words": trial.words,
-            "reply": result.reply or None,
-            "status": result.status,
-            "note": result.note,
-            "seconds": round(trial.seconds, 3),
-        },
-        as_json,
-    )
-    ctx.exit(0 if result.outcome.value == "accepted" else 1)
+    return {
+        "transport": name,
+        "from": sender,
+        "to": to,
+        "outcome": result.outcome.value,
+        "in_words": trial.words,
+        "reply": result.reply or None,
+        "status": result.status,
+        "note": result.note,
+        "seconds": round(trial.seconds, 3),
+    }
 
 
 def _type_and_url(session: Session, name: str, to: str) -> tuple[str, str]:
