@@ -1,48 +1,61 @@
-"""`flask automations`: automations, their counts, and the triggers that have fired."""
+"""`flask automations`: automations, their counts, the triggers that have fired, and what an automation would do with a
+contact (docs/automations.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
-from app.automations.definition import Send, Step, trigger_names
-from app.automations.drawing import draw
-from app.automations.parse import parse_stored
+from app.automations.definition import Definition, Send, Step, trigger_names
+from app.automations.drawing import describe, draw
+from app.automations.parse import Draft, parse_stored, read_definition
+from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
+from app.automations.walk import local_moment
 from app.cli.base import (
+    Done,
     Group,
+    NamedItem,
     Row,
     WrongValue,
-    account_option,
-    accounts_option,
+    by_name_or_id,
     echo,
-    json_option,
     limit_option,
-    print_done,
     print_json,
     print_row,
     print_rows,
-    rows_of_accounts,
+    wake_after,
 )
+from app.cli.find_contacts import find_contact
 from app.cli.holds import yes_option
-from app.cli.simulate import definition_in, file_argument, paths_shown, simulate_command
-from app.db.lookup import find_by_name, find_by_name_or_id
-from app.db.models import Automation, AutomationRun, List, TriggerFiring
+from app.clock import now, timestamp, zone_of_account
+from app.db.database import Transaction
+from app.db.lookup import find_by_name
+from app.db.models import Account, Automation, AutomationRun, List, TriggerFiring
+from app.errors import ServiceError
 from app.http.context import services
 from app.ids import shown_id
 from app.infrastructure.redis_client import AUTOMATIONS
 from app.maintenance.findings import counted
 from app.runs.define import count_staying, create_automation, newest_version, rename_automation, update_automation
 from app.runs.delete import delete_automation
+from app.runs.facts import load_contact_facts
 from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
 from app.runs.read import RUN_STATES, StepCounts, count_states, count_steps, passed_steps, steps_of
 from app.runs.references import resolve
+from app.seed.errors import SeedError
+from app.seed.read import read_file
+from app.services import Services
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
-group.add_command(simulate_command)
+AUTOMATION = by_name_or_id(Automation)
 
 # `flask automations`: pausing and resuming, and the runs of contacts.
 
@@ -50,26 +63,13 @@ group.add_command(simulate_command)
 SHOWN = ("id", "contact_id", "state", "reason", "step", "trigger_time", "due_time", "end_time")
 
 
-def find_automation(session: Session, account: str | None, automation: str) -> Automation:
-    """The automation of that name or id."""
-    return find_by_name_or_id(session, Automation, find_account(session, account).id, automation, "automation")
-
-
-@group.command("pause")
-@click.argument("automation")
-@account_option
-@json_option
-def pause_(automation: str, account: str | None, as_json: bool) -> None:
+@group.writes("pause", AUTOMATION)
+def pause_(transaction: Transaction, automation: Automation) -> Row:
     """Pause an automation: contacts still enter, and what falls due is held."""
-    with services().database.write() as transaction:
-        found = find_automation(transaction, account, automation)
-        changed = pause(transaction, found.account_id, found.id)
-        row = _state(found, changed)
-    print_row(row, as_json)
+    return _state(automation, pause(transaction, automation.account_id, automation.id))
 
 
-@group.command("resume")
-@click.argument("automation")
+@group.writes("resume", AUTOMATION)
 @click.option(
     "--held",
     "how",
@@ -79,44 +79,31 @@ def pause_(automation: str, account: str | None, as_json: bool) -> None:
     help="What becomes of the steps that fell due in the pause: carried out now, skipped, or shifted with all that was "
     "to come by the length of the pause.",
 )
-@account_option
-@json_option
-def resume_(automation: str, how: Resumption, account: str | None, as_json: bool) -> None:
+def resume_(transaction: Transaction, automation: Automation, how: Resumption) -> Row:
     """Resume an automation that was paused."""
-    with services().database.write() as transaction:
-        found = find_automation(transaction, account, automation)
-        changed = resume(transaction, found.account_id, found.id, how)
-        row = _state(found, changed)
-        transaction.after_commit(lambda: services().wake_ups.wake(AUTOMATIONS))
-    print_row(row, as_json)
+    changed = resume(transaction, automation.account_id, automation.id, how)
+    wake_after(transaction, AUTOMATIONS)
+    return _state(automation, changed)
 
 
 def _state(automation: Automation, changed: bool) -> Row:
     return {"id": automation.id, "name": automation.name, "state": automation.state, "changed": changed}
 
 
-@group.command("runs")
-@click.argument("automation")
+@group.reads("runs", AUTOMATION)
 @click.option("--state", type=click.Choice(RUN_STATES), help="Only runs in this state.")
 @click.option("--contact", "contact_id", type=int, metavar="ID", help="Only runs of this contact.")
 @limit_option
-@account_option
-@json_option
-def runs(
-    automation: str, state: str | None, contact_id: int | None, *, limit: int, account: str | None, as_json: bool
-) -> None:
+def runs(session: Session, automation: Automation, state: str | None, contact_id: int | None, limit: int) -> list[Row]:
     """Show the runs of an automation, the last to enter first."""
-    with services().database.read() as session:
-        found = find_automation(session, account, automation)
-        of_automation = AutomationRun.account_id == found.account_id, AutomationRun.automation_id == found.id
-        statement = select(AutomationRun).where(*of_automation)
-        if state:
-            statement = statement.where(AutomationRun.state == state)
-        if contact_id is not None:
-            statement = statement.where(AutomationRun.contact_id == contact_id)
-        newest = statement.order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc()).limit(limit)
-        rows = [_run(run) for run in session.scalars(newest)]
-    print_rows(rows, as_json)
+    of_automation = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
+    statement = select(AutomationRun).where(*of_automation)
+    if state:
+        statement = statement.where(AutomationRun.state == state)
+    if contact_id is not None:
+        statement = statement.where(AutomationRun.contact_id == contact_id)
+    newest = statement.order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc()).limit(limit)
+    return [_run(run) for run in session.scalars(newest)]
 
 
 def _run(run: AutomationRun) -> Row:
@@ -128,44 +115,39 @@ run_group = Group("run", help="One contact on its way through an automation.")
 group.add_command(run_group)
 
 
-@run_group.command("show")
-@click.argument("run_id", metavar="ID", type=int)
-@account_option
-@json_option
-def show_run(run_id: int, account: str | None, as_json: bool) -> None:
-    """Show a run with the steps that it has passed."""
-    with services().database.read() as session:
-        run = _find_run(session, find_account(session, account).id, run_id)
-        row = {**_run(run), "automation_id": run.automation_id, "list_id": shown_id(run.list_id)}
-        passed = [_passed(step) for step in passed_steps(session, run.account_id, run.id)]
-    if as_json:
-        print_json({**row, "passed": passed})
-        return
-    print_row(row, as_json=False)
-    echo("")
-    print_rows(passed, as_json=False)
-
-
-@run_group.command("cancel")
-@click.argument("run_id", metavar="ID", type=int)
-@account_option
-@json_option
-def cancel_(run_id: int, account: str | None, as_json: bool) -> None:
-    """End a run: its contact is sent nothing more by it."""
-    with services().database.write() as transaction:
-        run = _find_run(transaction, find_account(transaction, account).id, run_id)
-        changed = cancel(transaction, run.account_id, run.id)
-        transaction.expire(run)
-        row = {**_run(run), "changed": changed}
-    print_row(row, as_json)
-
-
 def _find_run(session: Session, account_id: int, run_id: int) -> AutomationRun:
     statement = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
     run = session.scalars(statement).first()
     if run is None:
         raise WrongValue(f"the account has no run {run_id}")
     return run
+
+
+RUN = NamedItem(click.argument("named", metavar="ID", type=int), _find_run)
+
+
+def _print_run(row: Row, as_json: bool) -> None:
+    if as_json:
+        print_json(row)
+        return
+    print_row({name: value for name, value in row.items() if name != "passed"}, as_json=False)
+    echo("")
+    print_rows(row["passed"], as_json=False)
+
+
+@run_group.reads("show", RUN, _print_run)
+def show_run(session: Session, run: AutomationRun) -> Row:
+    """Show a run with the steps that it has passed."""
+    passed = [_passed(step) for step in passed_steps(session, run.account_id, run.id)]
+    return {**_run(run), "automation_id": run.automation_id, "list_id": shown_id(run.list_id), "passed": passed}
+
+
+@run_group.writes("cancel", RUN)
+def cancel_(transaction: Transaction, run: AutomationRun) -> Row:
+    """End a run: its contact is sent nothing more by it."""
+    changed = cancel(transaction, run.account_id, run.id)
+    transaction.expire(run)
+    return {**_run(run), "changed": changed}
 
 
 def _passed(step: Row) -> Row:
@@ -186,44 +168,38 @@ def _row(session: Session, automation: Automation) -> Row:
     }
 
 
-def _rows(session: Session, account_id: int) -> list[Row]:
-    states = count_states(session, account_id)
-    statement = select(Automation).where(Automation.account_id == account_id, Automation.state != "deleted")
+@group.reads("list", "all accounts")
+def list_(session: Session, account: Account) -> list[Row]:
+    """Show the automations of an account, or of all, with the number of their runs in each state."""
+    states = count_states(session, account.id)
+    statement = select(Automation).where(Automation.account_id == account.id, Automation.state != "deleted")
     return [
         {**_row(session, one), **{state: states[one.id][state] for state in ("waiting", "held")}}
         for one in session.scalars(statement.order_by(Automation.id))
     ]
 
 
-@group.command("list")
-@accounts_option
-@json_option
-def list_(account: str | None, as_json: bool) -> None:
-    """Show the automations of an account, or of all, with the number of their runs in each state."""
-    with services().database.read() as session:
-        rows = rows_of_accounts(session, account, lambda one: _rows(session, one))
-    print_rows(rows, as_json)
+Found = tuple[Row, Any, Sequence[Row], Mapping[str, StepCounts]]
+"""An automation with its stored definition, its steps and their counts."""
 
 
-@group.command("show")
-@click.argument("automation")
-@account_option
-@json_option
-def show(automation: str, account: str | None, as_json: bool) -> None:
-    """Show an automation as a tree of its steps, each with what came of it."""
-    with services().database.read() as session:
-        found = find_automation(session, account, automation)
-        row, counts = _row(session, found), count_steps(session, found.account_id, found.id)
-        stored = newest_version(session, found).definition
-        steps = steps_of(session, found.account_id, found.id)
+def _print_automation(found: Found, as_json: bool) -> None:
+    row, stored, steps, counts = found
     if as_json:
         counted = [{**step, **_counted(counts.get(step["name"]))} for step in steps]
         print_json({**row, "definition": stored, "steps": counted})
         return
     print_row(row, as_json=False)
-    definition = parse_stored(stored)
-    for line in draw(definition, lambda step: _note(step, counts.get(step.name))):
+    for line in draw(parse_stored(stored), lambda step: _note(step, counts.get(step.name))):
         echo(line)
+
+
+@group.reads("show", AUTOMATION, _print_automation)
+def show(session: Session, automation: Automation) -> Found:
+    """Show an automation as a tree of its steps, each with what came of it."""
+    row, counts = _row(session, automation), count_steps(session, automation.account_id, automation.id)
+    stored = newest_version(session, automation).definition
+    return row, stored, steps_of(session, automation.account_id, automation.id), counts
 
 
 def _counted(counts: StepCounts | None) -> Row:
@@ -239,95 +215,99 @@ def _note(step: Step, counts: StepCounts | None) -> str:
     return ", ".join(parts)
 
 
-@group.command("create")
+# Files with the definition of an automation, and the errors of what they say.
+
+
+@contextmanager
+def paths_shown() -> Iterator[None]:
+    """Begins each error of a definition with its path."""
+    try:
+        yield
+    except ServiceError as error:
+        lines = (f"{one.field}: {one.detail}" if one.field else one.developer_message for one in error.errors)
+        raise WrongValue("\n       ".join(lines)) from None
+
+
+def definition_in(file: Path) -> Draft:
+    """The definition in a file of YAML or JSON; what is wrong with it is shown with what its account does not have."""
+    try:
+        with paths_shown():
+            return read_definition(read_file(file, {}))
+    except SeedError as error:
+        raise WrongValue(f"{file}: {error}") from None
+
+
+file_argument = click.argument(
+    "draft",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=lambda _context, _parameter, file: definition_in(file),
+)
+
+
+@group.writes("create")
 @file_argument
-@account_option
-@json_option
-def create(file: Path, account: str | None, as_json: bool) -> None:
+def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
     """Create an automation from a file; it is active at once."""
-    draft = definition_in(file)
-    with paths_shown(), services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        made = create_automation(transaction, account_id, draft, services().settings.max_automations)
-        row = _row(transaction, made)
-    print_row(row, as_json)
+    with paths_shown():
+        made = create_automation(transaction, account.id, draft, services().settings.max_automations)
+    return _row(transaction, made)
 
 
-@group.command("update")
+@group.writes("update")
 @file_argument
 @click.option("--move", is_flag=True, help="Take along the runs on earlier versions whose step still exists.")
-@account_option
-@json_option
-def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
+def update(transaction: Transaction, account: Account, draft: Draft, move: bool) -> Row:
     """Give the automation that a file names a new version, unless it is what the newest says."""
-    draft = definition_in(file)
-    with paths_shown(), services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        found = find_by_name(transaction, Automation, account_id, draft.definition.name)
+    with paths_shown():
+        found = find_by_name(transaction, Automation, account.id, draft.definition.name)
         if found is None:
-            resolve(transaction, account_id, draft).checked()
+            resolve(transaction, account.id, draft).checked()
             raise WrongValue(f"the account has no automation {draft.definition.name!r}; create it first")
         change = update_automation(transaction, found, draft, move=move)
-        row = {
-            **_row(transaction, found),
-            "changed": change.changed,
-            "moved_runs": change.moved,
-            "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, found)),
-        }
-    print_row(row, as_json)
+    return {
+        **_row(transaction, found),
+        "changed": change.changed,
+        "moved_runs": change.moved,
+        "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, found)),
+    }
 
 
-@group.command("rename")
-@click.argument("automation")
+@group.writes("rename", AUTOMATION)
 @click.argument("name")
-@account_option
-@json_option
-def rename(automation: str, name: str, account: str | None, as_json: bool) -> None:
+def rename(transaction: Transaction, automation: Automation, name: str) -> Row:
     """Give an automation another name, and with it a new version."""
-    with services().database.write() as transaction:
-        found = find_automation(transaction, account, automation)
-        row = _row(transaction, rename_automation(transaction, found.account_id, found.id, name))
-    print_row(row, as_json)
+    return _row(transaction, rename_automation(transaction, automation.account_id, automation.id, name))
 
 
-@group.command("delete")
-@click.argument("automation")
+@group.runs("delete", AUTOMATION)
 @yes_option
-@account_option
-@json_option
-def delete(automation: str, *, yes: bool, account: str | None, as_json: bool) -> None:
+def delete(parts: Services, automation: Automation, yes: bool) -> Done:
     """Delete an automation: its runs end. Reports of what it has sent are kept."""
-    with services().database.read() as session:
-        found = find_automation(session, account, automation)
-        name, runs = found.name, count_states(session, found.account_id)[found.id].total()
+    name = automation.name
+    with parts.database.read() as session:
+        runs = count_states(session, automation.account_id)[automation.id].total()
     if not yes:
         click.confirm(f"Delete the automation {name}? That ends {counted(runs, 'run')}.", abort=True, err=True)
-    with services().database.write() as transaction:
-        deleted = delete_automation(transaction, found.account_id, found.id)
-        transaction.after_commit(lambda: services().wake_ups.wake(AUTOMATIONS))
-        row = {"id": deleted.id, "name": deleted.name, "deleted": True, "runs": runs}
+    with parts.database.write() as transaction:
+        deleted = delete_automation(transaction, automation.account_id, automation.id)
+        wake_after(transaction, AUTOMATIONS)
     line = f"deleted automation {name} with {counted(runs, 'run')}; it is kept as {deleted.name}, for its reports"
-    print_done(line, row, as_json)
+    return Done(line, {"id": deleted.id, "name": deleted.name, "deleted": True, "runs": runs})
 
 
-@group.command("stats")
-@click.argument("automation")
-@account_option
-@json_option
-def stats(automation: str, account: str | None, as_json: bool) -> None:
+@group.reads("stats", AUTOMATION)
+def stats(session: Session, automation: Automation) -> list[Row]:
     """Show the counts of each step: the runs at it, and the report of what it has sent."""
-    with services().database.read() as session:
-        found = find_automation(session, account, automation)
-        counts = count_steps(session, found.account_id, found.id)
-        steps = steps_of(session, found.account_id, found.id)
-    rows = []
-    for step in steps:
-        of_step = counts.get(step["name"], StepCounts())
-        passed = sum(of_step.results.values()) - of_step.results["skipped"]
-        rows.append(
-            {**step, "here": of_step.here, "passed": passed, "skipped": of_step.results["skipped"], **of_step.reported}
-        )
-    print_rows(rows, as_json)
+    counts = count_steps(session, automation.account_id, automation.id)
+    steps = steps_of(session, automation.account_id, automation.id)
+    return [{**step, **_report(counts.get(step["name"], StepCounts()))} for step in steps]
+
+
+def _report(of_step: StepCounts) -> Row:
+    skipped = of_step.results["skipped"]
+    passed = sum(of_step.results.values()) - skipped
+    return {"here": of_step.here, "passed": passed, "skipped": skipped, **of_step.reported}
 
 
 def _firing(firing: TriggerFiring) -> Row:
@@ -341,15 +321,88 @@ def _firing(firing: TriggerFiring) -> Row:
     }
 
 
-@group.command("firings")
+@group.reads("firings", "all accounts")
 @limit_option
-@accounts_option
-@json_option
-def firings(limit: int, account: str | None, as_json: bool) -> None:
+def firings(session: Session, account: Account, limit: int) -> list[Row]:
     """Show the latest firings of triggers, with their name in each kind of automation."""
-    latest = select(TriggerFiring).order_by(TriggerFiring.id.desc()).limit(limit)
-    with services().database.read() as session:
-        rows = rows_of_accounts(
-            session, account, lambda one: map(_firing, session.scalars(latest.where(TriggerFiring.account_id == one)))
-        )
-    print_rows(rows, as_json)
+    of_account = select(TriggerFiring).where(TriggerFiring.account_id == account.id)
+    return [_firing(one) for one in session.scalars(of_account.order_by(TriggerFiring.id.desc()).limit(limit))]
+
+
+# `flask automations simulate`: what an automation would do with a contact (docs/automations.md#simulating).
+
+
+def _print_simulation(found: tuple[Simulation, ZoneInfo | None], as_json: bool) -> None:
+    simulated, zone = found
+    if as_json:
+        print_json(_result(simulated))
+    elif not simulated.entered:
+        echo("does not enter: the contact does not meet the condition")
+    else:
+        rows = [{**_simulated(step), "time": timestamp(step.time, zone)} for step in simulated.steps]
+        print_rows(rows, as_json=False)
+        echo(_end(simulated, zone))
+
+
+@group.reads("simulate", shows=_print_simulation)
+@file_argument
+@click.option("--contact", "wanted", metavar="ID|EMAIL|MOBILE", required=True, help="A contact of the list.")
+@click.option("--at", metavar="TIME", help="When the trigger fires, in the account's zone by default; now by default.")
+@click.option(
+    "--then", "happening", metavar="STEP", multiple=True, help="A branch whose message has that fate at once."
+)
+def simulate_(
+    session: Session, account: Account, *, draft: Draft, wanted: str, at: str | None, happening: tuple[str, ...]
+) -> tuple[Simulation, ZoneInfo | None]:
+    """Show what the automation in a file would do with a contact, and when. Nothing is written or sent."""
+    with paths_shown():
+        resolved, contact_list = resolve(session, account.id, draft).checked()
+        _check_branches(resolved, happening)
+        zone = zone_of_account(account.time_zone)
+        contact = load_contact_facts(session, account, find_contact(session, contact_list, wanted).id)
+        start = _moment(at, zone) if at else now()
+        return simulate(resolved, contact, zone or UTC, start, happening), zone
+
+
+def _check_branches(definition: Definition, happening: Collection[str]) -> None:
+    known = outcome_branches(definition)
+    for name in happening:
+        if name not in known:
+            raise WrongValue(
+                f"{name!r} is not a branch that asks what became of a message; those are {', '.join(known) or 'none'}"
+            )
+
+
+def _moment(text: str, zone: ZoneInfo | None) -> datetime:
+    """Local times that are left out or come twice are read as `local_moment` reads them."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongValue(f"--at must be a time such as 2026-12-24T18:00:00, not {text!r}") from None
+    return moment if moment.tzinfo else local_moment(moment.date(), moment.time(), zone or UTC)
+
+
+def _simulated(step: SimulatedStep) -> Row:
+    assumed = f"assumed: {step.assumption}" if step.assumption else None
+    return {
+        "time": step.time,
+        "step": step.step.name,
+        "does": describe(step.step),
+        "result": step.result.value,
+        "detail": step.detail or assumed,
+    }
+
+
+def _result(simulated: Simulation) -> Row:
+    steps = [_simulated(step) for step in simulated.steps]
+    return {
+        "entered": simulated.entered,
+        "steps": steps,
+        "end_time": simulated.end_time,
+        "end_reason": simulated.end_reason,
+    }
+
+
+def _end(simulated: Simulation, zone: ZoneInfo | None) -> str:
+    ended = timestamp(simulated.end_time, zone) if simulated.end_time else ""
+    return f"ends {ended}: {simulated.end_reason}"

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import all_accounts, find_account
 from app.bulk_actions.kinds import Release
 from app.bulk_actions.preview import VALID, LookedAt, look_at
-from app.cli.base import Group, Row, accounts_option, echo, json_option, limit_option, print_done, print_rows
+from app.cli.base import Decorator, Done, Group, Row, accounts_option, echo, limit_option
 from app.cli.bulk_actions import left_out_lines
 from app.cli.progress import progress
 from app.clock import now
@@ -23,12 +23,12 @@ from app.db.lookup import find_by_name_or_id
 from app.db.models import Automation, QueueEntry, Recipient
 from app.db.models import Group as TransactionalGroup
 from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_webhook
-from app.http.context import services
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS, WEBHOOKS
 from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
 from app.sends.holds.held import WAS, HeldMessages, MatchingHeld, count_held, held_messages
 from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
+from app.services import Services
 
 # Options of the commands that release and drop what is held, and the question before.
 
@@ -59,26 +59,19 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def narrowing_messages(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that choose messages."""
-    for option in (uuid_option, was_option, after_option, before_option):
-        command = option(command)
-    return accounts_option(group_option(command))
+def _options(*options: Decorator) -> Decorator:
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def of_messages(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of commands that end messages."""
-    return narrowing_messages(dry_run_option(yes_option(json_option(command))))
-
-
-def of_runs(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (json_option, yes_option, dry_run_option, after_option, before_option, automation_option):
-        command = option(command)
-    return accounts_option(command)
-
-
-def of_events(command: Callable[..., None]) -> Callable[..., None]:
-    return accounts_option(dry_run_option(yes_option(json_option(command))))
+narrowing_messages = _options(accounts_option, group_option, before_option, after_option, was_option, uuid_option)
+of_messages = _options(narrowing_messages, dry_run_option, yes_option)
+of_runs = _options(accounts_option, automation_option, before_option, after_option, dry_run_option, yes_option)
+of_events = _options(accounts_option, dry_run_option, yes_option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +122,18 @@ SHOWN = ("uuid", "type", "email", "mobile", "was", "due_time")
 group = Group("holds", help="What a restored backup would send again, and is held.")
 
 
-@group.command("list")
+@group.reads("list", "installation")
 @accounts_option
-@json_option
-def list_(account: str | None, as_json: bool) -> None:
+def list_(session: Session, account: str | None) -> list[Row]:
     """Show what is held: messages by their state in the backup, runs by automation, events by webhook."""
-    with services().database.read() as session:
-        wanted = _account_id(session, account)
-        names = {one.id: one.name for one in all_accounts(session)}
-        held = [
-            *_messages_held(session, HeldMessages(account_id=wanted)),
-            *_runs_held(session, HeldRuns(account_id=wanted)),
-            *_events_held(session, wanted),
-        ]
-    rows = [{"account": names.get(account_id, str(account_id)), **row} for account_id, row in held]
-    print_rows(rows, as_json)
+    wanted = _account_id(session, account)
+    names = {one.id: one.name for one in all_accounts(session)}
+    held = [
+        *_messages_held(session, HeldMessages(account_id=wanted)),
+        *_runs_held(session, HeldRuns(account_id=wanted)),
+        *_events_held(session, wanted),
+    ]
+    return [{"account": names.get(account_id, str(account_id)), **row} for account_id, row in held]
 
 
 def _messages_held(session: Session, wanted: HeldMessages) -> Iterator[tuple[int, Row]]:
@@ -167,29 +157,22 @@ def _row(
     return {"what": what, "of": of, "held": held, "first_due": first_due, "last_due": last_due}
 
 
-@group.command("show")
+@group.reads("show", "installation")
 @narrowing_messages
 @limit_option
-@json_option
-def show(*, limit: int, as_json: bool, **options: Any) -> None:
+def show(session: Session, *, limit: int, **options: Any) -> list[Row]:
     """Show held messages one by one, the newest first, with their state in the backup."""
     columns = Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.held_state
-    with services().database.read() as session:
-        names = {one.id: one.name for one in all_accounts(session)}
-        wanted = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
-        found = session.execute(wanted.order_by(QueueEntry.recipient_id.desc()).limit(limit)).all()
-    rows = [{"account": names.get(row.account_id), **dict(zip(SHOWN, row[1:], strict=True))} for row in found]
-    print_rows(rows, as_json)
+    names = {one.id: one.name for one in all_accounts(session)}
+    wanted = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
+    found = session.execute(wanted.order_by(QueueEntry.recipient_id.desc()).limit(limit)).all()
+    return [{"account": names.get(row.account_id), **dict(zip(SHOWN, row[1:], strict=True))} for row in found]
 
 
-@group.group("release", cls=Group)
-def release() -> None:
-    """Send what is held."""
-
-
-@group.group("drop", cls=Group)
-def drop() -> None:
-    """End what is held, without sending it."""
+release = Group("release", help="Send what is held.")
+drop = Group("drop", help="End what is held, without sending it.")
+group.add_command(release)
+group.add_command(drop)
 
 
 def _account_id(session: Session, account: str | None) -> int | None:
@@ -212,13 +195,13 @@ def _runs(session: Session, *, account: str | None, automation: str | None, **op
     return HeldRuns(account_id=account_id, automation_id=automation_id, **options)
 
 
-def _held_messages(**options: Any) -> tuple[HeldMessages, Callable[..., HeldNow]]:
+def _held_messages(parts: Services, **options: Any) -> tuple[HeldMessages, Callable[..., HeldNow]]:
     """Which messages are meant, and a count of them; of those that would be sent without what has arrived."""
-    with services().database.read() as session:
+    with parts.database.read() as session:
         wanted = _messages(session, **options)
 
     def count(*, sent: bool) -> HeldNow:
-        with services().database.read() as session:
+        with parts.database.read() as session:
             held = sum(one.messages for one in count_held(session, wanted))
             looked_at = look_at(session, Release(MatchingHeld(wanted)), held) if sent else LookedAt()
         return HeldNow(held, looked_at)
@@ -226,37 +209,36 @@ def _held_messages(**options: Any) -> tuple[HeldMessages, Callable[..., HeldNow]
     return wanted, count
 
 
-def _held_runs(**options: Any) -> tuple[HeldRuns, Callable[[], HeldNow]]:
-    with services().database.read() as session:
+def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], HeldNow]]:
+    with parts.database.read() as session:
         wanted = _runs(session, **options)
 
     def count() -> HeldNow:
-        with services().database.read() as session:
+        with parts.database.read() as session:
             return HeldNow(sum(one.runs for one in count_held_runs(session, wanted)))
 
     return wanted, count
 
 
-@release.command("messages")
+@release.runs("messages", "installation")
 @of_messages
-def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
     """Put messages back into the queue. One that shows a sign of arrival was sent, and ends as that."""
-    wanted, count = _held_messages(**options)
+    wanted, count = _held_messages(parts, **options)
     if dry_run:
         found = count(sent=True)
         facts = {"held": found.held, "left_out": dict(found.looked_at.left_out), "time": found.time}
-        print_done("\n".join([f"{found.number_done('message')} would be released", *found.lines]), facts, as_json)
-        return
+        return Done("\n".join([f"{found.number_done('message')} would be released", *found.lines]), facts)
     held = confirmed("Send", "message", partial(count, sent=True), yes=yes).held
     with progress("releasing", held) as advance:
-        done = release_messages(services(), wanted, advance)
-    services().wake_ups.wake(SENDS)
-    facts = {"released": done.released, "arrived": done.arrived}
+        done = release_messages(parts, wanted, advance)
+    parts.wake_ups.wake(SENDS)
     shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
-    print_done(f"released {counted(done.released, 'message')}{shown}", facts, as_json)
+    facts = {"released": done.released, "arrived": done.arrived}
+    return Done(f"released {counted(done.released, 'message')}{shown}", facts)
 
 
-@drop.command("messages")
+@drop.runs("messages", "installation")
 @click.option(
     "--as",
     "outcome",
@@ -265,94 +247,89 @@ def release_messages_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any
     help="Their outcome: they were sent before the restore, or they fail, with the reason `dropped`.",
 )
 @of_messages
-def drop_messages_(*, outcome: DroppedAs, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+def drop_messages_(parts: Services, *, outcome: DroppedAs, dry_run: bool, yes: bool, **options: Any) -> Done:
     """End messages without sending them, each with its event."""
-    wanted, count = _held_messages(**options)
+    wanted, count = _held_messages(parts, **options)
     if dry_run:
         held = count(sent=False).held
-        print_done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome}, as_json)
-        return
+        return Done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome})
     held = confirmed(f"Do not send, and end as {outcome},", "message", partial(count, sent=False), yes=yes).held
     with progress("dropping", held) as advance:
-        dropped = drop_messages(services(), wanted, outcome, advance)
-    print_done(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome}, as_json)
+        dropped = drop_messages(parts, wanted, outcome, advance)
+    return Done(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome})
 
 
-@release.command("runs")
+@release.runs("runs", "installation")
 @of_runs
-def release_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
     """Let runs of automations go on: what fell due is carried out now."""
-    wanted, count = _held_runs(**options)
+    wanted, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
-        print_done(f"{counted(held, 'run')} would be released", {"held": held}, as_json)
-        return
+        return Done(f"{counted(held, 'run')} would be released", {"held": held})
     held = confirmed("Go on with", "run", count, yes=yes).held
     with progress("releasing", held) as advance:
-        released = release_runs(services(), wanted, advance)
-    services().wake_ups.wake(AUTOMATIONS)
-    print_done(f"released {counted(released, 'run')}", {"released": released}, as_json)
+        released = release_runs(parts, wanted, advance)
+    parts.wake_ups.wake(AUTOMATIONS)
+    return Done(f"released {counted(released, 'run')}", {"released": released})
 
 
-@drop.command("runs")
+@drop.runs("runs", "installation")
 @of_runs
-def drop_runs_(*, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
+def drop_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
     """End runs of automations: their contacts are sent nothing more by them."""
-    wanted, count = _held_runs(**options)
+    wanted, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
-        print_done(f"{counted(held, 'run')} would end", {"held": held}, as_json)
-        return
+        return Done(f"{counted(held, 'run')} would end", {"held": held})
     held = confirmed("End", "run", count, yes=yes).held
     with progress("dropping", held) as advance:
-        dropped = drop_runs(services(), wanted, advance)
-    print_done(f"ended {counted(dropped, 'run')}", {"dropped": dropped}, as_json)
+        dropped = drop_runs(parts, wanted, advance)
+    return Done(f"ended {counted(dropped, 'run')}", {"dropped": dropped})
 
 
-@release.command("events")
+@release.runs("events", "installation")
 @of_events
-def release_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> Done:
     """Send the events that webhooks had waiting, and those behind them."""
-    _end_holds("Send", "released", release_webhook, account, dry_run=dry_run, yes=yes, as_json=as_json)
+    return _end_holds(parts, account, "Send", "released", release_webhook, dry_run=dry_run, yes=yes)
 
 
-@drop.command("events")
+@drop.runs("events", "installation")
 @of_events
-def drop_events_(*, account: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def drop_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> Done:
     """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
-    _end_holds("Drop", "dropped", drop_events, account, dry_run=dry_run, yes=yes, as_json=as_json)
+    return _end_holds(parts, account, "Drop", "dropped", drop_events, dry_run=dry_run, yes=yes)
 
 
 def _end_holds(
+    parts: Services,
+    account: str | None,
     what: str,
     past: str,
     end_hold: Callable[[Transaction, HeldWebhook], bool],
-    account: str | None,
     *,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> Done:
+    def held() -> list[HeldWebhook]:
+        with parts.database.read() as session:
+            return held_webhooks(session, _account_id(session, account))
+
     if dry_run:
-        webhooks = _webhooks(account)
+        webhooks = held()
         events = _events_of(webhooks)
-        print_done(f"{counted(events, 'event')} would be {past}", {"held": events, "webhooks": len(webhooks)}, as_json)
-        return
-    confirmed(what, "event", lambda: HeldNow(_events_of(_webhooks(account))), yes=yes)
+        return Done(f"{counted(events, 'event')} would be {past}", {"held": events, "webhooks": len(webhooks)})
+    confirmed(what, "event", lambda: HeldNow(_events_of(held())), yes=yes)
     ended = []
-    for webhook in _webhooks(account):
-        with services().database.write() as transaction:
+    for webhook in held():
+        with parts.database.write() as transaction:
             if end_hold(transaction, webhook):
                 ended.append(webhook)
-    services().wake_ups.wake(WEBHOOKS)
+    parts.wake_ups.wake(WEBHOOKS)
     events = _events_of(ended)
-    print_done(f"{past} {counted(events, 'event')}", {past: events, "webhooks": len(ended)}, as_json)
+    return Done(f"{past} {counted(events, 'event')}", {past: events, "webhooks": len(ended)})
 
 
 def _events_of(webhooks: Sequence[HeldWebhook]) -> int:
     return sum(one.events for one in webhooks)
-
-
-def _webhooks(account: str | None) -> list[HeldWebhook]:
-    with services().database.read() as session:
-        return held_webhooks(session, _account_id(session, account))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,17 @@ import click
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import (
-    Group,
-    Row,
-    WrongValue,
-    account_option,
-    accounts_option,
-    echo,
-    given_options,
-    json_option,
-    print_done,
-    print_json,
-    print_row,
-    print_rows,
-    rows_of_accounts,
-)
-from app.db.lookup import find_by_name_or_id
-from app.db.models import Message
-from app.http.context import services
+from app.cli.base import Done, Group, Row, WrongValue, by_name_or_id, columns, given_options, print_row, print_rows
+from app.db.database import Transaction
+from app.db.models import Account, Message
 from app.ids import shown_id
 from app.messages.define import create_message, update_message
 from app.messages.difference import BODIES, differences, unified
 from app.messages.history import VersionLine, contents, find_version, restore_version, version_before, versions_of
 
 group = Group("messages", help="Stored messages that sends may refer to.")
+MESSAGE = by_name_or_id(Message)
 
 # `flask messages`: the versions of a message, what differs between them, and writing one back.
 
@@ -46,85 +30,70 @@ TIMES = ("creation_time", "last_modified_time")
 version_option = click.option("--version", "number", type=click.IntRange(1), help="The number of a version.")
 
 
-def find_message(session: Session, account: str | None, name: str) -> Message:
-    """The account's message with that name or id."""
-    return find_by_name_or_id(session, Message, find_account(session, account).id, name, "message")
-
-
-def message_row(message: Message, *names: str) -> Row:
-    """The named columns of the message, for printing."""
-    row = {name: getattr(message, name) for name in names}
+def _row(message: Message, *further: str) -> Row:
+    """The message with further columns, for printing."""
+    row = {name: getattr(message, name) for name in (*SHOWN, *TIMES, *further)}
     return {**row, "id": shown_id(message.id)}
 
 
-@group.command("history")
-@click.argument("message")
-@version_option
-@account_option
-@json_option
-def history(message: str, number: int | None, account: str | None, as_json: bool) -> None:
-    """Show the versions of a message, the newest first, or with --version what one of them says."""
-    with services().database.read() as session:
-        found = find_message(session, account, message)
-        lines = versions_of(session, found)
-        if number is None:
-            print_rows([_line(one, as_json) for one in lines], as_json)
-            return
-        line = find_version(lines, number)
-        content = contents(session, found, lines, [number])[number]
-    print_row({**_line(line, as_json), **content}, as_json, texts=BODIES)
+def _print_message(row: Row, as_json: bool) -> None:
+    print_row(row, as_json, texts=BODIES)
 
 
-def _line(one: VersionLine, as_json: bool) -> Row:
-    row = {"number": one.number, "time": one.time, "actor_kind": one.actor_kind, "actor": one.actor, "via": one.via}
+def _print_history(found: Row | list[Row], as_json: bool) -> None:
+    rows = found if isinstance(found, list) else [found]
     if not as_json:
-        del row["actor_kind"]
-    return {**row, "changed": list(one.changed)}
+        rows = [{name: value for name, value in row.items() if name != "actor_kind"} for row in rows]
+    if isinstance(found, list):
+        print_rows(rows, as_json)
+    else:
+        _print_message(rows[0], as_json)
 
 
-@group.command("difference")
-@click.argument("message")
+@group.reads("history", MESSAGE, _print_history)
+@version_option
+def history(session: Session, message: Message, number: int | None) -> Row | list[Row]:
+    """Show the versions of a message, the newest first, or with --version what one of them says."""
+    lines = versions_of(session, message)
+    if number is None:
+        return [_line(one) for one in lines]
+    line = find_version(lines, number)
+    return {**_line(line), **contents(session, message, lines, [number])[number]}
+
+
+def _line(one: VersionLine) -> Row:
+    return {
+        "number": one.number,
+        "time": one.time,
+        "actor_kind": one.actor_kind,
+        "actor": one.actor,
+        "via": one.via,
+        "changed": list(one.changed),
+    }
+
+
+@group.reads("difference", MESSAGE)
 @version_option
 @click.option("--against", type=click.IntRange(1), help="The version to compare it with; the one before by default.")
-@account_option
-@json_option
-def difference(message: str, number: int | None, against: int | None, account: str | None, as_json: bool) -> None:
+def difference(session: Session, message: Message, number: int | None, against: int | None) -> Done:
     """Show what changed in a version, the newest by default, as a unified diff of each field."""
-    with services().database.read() as session:
-        found = find_message(session, account, message)
-        lines = versions_of(session, found)
-        newer = find_version(lines, number or lines[0].number).number
-        older = version_before(lines, newer) if against is None else find_version(lines, against).number
-        said = contents(session, found, lines, [one for one in (newer, older) if one is not None])
-    _print_difference(newer, older, said, as_json)
-
-
-def _print_difference(
-    newer: int, older: int | None, said: Mapping[int, Mapping[str, str | None]], as_json: bool
-) -> None:
-    before = dict.fromkeys(said[newer]) if older is None else said[older]
-    found = differences(before, said[newer])
-    if as_json:
-        changed = [{"field": one.field, "before": one.before, "after": one.after} for one in found]
-        print_json({"version": newer, "against": older, "changed": changed})
-        return
+    lines = versions_of(session, message)
+    newer = find_version(lines, number or lines[0].number).number
+    older = version_before(lines, newer) if against is None else find_version(lines, against).number
+    said = contents(session, message, lines, [one for one in (newer, older) if one is not None])
+    found = differences(dict.fromkeys(said[newer]) if older is None else said[older], said[newer])
     names = "nothing" if older is None else f"version {older}", f"version {newer}"
-    printed: Sequence[str] = [line for one in found for line in unified(one, *names)]
-    echo("\n".join(printed) if printed else "no difference")
+    changed = [{"field": one.field, "before": one.before, "after": one.after} for one in found]
+    printed = [line for one in found for line in unified(one, *names)]
+    return Done("\n".join(printed) or "no difference", {"version": newer, "against": older, "changed": changed})
 
 
-@group.command("restore")
-@click.argument("message")
+@group.writes("restore", MESSAGE)
 @click.option("--version", "number", type=click.IntRange(1), required=True, help="The number of the version.")
-@account_option
-@json_option
-def restore(message: str, number: int, account: str | None, as_json: bool) -> None:
+def restore(transaction: Transaction, message: Message, number: int) -> Row:
     """Write back what a version of a message says, as a new version. Sends accepted before keep their content."""
-    with services().database.write() as transaction:
-        found = find_message(transaction, account, message)
-        restore_version(transaction, found, number)
-        row = message_row(found, *SHOWN, *TIMES)
-    print_row(row, as_json)
+    restore_version(transaction, message, number)
+    return _row(message)
 
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -161,75 +130,40 @@ def _content(file: Path | None, option: str) -> str | None:
     return content
 
 
-@group.command("list")
-@accounts_option
-@json_option
-def list_(account: str | None, as_json: bool) -> None:
+@group.reads("list", "all accounts", columns("account", *SHOWN[:6]))
+def list_(session: Session, account: Account) -> list[Row]:
     """Show the messages of an account, or of all, without their bodies."""
-    names = (*SHOWN, *TIMES) if as_json else SHOWN[:6]
-    with services().database.read() as session:
-        rows = rows_of_accounts(
-            session, account, lambda one: [message_row(message, *names) for message in _messages(session, one)]
-        )
-    print_rows(rows, as_json)
+    of_account = select(Message).where(Message.account_id == account.id)
+    return [_row(message) for message in session.scalars(of_account.order_by(Message.name))]
 
 
-def _messages(session: Session, account_id: int) -> Iterable[Message]:
-    return session.scalars(select(Message).where(Message.account_id == account_id).order_by(Message.name))
-
-
-@group.command("show")
-@click.argument("message")
-@account_option
-@json_option
-def show(message: str, account: str | None, as_json: bool) -> None:
+@group.reads("show", MESSAGE, _print_message)
+def show(_session: Session, message: Message) -> Row:
     """Show a message with its bodies."""
-    with services().database.read() as session:
-        found = find_message(session, account, message)
-        row = message_row(found, *SHOWN, *TIMES, *BODIES)
-    print_row(row, as_json, texts=BODIES)
+    return _row(message, *BODIES)
 
 
-@group.command("create")
+@group.writes("create")
 @click.argument("name")
 @click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), default="email", show_default=True)
 @attribute_options
-@account_option
-@json_option
-def create(name: str, type_: str, account: str | None, as_json: bool, **options: Any) -> None:
+def create(transaction: Transaction, account: Account, name: str, type_: str, **options: Any) -> Row:
     """Create a message from files."""
-    attributes = {"name": name, "type": type_, **_attributes(**options)}
-    with services().database.write() as transaction:
-        made = create_message(transaction, find_account(transaction, account).id, attributes)
-        row = message_row(made, *SHOWN, *TIMES)
-    print_row(row, as_json, texts=BODIES)
+    return _row(create_message(transaction, account.id, {"name": name, "type": type_, **_attributes(**options)}))
 
 
-@group.command("update")
-@click.argument("message")
+@group.writes("update", MESSAGE)
 @click.option("--name", help="The new name.")
 @attribute_options
-@account_option
-@json_option
-def update(message: str, name: str | None, account: str | None, as_json: bool, **options: Any) -> None:
+def update(transaction: Transaction, message: Message, name: str | None, **options: Any) -> Row:
     """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
-    attributes = _attributes(**options) | ({} if name is None else {"name": name})
-    with services().database.write() as transaction:
-        found = find_message(transaction, account, message)
-        update_message(transaction, found, attributes)
-        row = message_row(found, *SHOWN, *TIMES)
-    print_row(row, as_json, texts=BODIES)
+    update_message(transaction, message, _attributes(**options) | ({} if name is None else {"name": name}))
+    return _row(message)
 
 
-@group.command("delete")
-@click.argument("message")
-@account_option
-@json_option
-def delete(message: str, account: str | None, as_json: bool) -> None:
+@group.writes("delete", MESSAGE)
+def delete(transaction: Transaction, message: Message) -> Done:
     """Delete a message. Reports of its sends are kept."""
-    with services().database.write() as transaction:
-        found = find_message(transaction, account, message)
-        transaction.delete(found)
-    print_done(
-        f"deleted message {found.name}", {"id": shown_id(found.id), "name": found.name, "deleted": True}, as_json
-    )
+    transaction.delete(message)
+    facts = {"id": shown_id(message.id), "name": message.name, "deleted": True}
+    return Done(f"deleted message {message.name}", facts)
