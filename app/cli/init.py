@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.domain_hosts import domain_key
 from app.cli.base import Command, Row, WrongValue, echo, given_options, json_option, print_json, wake_after
-from app.cli.domains import domain_rows, print_records
+from app.cli.domains import domain_row, print_records
 from app.db import migrate
 from app.db.schema import schema_of
 from app.distribution import COMMAND_LINE
@@ -138,7 +138,7 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
         reached = reach(transaction, parts.settings.secret_keys, wanted)
         if wanted.transports:
             wake_after(transaction)
-        (row,) = domain_rows(transaction, [reached.domain])
+        row = domain_row(transaction, reached.domain)
     found = row if trust else verify_domain(parts, reached.domain.account_id, domain)
     with parts.database.read() as session:
         facts = report(session, parts.settings, reached, found)
