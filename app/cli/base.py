@@ -230,10 +230,7 @@ class Group(AppGroup):
 def _in_session(opens: Callable[[Database], Any], function: Callable[..., Any], of: Of, given: dict[str, Any]) -> Any:
     with opens(services().database) as session:
         if of == "all accounts":
-            wanted = given.pop("account")
-            return rows_of_accounts(
-                session, wanted, lambda one: function(session, session.get_one(Account, one), **given)
-            )
+            return rows_of_accounts(session, given.pop("account"), lambda account: function(session, account, **given))
         return function(session, *_found(session, of, given), **given)
 
 
@@ -280,11 +277,11 @@ limit_option = click.option(
 )
 
 
-def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[int], Iterable[Row]]) -> list[Row]:
+def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[Account], Iterable[Row]]) -> list[Row]:
     """The rows of the account; for None those of all accounts, each row beginning with the account's name."""
     if wanted is not None:
-        return list(rows_of(find_account(session, wanted).id))
-    return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each.id)]
+        return list(rows_of(find_account(session, wanted)))
+    return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each)]
 
 
 def given_options(**attributes: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import click
+from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.bulk_actions.ask import GRACE, ask, cancel, find_action
@@ -15,24 +16,24 @@ from app.bulk_actions.kinds import UNBLOCK, Kind
 from app.bulk_actions.preview import VALID, LookedAt, Preview, is_valid, preview
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
+    Done,
     Group,
+    NamedItem,
     Row,
-    account_option,
-    accounts_option,
     echo,
-    json_option,
     limit_option,
     print_done,
+    print_result,
     print_row,
     print_rows,
-    rows_of_accounts,
 )
 from app.clock import now
+from app.db.database import Transaction
 from app.db.models import Account, BulkAction
 from app.distribution import COMMAND_LINE
-from app.http.context import services
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
+from app.services import Services
 
 group = Group("bulk-actions", help="Actions on all messages or blocked addresses that match filters.")
 
@@ -48,28 +49,24 @@ def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def ask_for_all(
-    kind: Kind, filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool, as_json: bool
-) -> None:
-    """Asks for an action on all that matches the filters, after a confirmation. A dry run counts, and shows the newest
-    addresses."""
-    found = _preview(kind, filters, account)
+    parts: Services, kind: Kind, filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool
+) -> Done | Preview:
+    """Asks for an action on all that matches the filters, after a confirmation. A dry run only counts. `print_asked`
+    prints the result."""
+    found = _preview(parts, kind, filters, account)
     if dry_run:
-        _print_preview(found, as_json)
-        return
+        return found
     if not (yes or found.does_nothing or found.is_too_large):
-        found = _confirmed(found, partial(_preview, kind, filters, account))
-    with services().database.write() as transaction:
-        action = ask(transaction, transaction.get_one(Account, found.account_id), found)
-        row = _row(action)
-    if as_json:
-        print_row(row, as_json)
-    else:
-        back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
-        echo(f"{found.number_done} will be {kind.past}, from {GRACE.total_seconds():.0f} seconds from now on; {back}")
+        found = _confirmed(found, partial(_preview, parts, kind, filters, account))
+    with parts.database.write() as transaction:
+        row = _row(ask(transaction, transaction.get_one(Account, found.account_id), found))
+    back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
+    after = f"from {GRACE.total_seconds():.0f} seconds from now on"
+    return Done(f"{found.number_done} will be {kind.past}, {after}; {back}", row)
 
 
-def _preview(kind: Kind, filters: Sequence[str], account: str | None) -> Preview:
-    with services().database.read() as session:
+def _preview(parts: Services, kind: Kind, filters: Sequence[str], account: str | None) -> Preview:
+    with parts.database.read() as session:
         return preview(session, kind, find_account(session, account), pairs_of(filters))
 
 
@@ -95,6 +92,14 @@ def left_out_lines(looked_at: LookedAt, not_looked_at: int) -> Iterator[str]:
         yield f"{not_looked_at:,} not looked at: as many as these may be left out, too"
 
 
+def print_asked(result: Any, as_json: bool) -> None:
+    """Prints what a command has asked for, or would; a dry run shows the newest addresses."""
+    if isinstance(result, Preview):
+        _print_preview(result, as_json)
+    else:
+        print_result(result, as_json)
+
+
 def _print_preview(found: Preview, as_json: bool) -> None:
     names = [column.key for column in found.kind.shown if column.key != "id"]
     newest = [{name: getattr(row, name) for name in names} for row in found.rows if found.kind is UNBLOCK]
@@ -114,50 +119,40 @@ def _row(action: BulkAction) -> Row:
     return {name: getattr(action, name) for name in SHOWN}
 
 
-def _with_words(row: Row, as_json: bool) -> Row:
+def _with_words(row: Row) -> Row:
     """What was left out as text, for people."""
-    if as_json:
-        return row
     left_out = ", ".join(f"{number} {reason}" for reason, number in sorted(row["left_out"].items()))
     return {**row, "left_out": left_out or None}
 
 
-@group.command("list")
+def _print_action(row: Row, as_json: bool) -> None:
+    print_row(row if as_json else _with_words(row), as_json)
+
+
+def _print_actions(rows: list[Row], as_json: bool) -> None:
+    print_rows(rows if as_json else list(map(_with_words, rows)), as_json)
+
+
+ACTION = NamedItem(click.argument("named", metavar="ID", type=int), find_action)
+
+
+@group.reads("list", "all accounts", _print_actions)
 @click.option("--state", type=click.Choice(STATES), help="Only actions in this state.")
 @limit_option
-@accounts_option
-@json_option
-def list_(*, state: str | None, limit: int, account: str | None, as_json: bool) -> None:
+def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show the bulk actions of an account, or of each account, the newest first."""
     wanted = [] if state is None else [("state", state)]
-    conditions = parse_collection(wanted, BULK_ACTIONS.resource).conditions
-    with services().database.read() as session:
-
-        def of_account(account_id: int) -> list[Row]:
-            page = page_actions(session, account_id, Query(limit=limit, conditions=conditions))
-            return [_with_words({name: item[name] for name in SHOWN}, as_json) for item in page.items]
-
-        rows = rows_of_accounts(session, account, of_account)
-    print_rows(rows, as_json)
+    query = Query(limit=limit, conditions=parse_collection(wanted, BULK_ACTIONS.resource).conditions)
+    return [{name: item[name] for name in SHOWN} for item in page_actions(session, account.id, query).items]
 
 
-@group.command("show")
-@click.argument("action_id", metavar="ID", type=int)
-@account_option
-@json_option
-def show(action_id: int, account: str | None, as_json: bool) -> None:
+@group.reads("show", ACTION, _print_action)
+def show(_session: Session, action: BulkAction) -> Row:
     """Show a bulk action, with how far it has come and what it has left out."""
-    with services().database.read() as session:
-        row = _row(find_action(session, find_account(session, account).id, action_id))
-    print_row(_with_words(row, as_json), as_json)
+    return _row(action)
 
 
-@group.command("cancel")
-@click.argument("action_id", metavar="ID", type=int)
-@account_option
-@json_option
-def cancel_(action_id: int, account: str | None, as_json: bool) -> None:
+@group.writes("cancel", ACTION, _print_action)
+def cancel_(transaction: Transaction, action: BulkAction) -> Row:
     """Cancel a bulk action: one that waits does nothing, and one that runs leaves the rest as it is."""
-    with services().database.write() as transaction:
-        row = _row(cancel(transaction, find_account(transaction, account).id, action_id))
-    print_row(_with_words(row, as_json), as_json)
+    return _row(cancel(transaction, action.account_id, action.id))

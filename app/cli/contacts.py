@@ -8,9 +8,12 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
+from app.accounts.find import find_account
 from app.cli import forget_person, import_file
 from app.cli.base import (
+    Done,
     Group,
+    NamedItem,
     Row,
     WrongValue,
     account_option,
@@ -18,13 +21,12 @@ from app.cli.base import (
     json_option,
     limit_option,
     list_option,
-    print_done,
     print_row,
     print_rows,
     rows_of_accounts,
 )
 from app.cli.csv_files import export_options, export_rows, format_to_write
-from app.cli.find_contacts import find_contact, find_list, shown, without_links
+from app.cli.find_contacts import find_contact, find_list, list_named, shown, without_links
 from app.contacts.acts import record_list_export
 from app.contacts.by_hand import ContactActs, Named
 from app.contacts.cells import column_key, columns_of, contact_from_cells, flat
@@ -32,7 +34,7 @@ from app.contacts.counts import number_of_contacts
 from app.contacts.read import contact_shape, page_contacts
 from app.contacts.same_address import find_pairs
 from app.db.database import Transaction
-from app.db.models import Contact
+from app.db.models import Account, Contact
 from app.db.pages import pages_of
 from app.errors import ServiceError
 from app.http.context import services
@@ -77,6 +79,7 @@ def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, 
         yield [flat(show(row)) for row in page]
 
 
+IN_LIST = NamedItem(click.option("--list", "named", metavar="NAME|ID", required=True, help="The list."), list_named)
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 
 Pairs = Sequence[tuple[str, str]]
@@ -118,28 +121,29 @@ def _named(contact: Contact) -> Named:
     return Named(contact.id, contact.email, contact.mobile)
 
 
-def _print(session: Session, contact_list: ListSpec, contact_id: int, as_json: bool) -> None:
-    attributes = shown(session, contact_list, contact_id)
+def _print_contact(attributes: Row, as_json: bool) -> None:
     print_row(attributes if as_json else flat(attributes), as_json)
 
 
-@group.command("list")
+def _print_contacts(rows: list[Row], as_json: bool) -> None:
+    print_rows(rows if as_json else [_in_table(flat(row)) for row in rows], as_json)
+
+
+@group.reads("list", "installation", _print_contacts)
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option(
     "--list", "list_", metavar="NAME|ID", help="The list; without it, the attributes that contacts of all lists have."
 )
 @limit_option
 @accounts_option
-@json_option
-def list_command(filters: tuple[str, ...], list_: str | None, limit: int, account: str | None, as_json: bool) -> None:
+def list_command(
+    session: Session, *, filters: tuple[str, ...], list_: str | None, limit: int, account: str | None
+) -> list[Row]:
     """Show contacts, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
     pairs = [("limit", str(limit)), *((name, value) for name, _, value in (one.partition("=") for one in filters))]
-    with services().database.read() as session:
-        if list_ is None:
-            rows = rows_of_accounts(session, account, lambda one: _of_account(session, one, pairs))
-        else:
-            rows = _of_list(session, find_list(session, account, list_), pairs)
-    print_rows(rows if as_json else [_in_table(flat(row)) for row in rows], as_json)
+    if list_ is not None:
+        return _of_list(session, list_named(session, find_account(session, account).id, list_), pairs)
+    return rows_of_accounts(session, account, lambda one: _of_account(session, one, pairs))
 
 
 def _of_list(session: Session, contact_list: ListSpec, pairs: Pairs) -> list[Row]:
@@ -147,9 +151,9 @@ def _of_list(session: Session, contact_list: ListSpec, pairs: Pairs) -> list[Row
     return [without_links(item) for item in page_contacts(session, contact_list, query).items]
 
 
-def _of_account(session: Session, account_id: int, pairs: Pairs) -> list[Row]:
+def _of_account(session: Session, account: Account, pairs: Pairs) -> list[Row]:
     shape = contact_shape()
-    page = read_page(session, shape, parse_collection(pairs, shape.resource), Contact.account_id == account_id)
+    page = read_page(session, shape, parse_collection(pairs, shape.resource), Contact.account_id == account.id)
     return [without_links(item) for item in page.items]
 
 
@@ -157,70 +161,44 @@ def _in_table(row: Row) -> Row:
     return {name: row[name] for name in IN_TABLE if name in row}
 
 
-@group.command("show")
+@group.reads("show", IN_LIST, _print_contact)
 @click.argument("contact")
-@list_option
-@account_option
-@json_option
-def show(contact: str, list_: str, account: str | None, as_json: bool) -> None:
+def show(session: Session, contact_list: ListSpec, contact: str) -> Row:
     """Show a contact, named by its id, email or mobile."""
-    with services().database.read() as session:
-        contact_list = find_list(session, account, list_)
-        _print(session, contact_list, find_contact(session, contact_list, contact).id, as_json)
+    return shown(session, contact_list, find_contact(session, contact_list, contact).id)
 
 
-@group.command("same-address")
+@group.reads("same-address", "all accounts")
 @limit_option
-@accounts_option
-@json_option
-def same_address(limit: int, account: str | None, as_json: bool) -> None:
+def same_address(session: Session, account: Account, limit: int) -> list[Row]:
     """Show contacts of a list that have one email address in two spellings, such as x@bücher.example and
     x@xn--bcher-kva.example, although the list allows no duplicates. The older one is found by the address."""
-    with services().database.read() as session:
-        rows = rows_of_accounts(
-            session, account, lambda one: [pair._asdict() for pair in find_pairs(session, one, limit)]
-        )
-    print_rows(rows, as_json)
+    return [pair._asdict() for pair in find_pairs(session, account.id, limit)]
 
 
-@group.command("create")
+@group.writes("create", IN_LIST, _print_contact)
 @values_argument
-@list_option
-@account_option
-@json_option
-def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
+def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, ...]) -> Row:
     """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
-    with services().database.write() as transaction:
-        contact_list = find_list(transaction, account, list_)
-        contact_id = _acts(transaction, contact_list).create(_draft(contact_list, values))
-        _print(transaction, contact_list, contact_id, as_json)
+    contact_id = _acts(transaction, contact_list).create(_draft(contact_list, values))
+    return shown(transaction, contact_list, contact_id)
 
 
-@group.command("update")
+@group.writes("update", IN_LIST, _print_contact)
 @click.argument("contact")
 @values_argument
-@list_option
-@account_option
-@json_option
-def update(contact: str, values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
+def update(transaction: Transaction, contact_list: ListSpec, contact: str, values: tuple[str, ...]) -> Row:
     """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
-    with services().database.write() as transaction:
-        contact_list = find_list(transaction, account, list_)
-        found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
-        _acts(transaction, contact_list).update(_named(found), draft)
-        _print(transaction, contact_list, found.id, as_json)
+    found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
+    _acts(transaction, contact_list).update(_named(found), draft)
+    return shown(transaction, contact_list, found.id)
 
 
-@group.command("delete")
+@group.writes("delete", IN_LIST)
 @click.argument("contact")
-@list_option
-@account_option
-@json_option
-def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None:
+def delete(transaction: Transaction, contact_list: ListSpec, contact: str) -> Done:
     """Delete a contact, named by its id, email or mobile."""
-    with services().database.write() as transaction:
-        contact_list = find_list(transaction, account, list_)
-        found = find_contact(transaction, contact_list, contact)
-        _acts(transaction, contact_list).delete(_named(found))
+    found = find_contact(transaction, contact_list, contact)
+    _acts(transaction, contact_list).delete(_named(found))
     facts = {"id": found.id, "list_id": shown_id(contact_list.id), "deleted": True}
-    print_done(f"deleted contact {found.id}", facts, as_json)
+    return Done(f"deleted contact {found.id}", facts)

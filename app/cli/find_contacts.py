@@ -23,8 +23,12 @@ from app.query.grammar import parse_instance
 
 
 def find_list(session: Session, account: str | None, name: str) -> ListSpec:
+    """The list with that name or id of the account with that name or id."""
+    return list_named(session, find_account(session, account).id, name)
+
+
+def list_named(session: Session, account_id: int, name: str) -> ListSpec:
     """The account's list with that name or id."""
-    account_id = find_account(session, account).id
     return get_list(session, account_id, find_by_name_or_id(session, List, account_id, name, "list").id)
 
 

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import click
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
 from app.cli.base import (
+    Done,
     Group,
+    NamedItem,
     Row,
     Unavailable,
     WrongValue,
-    account_option,
     accounts_option,
+    by_name_or_id,
     echo,
     given_options,
-    json_option,
-    print_done,
     print_row,
     print_rows,
     rows_of_accounts,
 )
-from app.cli.find_contacts import find_list
+from app.cli.find_contacts import list_named
 from app.contacts.counts import number_of_contacts, recount_contacts
 from app.contacts.delete import delete_list
+from app.db.database import Transaction
 from app.db.field_indexes import FieldIndex, TooManyIndexes, create_index, drop_index, index_names
-from app.db.lookup import find_by_name_or_id
-from app.db.models import List
+from app.db.models import Account, List
 from app.distribution import COMMAND_LINE
-from app.http.context import services
 from app.ids import shown_id
 from app.lists.define import add_field, create_list, fields_of, update_list
-from app.lists.fields import FIELD_TYPES, RANGES
+from app.lists.fields import FIELD_TYPES, RANGES, ListSpec
+from app.services import Services
+from app.settings import Settings
 
 group = Group("lists", help="Lists of contacts and their fields.")
+LIST = by_name_or_id(List)
+LIST_SPEC = NamedItem(LIST.parameter, list_named)
 
 # The indexes on list fields, part of `flask lists` (docs/querying.md#what-an-index-answers).
 
@@ -50,50 +51,40 @@ def index_of(key: str, type_: str) -> FieldIndex:
     return FieldIndex(key, kind)
 
 
-def make_index(index: FieldIndex) -> bool:
+def make_index(settings: Settings, index: FieldIndex) -> bool:
     """Creates the index; returns False if it exists already."""
     try:
-        return create_index(_url(), index)
+        return create_index(settings.database_url, index)
     except TooManyIndexes as error:
         raise Unavailable(f"{error}: drop one with `{COMMAND_LINE} lists drop-index`") from None
 
 
-@group.command("index-field")
-@click.argument("list_", metavar="LIST")
+@group.runs("index-field", LIST_SPEC)
 @click.argument("key")
-@account_option
-@json_option
-def index_field(list_: str, key: str, account: str | None, as_json: bool) -> None:
+def index_field(parts: Services, contact_list: ListSpec, key: str) -> Done:
     """Create an index for ranges of a number or date field, which serves the fields with this KEY in all lists."""
-    with services().database.read() as session:
-        fields = {field.key: field for field in find_list(session, account, list_).value_fields}
+    fields = {field.key: field for field in contact_list.value_fields}
     if key not in fields:
         raise WrongValue(f"key: the list has no field with the key {key}")
     index = index_of(key, fields[key].type)
-    made = make_index(index)
+    made = make_index(parts.settings, index)
     facts = {"name": index.name, "key": index.key, "kind": index.kind, "created": made}
-    print_done(f"{'made' if made else 'there is already'} the index {index.name}", facts, as_json)
+    return Done(f"{'made' if made else 'there is already'} the index {index.name}", facts)
 
 
-@group.command("indexes")
-@json_option
-def indexes(as_json: bool) -> None:
+@group.runs("indexes", "installation")
+def indexes(parts: Services) -> list[Row]:
     """Show the indexes on list fields, which serve all accounts."""
-    print_rows([{"name": name} for name in index_names(_url())], as_json)
+    return [{"name": name} for name in index_names(parts.settings.database_url)]
 
 
-@group.command("drop-index")
+@group.runs("drop-index", "installation")
 @click.argument("name")
-@json_option
-def drop_index_(name: str, as_json: bool) -> None:
+def drop_index_(parts: Services, name: str) -> Done:
     """Drop the index on a list field with this NAME."""
-    if not drop_index(_url(), name):
+    if not drop_index(parts.settings.database_url, name):
         raise WrongValue(f"name: there is no index {name} on a list field")
-    print_done(f"dropped the index {name}", {"name": name, "dropped": True}, as_json)
-
-
-def _url() -> str:
-    return services().settings.database_url
+    return Done(f"dropped the index {name}", {"name": name, "dropped": True})
 
 
 def attribute_options(command: Any) -> Any:
@@ -150,120 +141,84 @@ def _print_full(row: Row, as_json: bool) -> None:
     print_rows(row["fields"], as_json)
 
 
-def _find(session: Session, account: str | None, name: str) -> List:
-    """The account's list with that name or id."""
-    return find_by_name_or_id(session, List, find_account(session, account).id, name, "list")
-
-
-@group.command("list")
-@accounts_option
-@json_option
-def list_(account: str | None, as_json: bool) -> None:
+@group.reads("list", "all accounts")
+def list_(session: Session, account: Account) -> list[Row]:
     """Show the lists of an account, or of all."""
-    with services().database.read() as session:
-        rows = rows_of_accounts(session, account, lambda one: map(_row, _lists(session, one)))
-    print_rows(rows, as_json)
+    return [_row(one) for one in _lists(session, account)]
 
 
-def _lists(session: Session, account_id: int) -> Iterable[List]:
-    return session.scalars(select(List).where(List.account_id == account_id).order_by(List.name, List.id))
+def _lists(session: Session, account: Account) -> list[List]:
+    of_account = select(List).where(List.account_id == account.id)
+    return list(session.scalars(of_account.order_by(List.name, List.id)))
 
 
-@group.command("show")
-@click.argument("list_", metavar="LIST")
-@account_option
-@json_option
-def show(list_: str, account: str | None, as_json: bool) -> None:
+@group.reads("show", LIST, _print_full)
+def show(session: Session, found: List) -> Row:
     """Show a list with its fields."""
-    with services().database.read() as session:
-        row = _full(session, _find(session, account, list_))
-    _print_full(row, as_json)
+    return _full(session, found)
 
 
-@group.command("create")
+@group.writes("create", shows=_print_full)
 @click.argument("name")
 @click.option("--field", "fields", metavar="NAME:TYPE", multiple=True, help="A field without options; may be repeated.")
 @attribute_options
-@account_option
-@json_option
-def create(name: str, fields: tuple[str, ...], account: str | None, as_json: bool, **options: Any) -> None:
+def create(transaction: Transaction, account: Account, name: str, fields: tuple[str, ...], **options: Any) -> Row:
     """Create a list; fields with options are added by add-field."""
-    with services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        made = create_list(transaction, account_id, {"name": name, **_attributes(**options)})
-        for field in fields:
-            field_name, _, type_ = field.rpartition(":")
-            add_field(transaction, made, field_name or type_, type_)
-        row = _full(transaction, made)
-    _print_full(row, as_json)
+    made = create_list(transaction, account.id, {"name": name, **_attributes(**options)})
+    for field in fields:
+        field_name, _, type_ = field.rpartition(":")
+        add_field(transaction, made, field_name or type_, type_)
+    return _full(transaction, made)
 
 
-@group.command("update")
-@click.argument("list_", metavar="LIST")
+@group.writes("update", LIST, _print_full)
 @click.option("--name", help="The new name.")
 @attribute_options
-@account_option
-@json_option
-def update(list_: str, name: str | None, account: str | None, as_json: bool, **options: Any) -> None:
+def update(transaction: Transaction, found: List, name: str | None, **options: Any) -> Row:
     """Change a list."""
-    attributes = _attributes(**options) | ({} if name is None else {"name": name})
-    with services().database.write() as transaction:
-        found = _find(transaction, account, list_)
-        update_list(transaction, found, attributes)
-        row = _full(transaction, found)
-    _print_full(row, as_json)
+    update_list(transaction, found, _attributes(**options) | ({} if name is None else {"name": name}))
+    return _full(transaction, found)
 
 
-@group.command("delete")
-@click.argument("list_", metavar="LIST")
+@group.writes("delete", LIST_SPEC)
 @click.confirmation_option(prompt="Delete the list with all its contacts?")
-@account_option
-@json_option
-def delete(list_: str, account: str | None, as_json: bool) -> None:
+def delete(transaction: Transaction, found: ListSpec) -> Done:
     """Delete a list with its contacts."""
-    with services().database.write() as transaction:
-        found = find_list(transaction, account, list_)
-        contacts = delete_list(transaction, found)
+    contacts = delete_list(transaction, found)
     facts = {"id": shown_id(found.id), "name": found.name, "contacts": contacts, "deleted": True}
-    print_done(f"deleted list {found.name}", facts, as_json)
+    return Done(f"deleted list {found.name}", facts)
 
 
-@group.command("recount")
+@group.runs("recount", "installation")
 @accounts_option
-@json_option
-def recount(account: str | None, as_json: bool) -> None:
+def recount(parts: Services, account: str | None) -> list[Row]:
     """Recount the contacts of each list, after contacts were restored or changed in the database itself."""
-    with services().database.read() as session:
-        lists = rows_of_accounts(session, account, lambda one: map(_row_with_account, _lists(session, one)))
-    rows = []
+    with parts.database.read() as session:
+        lists = rows_of_accounts(session, account, lambda one: [{"list": row} for row in _lists(session, one)])
+    rows: list[Row] = []
     for one in lists:
-        with services().database.write() as transaction:
-            counted, present = recount_contacts(transaction, one["account_id"], one["id"])
-        rows.append({"account": one.get("account"), "id": shown_id(one["id"]), "counted": counted, "contacts": present})
-    print_rows(rows, as_json)
+        found = one["list"]
+        with parts.database.write() as transaction:
+            counted, present = recount_contacts(transaction, found.account_id, found.id)
+        facts = {"id": shown_id(found.id), "counted": counted, "contacts": present}
+        rows.append({"account": one.get("account"), **facts})
+    return rows
 
 
-def _row_with_account(row: List) -> Row:
-    return {"id": row.id, "account_id": row.account_id}
-
-
-@group.command("add-field")
-@click.argument("list_", metavar="LIST")
+@group.runs("add-field", LIST, _print_full)
 @click.argument("name")
 @click.argument("type_", metavar="TYPE")
 @click.option("--option", "options", multiple=True, help="A choice of a Dropdown, Radio Buttons or Checkbox field.")
 @click.option("--index", is_flag=True, help="Create an index for ranges of the field, a number or date.")
-@account_option
-@json_option
 def add_field_(
-    *, list_: str, name: str, type_: str, options: tuple[str, ...], index: bool, account: str | None, as_json: bool
-) -> None:
+    parts: Services, contact_list: List, *, name: str, type_: str, options: tuple[str, ...], index: bool
+) -> Row:
     """Add a field of one of the types that the documentation lists, such as "Text Field"."""
-    with services().database.write() as transaction:
-        found = _find(transaction, account, list_)
+    with parts.database.write() as transaction:
+        found = transaction.get_one(List, contact_list.id)
         added = add_field(transaction, found, name, type_, options)
         wanted = index_of(added.key, added.type) if index else None
         row = _full(transaction, found)
     if wanted is not None:
-        make_index(wanted)
-    _print_full(row, as_json)
+        make_index(parts.settings, wanted)
+    return row

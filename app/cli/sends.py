@@ -1,4 +1,4 @@
-"""`flask sends`: the outcome of each recipient, why it did not arrive, and retries."""
+"""`flask sends`: the outcome of each recipient, why it did not arrive, retries, and pauses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from app.accounts.exports import record_export
 from app.accounts.find import all_accounts, find_account
 from app.addresses import AccountAddress, AddressKind
 from app.bulk_actions.kinds import RETRY
+from app.bulk_actions.preview import Preview
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
 from app.cli.acts import address_kind
 from app.cli.base import (
+    Done,
     Group,
     Row,
     WrongValue,
@@ -26,26 +28,24 @@ from app.cli.base import (
     echo,
     json_option,
     limit_option,
-    print_json,
     print_row,
     print_rows,
     rows_of_accounts,
+    wake_after,
 )
-from app.cli.bulk_actions import ask_for_all, pairs_of
+from app.cli.bulk_actions import ask_for_all, pairs_of, print_asked
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
-from app.cli.pauses import pause, pauses, resume_
 from app.clock import timestamp
 from app.db.copied_ids import shown
+from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Account, QueueEntry, Recipient, Send
-from app.db.models import Group as GroupRow
+from app.db.models import Account, QueueEntry, Recipient, Send, SendPause
 from app.db.models import Group as TransactionalGroup
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
-from app.infrastructure.redis_client import SENDS
 from app.recipients.collection import Matching, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
 from app.recipients.read import find_recipient, latest_steps
@@ -54,38 +54,32 @@ from app.sends.explain.obstacles import obstacles
 from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient, messages_to, newest_messages
 from app.sends.explain.waits import Finding, Route
 from app.sends.outcomes.requeue import requeue
+from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_of
+from app.sends.pauses.read import ShownPause, list_pauses
+from app.services import Services
 
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 group.add_command(bulk_actions.group)
-for command in (pause, resume_, pauses):
-    group.add_command(command)
 
 # `flask sends explain`: why a message did not arrive, and the commands that mend it (docs/cli.md#where-is-my-message).
 
 
-@group.command("explain")
+@group.reads("explain", "installation")
 @click.argument("wanted", metavar="UUID|ADDRESS")
 @click.option(
     "--limit", type=click.IntRange(1), default=1, show_default=True, help="How many messages to an address to explain."
 )
 @accounts_option
-@json_option
-def explain(wanted: str, limit: int, account: str | None, as_json: bool) -> None:
+def explain(session: Session, wanted: str, limit: int, account: str | None) -> Done:
     """Say why a message did not arrive and what to do: of a uuid, or of the newest messages to an address."""
-    with services().database.read() as session:
-        if UUID.fullmatch(wanted):
-            found = _message(session, wanted)
-            lines, facts = _lines_of_message(found), _facts_of_message(found)
-        else:
-            kind = address_kind(wanted, besides="a uuid nor ")
-            chosen = all_accounts(session) if account is None else [find_account(session, account)]
-            told = [_Told(session, one, kind, wanted, limit) for one in chosen]
-            lines = [line for one in told for line in one.lines(named=len(chosen) > 1)]
-            facts = {"address": wanted, "accounts": [one.facts() for one in told]}
-    if as_json:
-        print_json(facts)
-    else:
-        echo("\n".join(lines))
+    if UUID.fullmatch(wanted):
+        found = _message(session, wanted)
+        return Done("\n".join(_lines_of_message(found)), _facts_of_message(found))
+    kind = address_kind(wanted, besides="a uuid nor ")
+    chosen = all_accounts(session) if account is None else [find_account(session, account)]
+    told = [_Told(session, one, kind, wanted, limit) for one in chosen]
+    lines = (line for one in told for line in one.lines(named=len(chosen) > 1))
+    return Done("\n".join(lines), {"address": wanted, "accounts": [one.facts() for one in told]})
 
 
 class _Told:
@@ -199,7 +193,7 @@ def export(
     with services().database.read() as session:
         chosen = find_account(session, account)
         if group is not None:
-            found = find_by_name_or_id(session, GroupRow, chosen.id, group, "group")
+            found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group, "group")
             pairs.append(("group_id", str(found.id)))
         matching = Matching.of(chosen.id, parse_query(chosen, pairs), states)
     record_export(services().database, "recipient.exported", chosen.id)
@@ -228,91 +222,161 @@ def _rows(session: Session, recipients: Sequence[Recipient]) -> list[Row]:
     return [_row(recipient, by_id.get(recipient.id)) for recipient in recipients]
 
 
-@group.command("list")
+@group.reads("list", "installation")
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
 @click.option("--to", metavar="ADDRESS", help="Only recipients with this email address or mobile number.")
 @click.option("--state", type=click.Choice(STATES), help="Only recipients in this state.")
 @click.option("--group", "group_", metavar="NAME|ID", help="Only recipients of this group.")
 @limit_option
 @accounts_option
-@json_option
 def list_(
-    filters: tuple[str, ...],
+    session: Session,
     *,
+    filters: tuple[str, ...],
     to: str | None,
     state: str | None,
     group_: str | None,
     limit: int,
     account: str | None,
-    as_json: bool,
-) -> None:
+) -> list[Row]:
     """Show the recipients of an account's sends, or of each account's, the newest first; those that match filters, such
     as group_id=5."""
     kind = None if to is None else address_kind(to)
     pairs, states = pairs_of(filters), tuple(RecipientState) if state is None else (RecipientState(state),)
-    with services().database.read() as session:
-        if group_:
-            chosen = find_account(session, account)
-            account = chosen.name
-            found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
-            pairs.append(("group_id", str(found.id)))
+    if group_:
+        chosen = find_account(session, account)
+        account = chosen.name
+        found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
+        pairs.append(("group_id", str(found.id)))
 
-        def of_account(account_id: int) -> Iterable[Row]:
-            query = parse_query(session.get_one(Account, account_id), pairs)
-            addressed: list[ColumnElement[bool]] = []
-            if to is not None and kind is not None:
-                addressed.append(messages_to(session, AccountAddress.of(account_id, kind, to)))
-            newest = Matching.of(account_id, query, states).newest_ones(session, (Recipient,), limit, *addressed)
-            return _rows(session, [row[0] for row in newest])
+    def of_account(one: Account) -> list[Row]:
+        addressed: list[ColumnElement[bool]] = []
+        if to is not None and kind is not None:
+            addressed.append(messages_to(session, AccountAddress.of(one.id, kind, to)))
+        matching = Matching.of(one.id, parse_query(one, pairs), states)
+        return _rows(session, [row[0] for row in matching.newest_ones(session, (Recipient,), limit, *addressed)])
 
-        rows = rows_of_accounts(session, account, of_account)
-    print_rows(rows, as_json)
+    return rows_of_accounts(session, account, of_account)
 
 
-@group.command("show")
+def _print_recipient(row: Row, as_json: bool) -> None:
+    if as_json:
+        print_row(row, as_json)
+        return
+    print_row({name: value for name, value in row.items() if name != "timeline"}, as_json)
+    echo("timeline:")
+    print_rows(row["timeline"], as_json)
+
+
+@group.reads("show", "installation", _print_recipient)
 @click.argument("uuid")
 @click.option(
     "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of steps to show, the latest ones."
 )
-@json_option
-def show(uuid: str, limit: int, as_json: bool) -> None:
+def show(session: Session, uuid: str, limit: int) -> Row:
     """Show a recipient and its timeline."""
-    with services().database.read() as session:
-        recipient = find_recipient(session, uuid)
-        latest = latest_steps(session, recipient, limit)
-        steps = [{name: getattr(step, name) for name in STEP_SHOWN} for step in latest]
-        own = TEXT_ONLY if recipient.type == "sms" else ()
-        send = session.get_one(Send, recipient.send_id)
-        further = {
-            "content_purged_time": send.content_purged_time,
-            **{name: getattr(recipient, name) for name in own},
-        }
-        row = {**_row(recipient, current_entry(session, recipient)), **further}
-    if as_json:
-        print_row({**row, "timeline": steps}, as_json)
-        return
-    print_row(row, as_json)
-    echo("timeline:")
-    print_rows(steps, as_json)
+    recipient = find_recipient(session, uuid)
+    return {
+        **_row(recipient, current_entry(session, recipient)),
+        "content_purged_time": session.get_one(Send, recipient.send_id).content_purged_time,
+        **{name: getattr(recipient, name) for name in (TEXT_ONLY if recipient.type == "sms" else ())},
+        "timeline": [
+            {name: getattr(step, name) for name in STEP_SHOWN} for step in latest_steps(session, recipient, limit)
+        ],
+    }
 
 
-@group.command("retry")
+@group.runs("retry", "installation", print_asked)
 @click.argument("wanted", nargs=-1, required=True, metavar="UUID | FILTER...")
 @dry_run_option
 @yes_option
 @account_option
-@json_option
-def retry(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None, as_json: bool) -> None:
+def retry(
+    parts: Services, *, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
+) -> Row | Done | Preview:
     """Requeue a recipient that has bounced or failed, or an uncertain one without waiting; or all of an account that
     match filters, such as state=failed group_id=5."""
     if len(wanted) > 1 or "=" in wanted[0]:
-        ask_for_all(RETRY, wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
+        return ask_for_all(parts, RETRY, wanted, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as state=failed")
-    parts = services()
     with parts.database.write() as transaction:
         recipient = requeue(transaction, wanted[0])
-        row = _row(recipient, current_entry(transaction, recipient))
-        transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))
-    print_row(row, as_json)
+        wake_after(transaction)
+        return _row(recipient, current_entry(transaction, recipient))
+
+
+# `flask sends pause`, `resume` and `pauses` (docs/delivery.md#pauses).
+
+
+def subject_options(command: Any) -> Any:
+    """What is paused: the options of `pause` and `resume`."""
+    for option in (
+        click.option("--everywhere", is_flag=True, help="The domain, for all accounts."),
+        click.option("--domain", metavar="DOMAIN", help="Only mail to addresses of this domain."),
+        click.option("--list", "list_", metavar="NAME|ID", help="Only what is sent to this list."),
+        click.option(
+            "--account", metavar="NAME|ID", help="Only what this account sends; not needed when there is only one."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _subject(
+    session: Session, *, account: str | None, list_: str | None, domain: str | None, everywhere: bool
+) -> Subject:
+    if everywhere and (account is not None or list_ is not None):
+        raise WrongValue("--everywhere goes with --domain alone: it is about all accounts")
+    chosen = None if everywhere else find_account(session, account)
+    return subject_of(session, chosen, list_=list_, domain=domain)
+
+
+def _pause_row(one: ShownPause) -> Row:
+    return {
+        "account": one.account,
+        "kind": one.kind,
+        "of": one.list_name if one.kind == "list" else one.domain,
+        "since": one.creation_time,
+        "by": one.paused_by,
+        "reason": one.reason,
+        "resumed": one.resumed_time,
+        "waiting": one.waiting,
+        "more": one.is_least,
+    }
+
+
+def _made(session: Session, subject: Subject, paused: SendPause) -> Row:
+    account = None if subject.account_id is None else session.get_one(Account, subject.account_id).name
+    row = {"account": account, "kind": paused.kind, "of": subject.list_name or subject.domain}
+    return {**row, "since": paused.creation_time, "by": paused.paused_by, "reason": paused.reason}
+
+
+@group.writes("pause", "installation")
+@subject_options
+@click.option("--reason", metavar="TEXT", help="Why, for those who wonder.")
+def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> Row:
+    """Send nothing of an account, to a list, or to a domain until `resume`. Sends are accepted and wait; what is being
+    handed over is finished."""
+    subject = _subject(transaction, **options)
+    return _made(transaction, subject, pause(transaction, subject, reason))
+
+
+@group.writes("resume", "installation")
+@subject_options
+def resume_(transaction: Transaction, **options: Any) -> Row:
+    """End a pause: what waits is sent, each message in its turn."""
+    subject = _subject(transaction, **options)
+    paused = find_pause(transaction, subject)
+    ended = resume(transaction, paused)
+    wake_after(transaction)
+    return {**_made(transaction, subject, paused), "resumed": ended}
+
+
+@group.reads("pauses", "installation")
+@accounts_option
+def pauses(session: Session, account: str | None) -> list[Row]:
+    """Show what is paused, the newest first, with up to 1000 of the messages that wait; and what has been resumed, as
+    long as its messages return to the queue."""
+    account_id = None if account is None else find_account(session, account).id
+    return [_pause_row(one) for one in list_pauses(session, account_id)]

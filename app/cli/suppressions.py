@@ -13,34 +13,26 @@ from sqlalchemy.orm import Session
 
 from app.accounts.exports import record_export
 from app.accounts.find import find_account
-from app.addresses import address_forms, normalize_address
+from app.addresses import NormalizedAddress, address_forms, normalize_address
 from app.bulk_actions.kinds import UNBLOCK
+from app.bulk_actions.preview import Preview
 from app.cli.acts import address_kind
-from app.cli.base import (
-    Group,
-    Row,
-    WrongValue,
-    account_option,
-    accounts_option,
-    json_option,
-    limit_option,
-    print_done,
-    print_rows,
-    rows_of_accounts,
-)
-from app.cli.bulk_actions import ask_for_all
+from app.cli.base import Done, Group, Row, WrongValue, account_option, json_option, limit_option
+from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
 from app.contacts.blocked import SUPPRESSIONS
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_forms import PREFIX, find_digests
 from app.db.copied_ids import shown
+from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
-from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.models import Account, BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id
+from app.services import Services
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
@@ -151,82 +143,56 @@ def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None
     }
 
 
-@group.command("list")
+def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
+    return _unsubscribed(session, account_id, None, address) + _blocked(session, account_id, None, address)
+
+
+@group.reads("list", "all accounts")
 @click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only these.")
 @limit_option
-@accounts_option
-@json_option
-def list_command(state: str | None, limit: int, account: str | None, as_json: bool) -> None:
+def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
-
-    def entries(account_id: int) -> list[Row]:
-        unsubscribed = [] if state == "blocked" else _unsubscribed(session, account_id, limit)
-        return unsubscribed + ([] if state == "unsubscribed" else _blocked(session, account_id, limit))
-
-    with services().database.read() as session:
-        rows = rows_of_accounts(session, account, entries)
-    print_rows(rows, as_json)
+    unsubscribed = [] if state == "blocked" else _unsubscribed(session, account.id, limit)
+    return unsubscribed + ([] if state == "unsubscribed" else _blocked(session, account.id, limit))
 
 
-@group.command("show")
+@group.reads("show", "all accounts")
 @click.argument("address")
-@accounts_option
-@json_option
-def show_command(address: str, account: str | None, as_json: bool) -> None:
+def show(session: Session, account: Account, address: str) -> list[Row]:
     """Show why an email address or a mobile number gets no messages."""
-
-    def entries(account_id: int) -> list[Row]:
-        return _unsubscribed(session, account_id, None, address) + _blocked(session, account_id, None, address)
-
-    with services().database.read() as session:
-        rows = rows_of_accounts(session, account, entries)
-    print_rows(rows, as_json)
+    return _entries_of(session, account.id, address)
 
 
-@group.command("unsubscribe")
+def _normalized(address: str) -> NormalizedAddress:
+    return normalize_address(address_kind(address), address)
+
+
+@group.writes("unsubscribe")
 @click.argument("address")
 @list_option
-@account_option
-@json_option
-def unsubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
+def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> Done:
     """Unsubscribe an email address or a mobile number."""
-    normalized = normalize_address(address_kind(address), address)
-    with services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        list_id = _list_id(transaction, account_id, list_)
-        changed = add_unsubscribed(transaction, services().settings.secret_key, account_id, normalized, list_id)
-    said = f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}"
+    list_id, key = _list_id(transaction, account.id, list_), services().settings.secret_key
+    changed = add_unsubscribed(transaction, key, account.id, _normalized(address), list_id)
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
-    print_done(said, facts, as_json)
+    return Done(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}", facts)
 
 
-@group.command("resubscribe")
+@group.writes("resubscribe", "installation")
 @click.argument("address")
 @list_option
 @account_option
-@json_option
-def resubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
+def resubscribe(transaction: Transaction, address: str, list_: str | None, account: str | None) -> Done:
     """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
     only."""
-    normalized = normalize_address(address_kind(address), address)
-    with services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        list_id = _list_id(transaction, account_id, list_)
-        changed = remove_unsubscribed(transaction, services().settings.secret_key, account_id, normalized, list_id)
-        left = [
-            *_unsubscribed(transaction, account_id, None, address),
-            *_blocked(transaction, account_id, None, address),
-        ]
+    account_id = find_account(transaction, account).id
+    list_id, key = _list_id(transaction, account_id, list_), services().settings.secret_key
+    changed = remove_unsubscribed(transaction, key, account_id, _normalized(address), list_id)
+    left = _entries_of(transaction, account_id, address)
     state = "no longer unsubscribed account-wide" if list_ is None and left else f"subscribed{_where(list_)}"
     said = [f"{address} is {state}; contacts changed: {changed}", *_remaining_entries(address, account, left)]
-    facts = {
-        "address": address,
-        "list_id": shown_id(list_id),
-        "unsubscribed": False,
-        "contacts_changed": changed,
-        "left": left,
-    }
-    print_done("\n".join(said), facts, as_json)
+    facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": False, "contacts_changed": changed}
+    return Done("\n".join(said), {**facts, "left": left})
 
 
 def _remaining_entries(address: str, account: str | None, left: Sequence[Row]) -> Iterator[str]:
@@ -254,38 +220,32 @@ def _is_filter(text: str) -> bool:
     return bool(equals) and name.partition(":")[0] in SUPPRESSIONS.filters
 
 
-@group.command("block")
+@group.writes("block")
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True)
-@account_option
-@json_option
-def block_command(address: str, reason: str, account: str | None, as_json: bool) -> None:
+def block(transaction: Transaction, account: Account, address: str, reason: str) -> Done:
     """Block an email address or a mobile number: nothing is sent to it from any list."""
-    normalized = normalize_address(address_kind(address), address)
-    with services().database.write() as transaction:
-        account_id = find_account(transaction, account).id
-        add_blocked(transaction, services().settings.secret_key, account_id, normalized, reason)
-    print_done(f"{address} is blocked", {"address": address, "blocked": True}, as_json)
+    add_blocked(transaction, services().settings.secret_key, account.id, _normalized(address), reason)
+    return Done(f"{address} is blocked", {"address": address, "blocked": True})
 
 
-@group.command("unblock")
+@group.runs("unblock", "installation", print_asked)
 @click.argument("wanted", nargs=-1, required=True, metavar="ADDRESS | FILTER...")
 @dry_run_option
 @yes_option
 @account_option
-@json_option
-def unblock_command(*, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None, as_json: bool) -> None:
+def unblock(
+    parts: Services, *, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
+) -> Done | Preview:
     """Unblock an email address or a mobile number; or all that an account has blocked and that match filters, such as
     reply="Relay access denied"."""
     if len(wanted) > 1 or _is_filter(wanted[0]):
-        ask_for_all(UNBLOCK, wanted, account=account, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
+        return ask_for_all(parts, UNBLOCK, wanted, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as reply=TEXT")
     (address,) = wanted
-    normalized = normalize_address(address_kind(address), address)
-    with services().database.write() as transaction:
+    with parts.database.write() as transaction:
         account_id = find_account(transaction, account).id
-        was_blocked = remove_blocked(transaction, services().settings.secret_key, account_id, normalized)
+        was_blocked = remove_blocked(transaction, parts.settings.secret_key, account_id, _normalized(address))
     said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"
-    print_done(said, {"address": address, "blocked": False, "was_blocked": was_blocked}, as_json)
+    return Done(said, {"address": address, "blocked": False, "was_blocked": was_blocked})
