@@ -12,9 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
+from app.addresses import normalize_address
 from app.audit.read import AUDIT_ENTRIES, entries_in_order
 from app.audit.verify import NotedSeal, Verified, verify
-from app.cli.acts import digests_of
 from app.cli.base import (
     Done,
     Group,
@@ -23,6 +23,7 @@ from app.cli.base import (
     View,
     WrongValue,
     accounts_option,
+    address_kind,
     columns,
     echo,
     limit_option,
@@ -39,6 +40,7 @@ from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
 from app.http.context import services
 from app.ids import id_in
+from app.infrastructure.digests import address_digests
 from app.maintenance.findings import counted
 from app.query.conditions import Query
 from app.query.grammar import parse_collection
@@ -65,8 +67,13 @@ def _query(filters: Sequence[str], after: int | None, address: str | None, *othe
     if after is not None:
         pairs.append(("id:in", f"{after}.."))
     if address is not None:
-        pairs.append(("address_digest:in", ",".join(digests_of(address))))
+        pairs.append(("address_digest:in", ",".join(_digests_of(address))))
     return parse_collection(pairs, AUDIT_ENTRIES.resource)
+
+
+def _digests_of(address: str) -> list[str]:
+    """The keyed hashes by which entries may know the address."""
+    return address_digests(services().settings.secret_keys, normalize_address(address_kind(address), address))
 
 
 def _scope(session: Session, account: str | None) -> list[ColumnElement[bool]]:

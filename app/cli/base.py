@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
+from app.addresses import AddressKind, is_valid_email, is_valid_mobile
 from app.audit.actor import acting, command_actor
 from app.clock import timestamp
 from app.db.bounded_connection import COMMAND, limit_waits
@@ -282,6 +283,15 @@ def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[Ac
     if wanted is not None:
         return list(rows_of(find_account(session, wanted)))
     return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each)]
+
+
+def address_kind(text: str, *, besides: str = "") -> AddressKind:
+    """The kind of an address. Raises `WrongValue` for any other text; `besides` is what else would be accepted."""
+    if "@" in text and is_valid_email(text):
+        return "email"
+    if "@" not in text and is_valid_mobile(text):
+        return "mobile"
+    raise WrongValue(f"{text!r} is neither {besides}an email address nor a mobile number such as 61411111111")
 
 
 def given_options(**attributes: Any) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import click
 from flask.cli import with_appcontext
 
 from app.accounts.find import all_accounts, find_account
-from app.cli.acts import address_kind
 from app.cli.base import (
     Command,
     Failure,
     WrongValue,
     account_option,
+    address_kind,
     json_option,
     print_done,
     print_part_of_json,

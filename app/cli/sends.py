@@ -17,7 +17,6 @@ from app.bulk_actions.kinds import RETRY
 from app.bulk_actions.preview import Preview
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
-from app.cli.acts import address_kind
 from app.cli.base import (
     Done,
     Group,
@@ -25,6 +24,7 @@ from app.cli.base import (
     WrongValue,
     account_option,
     accounts_option,
+    address_kind,
     echo,
     json_option,
     limit_option,

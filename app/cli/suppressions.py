@@ -16,8 +16,7 @@ from app.accounts.find import find_account
 from app.addresses import NormalizedAddress, address_forms, normalize_address
 from app.bulk_actions.kinds import UNBLOCK
 from app.bulk_actions.preview import Preview
-from app.cli.acts import address_kind
-from app.cli.base import Done, Group, Row, WrongValue, account_option, json_option, limit_option
+from app.cli.base import Done, Group, Row, WrongValue, account_option, address_kind, json_option, limit_option
 from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
@@ -40,6 +39,7 @@ group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
 COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
 Model = type[Unsubscriber | BlockedAddress]
+SHOWN = ("state", "kind", "address", "list_id", "list", "reason", "reply", "creation_time")
 MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
 
 
@@ -102,26 +102,15 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
 
 
-def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
-    statement = (
-        select(Unsubscriber, List.name)
-        .outerjoin(List, List.id == Unsubscriber.list_id)
-        .where(*_on(session, Unsubscriber, account_id, address))
-        .order_by(Unsubscriber.id.desc())
-        .limit(limit)
-    )
-    return [_row("unsubscribed", entry, name) for entry, name in session.execute(statement)]
+def _shown(session: Session, state: str, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
+    """The entries with that state, the newest first."""
+    model = MODELS[state]
+    found = _entries(state).where(*_on(session, model, account_id, address))
+    rows = session.execute(found.order_by(model.id.desc()).limit(limit))
+    return [_row(dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
 
-def _blocked(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
-    statement = select(BlockedAddress).where(*_on(session, BlockedAddress, account_id, address))
-    found = session.scalars(statement.order_by(BlockedAddress.id.desc()).limit(limit))
-    return [_row("blocked", entry, None) for entry in found]
-
-
-def _on(
-    session: Session, model: type[Unsubscriber | BlockedAddress], account_id: int, address: str | None
-) -> Iterator[ColumnElement[bool]]:
+def _on(session: Session, model: Model, account_id: int, address: str | None) -> Iterator[ColumnElement[bool]]:
     yield model.account_id == account_id
     if address is not None:
         kind = address_kind(address)
@@ -130,21 +119,13 @@ def _on(
         yield model.address.in_([*address_forms(normalized.key), *find_digests(session, [normalized])])
 
 
-def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:
-    return {
-        "state": state,
-        "kind": entry.kind,
-        "address": FORGOTTEN if entry.address.startswith(PREFIX) else entry.address,
-        "list_id": shown_id(getattr(entry, "list_id", None)),
-        "list": list_name,
-        "reason": getattr(entry, "reason", None),
-        "reply": getattr(entry, "reply", None),
-        "creation_time": entry.creation_time,
-    }
+def _row(entry: Row) -> Row:
+    is_forgotten = entry["address"].startswith(PREFIX)
+    return {**{name: entry[name] for name in SHOWN}, **({"address": FORGOTTEN} if is_forgotten else {})}
 
 
 def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
-    return _unsubscribed(session, account_id, None, address) + _blocked(session, account_id, None, address)
+    return [row for state in MODELS for row in _shown(session, state, account_id, None, address)]
 
 
 @group.reads("list", "all accounts")
@@ -152,8 +133,7 @@ def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
-    unsubscribed = [] if state == "blocked" else _unsubscribed(session, account.id, limit)
-    return unsubscribed + ([] if state == "unsubscribed" else _blocked(session, account.id, limit))
+    return [row for one in MODELS if state in (None, one) for row in _shown(session, one, account.id, limit)]
 
 
 @group.reads("show", "all accounts")
