@@ -7,11 +7,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
-from click import Command, Group
-from flask import Flask
 
 from app import create_app
-from app.cli import NOUNS, group_of
 from app.cli.base import given_options, print_row, print_rows
 from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli
@@ -27,11 +24,6 @@ def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> Non
     by_name = bare.json("keys", "list", "--account", tenant.name)
     assert len(by_name) == 3
     assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
-
-
-def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
-    assert bare.refused("keys", "list", "--account", "nobody") == "there is no account 'nobody'"
-    assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
 
 
 OF_ACCOUNTS = (
@@ -124,42 +116,6 @@ def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None
 )
 def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[str], error: str) -> None:
     assert bare.refused(*arguments).startswith(error)
-
-
-def test_every_command_has_a_help_text(app: Flask) -> None:
-    for noun in NOUNS:
-        for path, command in commands_of(noun, group_of(noun)):
-            text = Cli(app).text(*path, "--help")
-            assert command.help, path
-            assert command.help.partition("\n")[0][:30] in text
-
-
-def commands_of(noun: str, group: Group) -> Iterator[tuple[tuple[str, ...], Command]]:
-    """The commands of a group and of the groups in it, each with the words that call it."""
-    for name, command in group.commands.items():
-        if isinstance(command, Group):
-            yield from (((noun, *path), inner) for path, inner in commands_of(name, command))
-        else:
-            yield (noun, name), command
-
-
-def test_every_command_prints_json(app: Flask) -> None:
-    """`--json` works everywhere (docs/cli.md#conventions) except in `db generate`, which is for developers of this
-    project."""
-    without = [
-        path
-        for noun in NOUNS
-        for path, command in commands_of(noun, group_of(noun))
-        if not any("--json" in parameter.opts for parameter in command.params)
-    ]
-    assert without == [("db", "generate")]
-
-
-def test_every_noun_has_list_and_show() -> None:
-    """But `secrets`, whose values are never shown, and `console`, which has sessions."""
-    for noun in NOUNS:
-        if noun not in ("automations", "console", "db", "inbound", "secrets"):
-            assert {"list", "show"} <= group_of(noun).commands.keys(), noun
 
 
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

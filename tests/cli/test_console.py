@@ -43,7 +43,6 @@ def test_a_link_is_for_an_account_or_an_operator(cli: Cli, bare: Cli) -> None:
     assert cli.refused("console", "login", "--operator") == (
         "an operator sees all accounts: give --account or --operator"
     )
-    assert bare.refused("console", "login", "--account", "nobody") == "there is no account 'nobody'"
 
 
 def test_no_link_is_made_where_the_console_is_off(cli: Cli, settings: Settings) -> None:

@@ -141,7 +141,6 @@ def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
     assert [one["id"] for one in cli.json("groups", "list")] == [other, group.id]
     assert cli.json("groups", "list")[1] == shown
     assert cli.json("groups", "show", str(group.id)) == shown
-    assert cli.refused("groups", "show", "none") == "the account has no group 'none'"
 
 
 def hours_shown(cli: Cli, *arguments: str) -> dict[str, dict[str, int]]:

@@ -1,0 +1,145 @@
+"""What is the same for every command, proven over all that there are (docs/cli.md#conventions)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from app.cli import NOUNS, group_of
+from app.cli.base import Decorator, account_option, accounts_option
+from tests.cli.conftest import Cli
+from tests.support.tenants import Tenant, unique
+
+UNKNOWN, NUMBER = "nobody.example", "999999999"
+"""What nothing has: a name, and an id."""
+WORDS = {"ADDRESS": f"ann@{UNKNOWN}", "UUID | FILTER...": "state=failed", "YYYY-MM": "2020-01"}
+"""What is called so in the usage -> an example."""
+DEFINITION = """
+{name: A, kind: advanced, list: L, trigger: REST API Contact Created, steps: [{name: end, stop: true}]}
+"""
+NAME = rf"'?((ann@)?{re.escape(UNKNOWN)}|{NUMBER})'?"
+NOTHING = re.compile(rf"(\w+: )?((the account has|[Tt]here is) no [a-z ]+ {NAME}\.?|nothing is stored of 2020-01)")
+"""What is said of a name that nothing has."""
+Words = tuple[str, ...]
+
+
+def commands_of(group: click.Group, *words: str) -> Iterator[tuple[Words, click.Command]]:
+    """The commands of a group and of the groups in it, each with the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, *words, name)
+        else:
+            yield (*words, name), command
+
+
+COMMANDS = [one for noun in NOUNS for one in commands_of(group_of(noun), noun)]
+
+
+def has(command: click.Command, *options: str) -> bool:
+    return any(option in one.opts for one in command.params for option in options)
+
+
+def help_of_account(command: click.Command) -> str:
+    """What the help says of --account; nothing if there is no such option."""
+    return "".join(one.help or "" for one in command.params if isinstance(one, click.Option) and one.name == "account")
+
+
+def shared_help(option: Decorator) -> str:
+    """The help of an option that several commands have."""
+    return help_of_account(click.command("any")(option(lambda: None)))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A file that every command which reads one can read."""
+    path = tmp_path / "file.yaml"
+    path.write_text(DEFINITION)
+    return str(path)
+
+
+def call(path: Words, command: click.Command, file: str) -> Words:
+    """The command with an example of all that it requires; it does not ask."""
+    words = list(path)
+    for one in command.params:
+        if one.required:
+            words += [example(one, file)] if isinstance(one, click.Argument) else [one.opts[0], example(one, file)]
+    return (*words, "--yes") if has(command, "--yes") else tuple(words)
+
+
+def example(parameter: click.Parameter, file: str) -> str:
+    match parameter.type:
+        case click.Choice(choices=choices):
+            return str(choices[0])
+        case click.Path() | click.File():
+            return file
+        case click.types.IntParamType():
+            return NUMBER
+    metavar = parameter.make_metavar(click.Context(click.Command("")))
+    return next((word for name, word in WORDS.items() if name in metavar), UNKNOWN)
+
+
+def test_every_command_has_a_help_text_and_prints_json(bare: Cli) -> None:
+    """`--json` works everywhere except in `db generate`, which is for developers of this project."""
+    for path, command in COMMANDS:
+        assert command.help, path
+        assert command.help.partition("\n")[0][:30] in bare.text(*path, "--help")
+        assert has(command, "--json") == (path != ("db", "generate")), path
+
+
+def test_every_noun_has_list_and_show() -> None:
+    """But `secrets`, whose values are never shown, and `console`, which has sessions."""
+    for noun in NOUNS:
+        if noun not in ("automations", "console", "db", "inbound", "secrets"):
+            assert {"list", "show"} <= group_of(noun).commands.keys(), noun
+
+
+def test_every_command_refuses_an_unknown_account(bare: Cli, file: str) -> None:
+    for path, command in COMMANDS:
+        if help_of_account(command) and path != ("transports", "routes", "update"):
+            refused = bare.refused(*call(path, command, file), "--account", "nobody")
+            assert refused == "there is no account 'nobody'", path
+
+
+def test_every_command_of_one_account_asks_which_of_several(
+    bare: Cli, tenant: Tenant, other_tenant: Tenant, file: str
+) -> None:
+    found = [one for one in COMMANDS if "not needed when there is only one" in help_of_account(one[1])]
+    assert len(found) > 50
+    for path, command in found:
+        refused = bare.refused(*call(path, command, file))
+        assert refused.startswith("there are several accounts, name one of them: "), path
+
+
+SHOWS_SOMETHING: dict[Words, str] = {
+    ("audit", "list"): "the creation of the account",
+    ("audit", "export"): "the same",
+    ("sends", "explain"): "says that there is no message",
+    **{("holds", word, noun): "counts" for word in ("release", "drop") for noun in ("messages", "runs", "events")},
+}
+"""Commands of all accounts that do not show "none" for an account with nothing in it."""
+
+
+def test_every_command_of_all_accounts_shows_none_of_an_account_with_nothing(bare: Cli, file: str) -> None:
+    name = unique("empty")
+    bare.text("accounts", "create", name)
+    shared = shared_help(accounts_option)
+    found = {path: call(path, one, file) for path, one in COMMANDS if help_of_account(one) == shared}
+    assert found.keys() >= SHOWS_SOMETHING.keys()
+    for path in found.keys() - SHOWS_SOMETHING.keys():
+        assert bare.text(*found[path], "--account", name) == "none\n", path
+        assert bare.json(*found[path], "--account", name) == [], path
+
+
+def test_every_command_refuses_a_name_that_nothing_has(bare: Cli, tenant: Tenant, file: str) -> None:
+    found = [one for one in COMMANDS if one[1].params[0].name == "named"]
+    assert len(found) > 50
+    shared = shared_help(account_option)
+    said = {}
+    for path, command in found:
+        named = ("--account", tenant.name) if help_of_account(command) == shared else ()
+        said[path] = bare.refused(*call(path, command, file), *named)
+    assert {path: refused for path, refused in said.items() if not NOTHING.fullmatch(refused)} == {}
