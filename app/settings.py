@@ -1,7 +1,7 @@
 """Settings: one frozen object from environment variables, validated at the start.
 
-Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, its
-default, and its meaning. An invalid value stops the start with a one-line error.
+Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, which
+is the field's name in capitals, its default, and its meaning. An invalid value stops the start with a one-line error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,6 @@ def parse_log_format(text: str) -> str:
 
 
 def _setting(
-    variable: str,
     default: Any,
     meaning: str,
     parse: Callable[[str], Any] = str,
@@ -287,185 +286,139 @@ def _setting(
     secret: bool = False,
     former: tuple[str, str] | None = None,
 ) -> Any:
-    """A field read from `variable`. The documentation shows `shown` for a computed default. The value of a `secret`
-    setting, which may contain a password or a key, appears in no error text and in no `repr`. `former` is the variable
-    that it was read from in earlier releases, with the unit of its number."""
-    return field(
-        default=default,
-        repr=not secret,
-        metadata={
-            **{"variable": variable, "parse": parse, "meaning": meaning, "shown": shown, "secret": secret},
-            "former": former,
-        },
-    )
+    """A field of the table. The documentation shows `shown` for a computed default. The value of a `secret` setting,
+    which may contain a password or a key, appears in no error text and in no `repr`. `former` is the variable that it
+    was read from in earlier releases, with the unit of its number."""
+    metadata = {"parse": parse, "meaning": meaning, "shown": shown, "secret": secret, "former": former}
+    return field(default=default, repr=not secret, metadata=metadata)
 
 
-def _retention(variable: str, default: str, meaning: str, former: tuple[str, str] | None = None) -> Any:
+def _secret(meaning: str, parse: Callable[[str], Any] = str, shown: str | None = None) -> Any:
+    """A secret setting that is not set by default."""
+    return _setting("", meaning, parse, shown, secret=True)
+
+
+def _retention(default: str, meaning: str, former: tuple[str, str] | None = None) -> Any:
     """How long something is kept (docs/operations.md#retention)."""
-    return _setting(variable, parse_retention(default), meaning, parse_retention, f"`{default}`", former=former)
+    return _setting(parse_retention(default), meaning, parse_retention, f"`{default}`", former=former)
+
+
+def variable_of(setting: Field[Any]) -> str:
+    """The environment variable of a setting."""
+    return setting.name.upper()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
-    host: str = _setting("HOST", "127.0.0.1", "address that the API listens on")
-    port: int = _setting("PORT", 8000, "port that the API listens on", parse_port)
+    host: str = _setting("127.0.0.1", "address that the API listens on")
+    port: int = _setting(8000, "port that the API listens on", parse_port)
     data_dir: Path = _setting(
-        "DATA_DIR",
         default_data_dir(),
         "folder of the SQLite file, the embedded Redis, the journals, the `file://` transports and the secret",
         Path,
         "`var`; [installed](operations.md#install), `/var/lib/tms` for root and `~/.local/share/tms` for others",
     )
-    web_workers: int = _setting("WEB_WORKERS", 2, "API processes", parse_whole(1))
-    web_threads: int = _setting("WEB_THREADS", 4, "threads in each API process", parse_whole(1))
-    send_workers: int = _setting("SEND_WORKERS", 1, "processes that send messages", parse_whole(1))
+    web_workers: int = _setting(2, "API processes", parse_whole(1))
+    web_threads: int = _setting(4, "threads in each API process", parse_whole(1))
+    send_workers: int = _setting(1, "processes that send messages", parse_whole(1))
     send_connections: int = _setting(
-        "SEND_CONNECTIONS", 4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
+        4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
     )
     web_connections: int = _setting(
-        "WEB_CONNECTIONS",
         4000,
         "connections that one API process keeps open at once; beyond it, of the address with the most, the one that "
         "has waited longest for its client is closed",
         parse_whole(10),
     )
     web_buffer_bytes: int = _setting(
-        "WEB_BUFFER_BYTES",
         256 * 1024 * 1024,
         "bytes that one API process holds for its clients: requests, and responses that were not taken, in temporary "
         "files and at most a quarter of it in memory; beyond it those of the address that holds the most go first",
         parse_whole(1024 * 1024),
     )
     header_seconds: float = _setting(
-        "HEADER_SECONDS",
         10.0,
         "seconds for receiving the whole header of a request, from the start of its connection, on a kept connection "
         "from its first byte",
         parse_some_seconds,
     )
     body_seconds: float = _setting(
-        "BODY_SECONDS",
         30.0,
         "seconds for receiving a body and for sending a response, plus the time that `LEAST_RATE` allows; also the "
         "longest time without a byte",
         parse_some_seconds,
     )
-    least_rate: int = _setting(
-        "LEAST_RATE", 32 * 1024, "lowest accepted rate of a client, in bytes per second", parse_whole(1)
-    )
+    least_rate: int = _setting(32 * 1024, "lowest accepted rate of a client, in bytes per second", parse_whole(1))
     keepalive_seconds: float = _setting(
-        "KEEPALIVE_SECONDS",
         65.0,
         "seconds for which a connection is kept after a response; longer than a proxy in front keeps it",
         parse_some_seconds,
     )
     queue_seconds: float = _setting(
-        "QUEUE_SECONDS",
         10.0,
         "seconds for which a request waits for a free thread before it is refused with `service_unavailable`",
         parse_some_seconds,
     )
-    seed: str = _setting("SEED", "", "seed file of the first start of `make run`", shown="the demo")
-    database_url: str = _setting(
-        "DATABASE_URL",
-        "",
+    seed: str = _setting("", "seed file of the first start of `make run`", shown="the demo")
+    database_url: str = _secret(
         "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` means the same)",
         parse_database_url,
         "SQLite file in `DATA_DIR`",
-        secret=True,
     )
-    database_pool: int = _setting(
-        "DATABASE_POOL", 10, "PostgreSQL connections that one process keeps at most", parse_whole(1)
-    )
-    redis_url: str = _setting(
-        "REDIS_URL",
-        "",
-        "Redis or Valkey",
-        parse_redis_url,
-        "`make run` starts its own, data in `DATA_DIR`",
-        secret=True,
-    )
+    database_pool: int = _setting(10, "PostgreSQL connections that one process keeps at most", parse_whole(1))
+    redis_url: str = _secret("Redis or Valkey", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`")
     embedded_redis: str = _setting(
-        "EMBEDDED_REDIS",
         "",
         "which Redis `make run` starts without `REDIS_URL`: `path` (redis-server or valkey-server on the PATH), "
         "`wheel` (the one that comes with the dependencies) or `python` (one in Python, for development)",
         parse_embedded_redis,
         "the first of these that is available",
     )
-    email_transport_url: str = _setting(
-        "EMAIL_TRANSPORT_URL",
-        "",
+    email_transport_url: str = _secret(
         "mail relays, separated by commas: `smtp://user:pass@host:port`, `smtps://…`; or `file:///folder`",
         shown="`file://` folder `mail` in `DATA_DIR`",
-        secret=True,
     )
-    sms_transport_url: str = _setting(
-        "SMS_TRANSPORT_URL",
-        "",
+    sms_transport_url: str = _secret(
         "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
         shown="`file://` folder `sms` in `DATA_DIR`",
-        secret=True,
     )
-    public_url: str = _setting(
-        "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`", secret=True
-    )
+    public_url: str = _secret("base of links to this service", parse_public_url, "`http://HOST:PORT`")
     bounce_domain: str = _setting(
-        "BOUNCE_DOMAIN",
         "",
         "domain of the return path of emails, whose mail is delivered to this service ([inbound mail](inbound.md))",
         parse_domain,
         "the domain of the from address",
     )
     inbound_listen: tuple[str, int] | None = _setting(
-        "INBOUND_LISTEN",
-        None,
-        "`host:port` on which reports about emails are received by SMTP and LMTP",
-        parse_listen,
-        "off",
+        None, "`host:port` on which reports about emails are received by SMTP and LMTP", parse_listen, "off"
     )
     inbound_max_bytes: int = _setting(
-        "INBOUND_MAX_BYTES", 32 * 1024 * 1024, "largest email that is accepted by `INBOUND_LISTEN`", parse_whole(1024)
+        32 * 1024 * 1024, "largest email that is accepted by `INBOUND_LISTEN`", parse_whole(1024)
     )
-    sendgrid_webhook_secret: str = _setting(
-        "SENDGRID_WEBHOOK_SECRET",
-        "",
+    sendgrid_webhook_secret: str = _secret(
         "secret in the URL to which SendGrid posts its events, `PUBLIC_URL/inbound/sendgrid/SECRET`",
         parse_url_secret,
         "off",
-        secret=True,
     )
-    postmark_webhook_secret: str = _setting(
-        "POSTMARK_WEBHOOK_SECRET",
-        "",
+    postmark_webhook_secret: str = _secret(
         "secret that Postmark sends with its events, as password or at the end of the URL "
         "([relay hooks](inbound.md#postmark))",
         parse_url_secret,
         "off",
-        secret=True,
     )
-    mailgun_signing_key: str = _setting(
-        "MAILGUN_SIGNING_KEY",
-        "",
-        "key by which Mailgun signs its events ([relay hooks](inbound.md#mailgun))",
-        parse_secret,
-        "off",
-        secret=True,
+    mailgun_signing_key: str = _secret(
+        "key by which Mailgun signs its events ([relay hooks](inbound.md#mailgun))", parse_secret, "off"
     )
-    sparkpost_webhook_secret: str = _setting(
-        "SPARKPOST_WEBHOOK_SECRET",
-        "",
+    sparkpost_webhook_secret: str = _secret(
         "secret that SparkPost sends with its events, as password or bearer token "
         "([relay hooks](inbound.md#sparkpost))",
         parse_url_secret,
         "off",
-        secret=True,
     )
     ses_topics: tuple[str, ...] = _setting(
-        "SES_TOPICS",
         (),
         "ARNs of the topics of Amazon SNS to which Amazon SES publishes its events, separated by commas "
         "([relay hooks](inbound.md#amazon-ses))",
@@ -473,24 +426,17 @@ class Settings:
         "off",
     )
     require_https: bool = _setting(
-        "REQUIRE_HTTPS",
         False,
         "refuse plain http with `ssl_required`",
         parse_switch,
         "off when `PUBLIC_URL` is a loopback http address, else on",
     )
-    trusted_proxies: int = _setting(
-        "TRUSTED_PROXIES", 0, "proxies in front whose `X-Forwarded-*` headers are trusted", parse_whole(0)
-    )
-    secret_key: str = _setting(
-        "SECRET_KEY",
-        "",
+    trusted_proxies: int = _setting(0, "proxies in front whose `X-Forwarded-*` headers are trusted", parse_whole(0))
+    secret_key: str = _secret(
         "signs tokens and encrypts stored secrets; the same for all processes, 32 characters or more",
         shown="generated once into `DATA_DIR`",
-        secret=True,
     )
     secret_key_fallbacks: SecretKeys = _setting(
-        "SECRET_KEY_FALLBACKS",
         (),
         "keys that `SECRET_KEY` had before, or will have, separated by commas: they verify tokens and decrypt stored "
         "secrets ([rotation](operations.md#rotating-secret_key))",
@@ -498,35 +444,27 @@ class Settings:
         "none",
         secret=True,
     )
-    webhook_spacing: float = _setting(
-        "WEBHOOK_SPACING", 10.0, "seconds between the starts of two batches of one webhook", parse_seconds
-    )
+    webhook_spacing: float = _setting(10.0, "seconds between the starts of two batches of one webhook", parse_seconds)
     webhook_allow_private: bool = _setting(
-        "WEBHOOK_ALLOW_PRIVATE",
-        False,
-        "webhooks may use http and reach non-global addresses (development)",
-        parse_switch,
+        False, "webhooks may use http and reach non-global addresses (development)", parse_switch
     )
     webhook_expiry: int = _setting(
-        "WEBHOOK_EXPIRY", 86400, "seconds after its first failed attempt at which an event is dropped", parse_whole(1)
+        86400, "seconds after its first failed attempt at which an event is dropped", parse_whole(1)
     )
-    console: bool = _setting("CONSOLE", True, "serve the [console](console.md)", parse_switch)
+    console: bool = _setting(True, "serve the [console](console.md)", parse_switch)
     console_hosts: tuple[str, ...] = _setting(
-        "CONSOLE_HOSTS",
         (),
         "hosts under which the console answers besides that of `PUBLIC_URL` and loopback ones, separated by commas",
         parse_hosts,
         "none",
     )
     console_session: timedelta = _setting(
-        "CONSOLE_SESSION",
         timedelta(hours=12),
         "how long a browser stays signed in to the console: a number of hours, days or weeks, such as `12h` or `7d`",
         parse_period,
         "`12h`",
     )
     rate_limit: Rate | None = _setting(
-        "RATE_LIMIT",
         Rate(6000, 60),
         "requests per key, to the API and to the console: `N/second`, `N/minute`, `N/hour` or `off`; an account may "
         "have its own",
@@ -534,120 +472,84 @@ class Settings:
         "`6000/minute`",
     )
     spf_include: str = _setting(
-        "SPF_INCLUDE",
         "",
         "name whose SPF record lists the relays; `domains verify` expects it in the SPF records of sending domains",
         shown="host of `PUBLIC_URL`",
     )
     dns_resolver: str = _setting(
-        "DNS_RESOLVER",
         "",
         "name server of `domains verify` and of the console's checks: an IP address, or `address:port`",
         parse_name_server,
         "those of the system",
     )
     geoip_database: str = _setting(
-        "GEOIP_DATABASE",
         "",
         "file in MaxMind's format for the country of an address ([tracking](tracking.md#device-and-country))",
         parse_file,
         "the table of the package geoip2fast",
     )
     retry_delay: float = _setting(
-        "RETRY_DELAY", 30.0, "seconds before the first retry of a deferred message; later delays double", parse_seconds
+        30.0, "seconds before the first retry of a deferred message; later delays double", parse_seconds
     )
-    retry_period: int = _setting(
-        "RETRY_PERIOD", 86400, "seconds for which a deferred message is retried", parse_whole(1)
-    )
+    retry_period: int = _setting(86400, "seconds for which a deferred message is retried", parse_whole(1))
     uncertain_wait: float = _setting(
-        "UNCERTAIN_WAIT",
-        900.0,
-        "seconds for which a mail is `uncertain` before it is sent again",
-        parse_seconds,
+        900.0, "seconds for which a mail is `uncertain` before it is sent again", parse_seconds
     )
-    max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
-    max_automations: int = _setting("MAX_AUTOMATIONS", 100, "automations that an account may have", parse_whole(1))
-    max_request_bytes: int = _setting("MAX_REQUEST_BYTES", 32 * 1024 * 1024, "largest request body", parse_whole(1024))
+    max_groups: int = _setting(10_000, "transactional groups that an account may have", parse_whole(1))
+    max_automations: int = _setting(100, "automations that an account may have", parse_whole(1))
+    max_request_bytes: int = _setting(32 * 1024 * 1024, "largest request body", parse_whole(1024))
     max_body_bytes: int = _setting(
-        "MAX_BODY_BYTES",
-        2 * 1024 * 1024,
-        "largest body of a message after personalisation, before tracking is added",
-        parse_whole(1024),
+        2 * 1024 * 1024, "largest body of a message after personalisation, before tracking is added", parse_whole(1024)
     )
-    max_mail_bytes: int = _setting(
-        "MAX_MAIL_BYTES", 25 * 1024 * 1024, "largest mail, encoded, before it is signed", parse_whole(1024)
-    )
+    max_mail_bytes: int = _setting(25 * 1024 * 1024, "largest mail, encoded, before it is signed", parse_whole(1024))
     max_send_bytes: int = _setting(
-        "MAX_SEND_BYTES",
         256 * 1024 * 1024,
         "subjects and bodies of all recipients of one send together, after personalisation",
         parse_whole(1024),
     )
-    max_attachments: int = _setting("MAX_ATTACHMENTS", 20, "attachments per recipient", parse_whole(0))
+    max_attachments: int = _setting(20, "attachments per recipient", parse_whole(0))
     max_attachment_bytes: int = _setting(
-        "MAX_ATTACHMENT_BYTES", 10 * 1024 * 1024, "decoded bytes of all attachments of a recipient", parse_whole(0)
+        10 * 1024 * 1024, "decoded bytes of all attachments of a recipient", parse_whole(0)
     )
     retain_content: timedelta | None = _retention(
-        "RETAIN_CONTENT",
         "7d",
         "how long [content](operations.md#content) is kept after the last outcome of its send: values of recipients, "
         "attachments, subjects and bodies; `12h`, `7d`, `4w`, or `off` for ever; an account may have its own",
     )
     retain_recipients: timedelta | None = _retention(
-        "RETAIN_RECIPIENTS",
         "400d",
         "how long [recipients](operations.md#recipients) are kept, with their addresses, timelines and visits; an "
         "account may have its own",
     )
     retain_events: timedelta | None = _retention(
-        "RETAIN_EVENTS",
-        "7d",
-        "how long events are kept at least, for [replay](webhooks.md#replay); at most twice as long",
+        "7d", "how long events are kept at least, for [replay](webhooks.md#replay); at most twice as long"
     )
     retain_captured: timedelta | None = _retention(
-        "RETAIN_CAPTURED", "30d", "how long [captured messages](testing.md#inbox) are kept", ("RETENTION_DAYS", "d")
+        "30d", "how long [captured messages](testing.md#inbox) are kept", ("RETENTION_DAYS", "d")
     )
     retain_logs: timedelta | None = _retention(
-        "RETAIN_LOGS",
         "30d",
         "how long webhook attempts, triggers and ended runs, processed reports, reports about domains, positions of "
         "imports, bulk actions and counts by hour are kept",
         ("RETENTION_DAYS", "d"),
     )
     retain_idempotency: timedelta | None = _retention(
-        "RETAIN_IDEMPOTENCY",
-        "24h",
-        "how long an Idempotency-Key is remembered with its response",
-        ("IDEMPOTENCY_HOURS", "h"),
+        "24h", "how long an Idempotency-Key is remembered with its response", ("IDEMPOTENCY_HOURS", "h")
     )
-    retain_audit: timedelta | None = _retention(
-        "RETAIN_AUDIT", "400d", "how long entries of the [audit log](audit.md) are kept"
-    )
+    retain_audit: timedelta | None = _retention("400d", "how long entries of the [audit log](audit.md) are kept")
     test_inbox_messages: int = _setting(
-        "TEST_INBOX_MESSAGES",
         10_000,
         "captured messages of test keys that an account keeps at most; the oldest are deleted within the hour",
         parse_whole(1),
     )
-    metrics_local_only: bool = _setting(
-        "METRICS_LOCAL_ONLY", False, "serve /metrics to the loopback address only", parse_switch
-    )
-    traces_url: str = _setting(
-        "TRACES_URL",
-        "",
-        "OpenTelemetry collector that gets [traces](monitoring/traces.md) over OTLP and HTTP",
-        parse_traces_url,
-        "none",
-        secret=True,
+    metrics_local_only: bool = _setting(False, "serve /metrics to the loopback address only", parse_switch)
+    traces_url: str = _secret(
+        "OpenTelemetry collector that gets [traces](monitoring/traces.md) over OTLP and HTTP", parse_traces_url, "none"
     )
     traces_ratio: float = _setting(
-        "TRACES_RATIO",
-        1.0,
-        "part of the requests that are traced, 0 to 1, with all that follows from each",
-        parse_ratio,
+        1.0, "part of the requests that are traced, 0 to 1, with all that follows from each", parse_ratio
     )
     log_format: str = _setting(
-        "LOG_FORMAT",
         "json",
         "`json`, `console`, or `journal` for systemd's: with priorities, without times",
         parse_log_format,
@@ -689,21 +591,21 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
     explicit: dict[str, Any] = {}
     for one in fields(Settings):
-        text = _text_of(one.metadata, environ)
+        text = _text_of(one, environ)
         if not text:
             continue
         try:
             explicit[one.name] = one.metadata["parse"](text)
         except ValueError as error:
-            raise SettingsError(f"{_named(one.metadata, text)}: {error}") from None
+            raise SettingsError(f"{_named(one, text)}: {error}") from None
     return explicit
 
 
-def _text_of(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+def _text_of(setting: Field[Any], environ: Mapping[str, str]) -> str:
     """The value as it is written in the variable, or in the file that the variable with `_FILE` names."""
-    variable = setting["variable"]
+    variable = variable_of(setting)
     text = environ.get(variable, "").strip() or _former_text(setting, environ)
-    file = environ.get(in_file(variable), "").strip() if setting["secret"] else ""
+    file = environ.get(in_file(variable), "").strip() if setting.metadata["secret"] else ""
     if not file:
         return text
     if text:
@@ -718,12 +620,12 @@ def _text_of(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     return text
 
 
-def _former_text(setting: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+def _former_text(setting: Field[Any], environ: Mapping[str, str]) -> str:
     """The value of the variable of earlier releases, which was a number without a unit."""
-    variable, unit = setting["former"] or ("", "")
+    variable, unit = setting.metadata["former"] or ("", "")
     text = environ.get(variable, "").strip()
     if text and not re.fullmatch("[0-9]+", text):
-        raise SettingsError(f"{variable}={text}: must be a whole number; {setting['variable']} replaces this setting")
+        raise SettingsError(f"{variable}={text}: must be a whole number; {variable_of(setting)} replaces this setting")
     return f"{text}{unit}" if text else ""
 
 
@@ -732,11 +634,11 @@ def in_file(variable: str) -> str:
     return f"{variable}_FILE"
 
 
-def _named(setting: Mapping[str, Any], text: str) -> str:
+def _named(setting: Field[Any], text: str) -> str:
     """The variable with its value, for an error line; for a secret only its name, because in an invalid URL any part
     could be the password."""
-    variable: str = setting["variable"]
-    return variable if setting["secret"] else f"{variable}={text}"
+    variable = variable_of(setting)
+    return variable if setting.metadata["secret"] else f"{variable}={text}"
 
 
 def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:

@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import Field, fields
 from typing import Any
 
-from app.settings import Settings
+from app.settings import Settings, variable_of
 
 HEAD = """\
 # The settings of the service, for /etc/tms/environment (systemd's EnvironmentFile=) or an env_file of containers:
@@ -64,7 +64,7 @@ def _entry(one: Field[Any]) -> str:
     if one.metadata["secret"]:
         meaning += " (*)"
     text = textwrap.fill(meaning, WIDTH, break_long_words=False, break_on_hyphens=False)
-    return "\n" + textwrap.indent(text, "# ") + f"\n#{one.metadata['variable']}={value(one)}\n"
+    return "\n" + textwrap.indent(text, "# ") + f"\n#{variable_of(one)}={value(one)}\n"
 
 
 def _plain(text: str) -> str:
@@ -74,8 +74,8 @@ def _plain(text: str) -> str:
 
 def value(one: Field[Any]) -> str:
     """The default as it is written into the variable, or an example."""
-    if one.metadata["variable"] in EXAMPLES:
-        return EXAMPLES[one.metadata["variable"]]
+    if variable_of(one) in EXAMPLES:
+        return EXAMPLES[variable_of(one)]
     if isinstance(one.default, bool):
         return "on" if one.default else "off"
     if one.metadata["shown"]:

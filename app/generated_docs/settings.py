@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields
 from typing import Any
 
-from app.settings import Settings
+from app.settings import Settings, variable_of
 
 HEAD = """\
 # Settings
@@ -44,7 +44,7 @@ def page() -> str:
 def _row(one: Field[Any]) -> str:
     mark = " †" if one.metadata["secret"] else ""
     meaning = one.metadata["meaning"].replace("|", r"\|")
-    return f"| `{one.metadata['variable']}`{mark} | {_default(one)} | {meaning} |\n"
+    return f"| `{variable_of(one)}`{mark} | {_default(one)} | {meaning} |\n"
 
 
 def _default(one: Field[Any]) -> str:

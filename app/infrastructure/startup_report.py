@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from app.db.engine import without_credentials
 from app.infrastructure import liveness
-from app.settings import Settings, in_file
+from app.settings import Settings, in_file, variable_of
 from app.transports.email import relay_urls
 from app.transports.urls import display_url
 
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET", "TMS_CHECK_START", "TMS_COMMAND", "TMS_WEB_WORKERS")
 """Read by the launcher and the demo's receiver, and by processes that are replaced by newer code."""
-KNOWN = frozenset(one.metadata["variable"] for one in fields(Settings)).union(NOT_OF_SETTINGS)
+KNOWN = frozenset(variable_of(one) for one in fields(Settings)).union(NOT_OF_SETTINGS)
 FORMER = frozenset(one.metadata["former"][0] for one in fields(Settings) if one.metadata["former"])
 """Names of earlier releases, which are still read."""
-FILES = frozenset(in_file(one.metadata["variable"]) for one in fields(Settings) if one.metadata["secret"])
+FILES = frozenset(in_file(variable_of(one)) for one in fields(Settings) if one.metadata["secret"])
 """They name a file with the value of a setting."""
 
 FIRST_WORDS = {

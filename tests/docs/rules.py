@@ -25,7 +25,7 @@ from sqlalchemy import create_engine, text
 from app.content.render import Template
 from app.content.values import recipient_values
 from app.seed import load_seed
-from app.settings import Settings, from_environment
+from app.settings import Settings, from_environment, variable_of
 from app.transports.check import check_urls
 from tests.docs.shell import ROOT, Ran, Shell
 from tests.docs.shown import differences, documents, same_text, schema_of
@@ -37,7 +37,7 @@ ADDRESSES = ("http://127.0.0.1:8000", "https://tms.example.com")
 TOKEN = re.compile(r"\btms_\.\.\.")
 """The address of the service and a key in the examples."""
 SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
-VARIABLES = {one.metadata["variable"] for one in fields(Settings)}
+VARIABLES = {variable_of(one) for one in fields(Settings)}
 ANSWERED = re.compile(r"\s*(?:The answer is (?:a )?)?`?(\d{3})\b")
 INTERPRETERS = {
     "javascript": ("node", "-"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.generated_docs.environment import example
 from app.generated_docs.settings import page
-from app.settings import Settings, from_environment
+from app.settings import Settings, from_environment, variable_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def test_the_file_to_fill_in_is_up_to_date() -> None:
 def test_every_value_of_the_file_to_fill_in_is_valid(tmp_path: Path) -> None:
     """Each default and each example; a file for GEOIP_DATABASE is not there."""
     found = re.findall(r"^#([A-Z][A-Z0-9_]*)=(.+)$", example(), re.MULTILINE)
-    assert [name for name, _ in found] == [one.metadata["variable"] for one in fields(Settings)]
+    assert [name for name, _ in found] == [variable_of(one) for one in fields(Settings)]
     values = {name: value for name, value in found if name != "GEOIP_DATABASE"}
     settings = from_environment({**values, "DATA_DIR": str(tmp_path)})
     for one in fields(Settings):

@@ -14,15 +14,15 @@ import click
 import yaml
 
 from app.infrastructure.redis_client import JOBS
-from app.settings import Settings, in_file
+from app.settings import Settings, in_file, variable_of
 from app.tms import script_info, tms
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = DEPLOY / "systemd"
 ASSIGNMENT = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
-SETTINGS = {one.metadata["variable"] for one in fields(Settings)}
-FILES = {in_file(one.metadata["variable"]) for one in fields(Settings) if one.metadata["secret"]}
+SETTINGS = {variable_of(one) for one in fields(Settings)}
+FILES = {in_file(variable_of(one)) for one in fields(Settings) if one.metadata["secret"]}
 
 
 @dataclass(frozen=True)

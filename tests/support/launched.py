@@ -16,14 +16,14 @@ from typing import Any
 import requests
 import yaml
 
-from app.settings import Settings
+from app.settings import Settings, variable_of
 from tests.support.servers import PATIENCE, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 PATIENT = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "patient"), str(ROOT)))}
 """An environment in which the launcher waits for its processes as long as a slow machine needs."""
 SURROUNDINGS = {
-    *(one.metadata["variable"] for one in fields(Settings)),
+    *(variable_of(one) for one in fields(Settings)),
     "MAKEFLAGS",
     "MFLAGS",
     "MAKELEVEL",

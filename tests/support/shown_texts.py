@@ -20,7 +20,7 @@ from tests.support.sources import ROOT, Source, sources
 
 OF_PAGES = ("app.distribution", "app.generated_docs")
 """Modules whose texts are those of the pages of docs/, or that decide how commands are spelled."""
-SETTINGS = ("_setting", "_retention")
+SETTINGS = ("_setting", "_secret", "_retention")
 """What declares a setting, with its meaning on the page of settings."""
 PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
 """Names whose values are what is typed in front of a command."""

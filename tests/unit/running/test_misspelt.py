@@ -7,7 +7,7 @@ from dataclasses import fields
 from app.http.server import master
 from app.infrastructure import replacing
 from app.infrastructure.startup_report import misspelt
-from app.settings import Settings
+from app.settings import Settings, variable_of
 from tests.support.cases import each
 
 MEANT = {
@@ -65,8 +65,8 @@ def test_variables_of_other_programs_are_ignored() -> None:
 
 
 def test_settings_are_not_misspellings() -> None:
-    names = [one.metadata["variable"] for one in fields(Settings)]
-    files = [f"{one.metadata['variable']}_FILE" for one in fields(Settings) if one.metadata["secret"]]
+    names = [variable_of(one) for one in fields(Settings)]
+    files = [f"{variable_of(one)}_FILE" for one in fields(Settings) if one.metadata["secret"]]
     assert misspelt(dict.fromkeys([*names, *files, "RECEIVER_PORT"], "x")) == {}
 
 
