@@ -19,7 +19,6 @@ from app.db.bounded_connection import COMMAND, limit_waits
 from app.db.models import QueueEntry, Recipient, table_of
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_overview
-from app.maintenance.status import status
 from bench.contacts import Shop, open_shop
 from bench.large import AT_ONCE, OWN, fill_recipients
 from bench.load import fetch, request
@@ -57,21 +56,15 @@ class Watched:
         with self.parts.services.database.read() as session:
             read_figures(session, self.parts.services.settings)
 
-    def status_as_json(self) -> None:
-        """What `tms status --json` reads."""
-        with self.parts.services.database.read() as session:
-            status(session, self.parts.services.settings, now())
-
     def overview(self) -> None:
-        """What `tms status` and `tms top` read besides."""
+        """What `tms status` and `tms top` read."""
         read_overview(self.parts.services)
 
 
 LINES: dict[str, Callable[[Watched], None]] = {
     "GET /metrics": Watched.scrape,
     "reading the figures for it": Watched.figures,
-    "tms status --json": Watched.status_as_json,
-    "what tms status and tms top say in words": Watched.overview,
+    "tms status and tms top": Watched.overview,
 }
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, Row, Unavailable, echo, json_option, print_json, print_row
-from app.clock import now
-from app.db.schema import FITS, misfit, schema_of
+from app.db.schema import misfit, schema_of
 from app.distribution import COMMAND_LINE
 from app.http.context import services
-from app.infrastructure.metrics import BACKUP_TIME, noted_time
+from app.infrastructure.metrics import BACKUP_TIME, CLASSES, noted_time
+from app.maintenance.figures import Figures, asked_redis, read_figures
 from app.maintenance.findings import COMMANDS, Finding, are_complete
-from app.maintenance.overview import Overview, read_overview
-from app.maintenance.status import status
-from app.sends.outcomes.relay_refusals import shown_refusals
-from app.sends.queue_begin import known_begin
+from app.maintenance.overview import Overview, overview_of, read_overview
 
 # What `flask status` and `flask top` print of the overview.
 
@@ -46,38 +45,104 @@ def command(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show what needs attention, how many messages are due, in flight or uncertain, how many events wait, and for how
     long, over all accounts."""
     if as_json:
-        print_json({**_figures(), "refusals": _refusals()})
-        ctx.exit(1 if check and read_overview(services()).found else 0)
-    overview = read_overview(services())
-    print_overview(overview)
-    if not are_complete(overview.figures):
-        ctx.exit(1)
-    echo("")
-    print_row(_figures(), as_json=False)
+        overview = _required_overview()
+        print_json({**_figures(overview), "refusals": _refusals(overview)})
+    else:
+        overview = read_overview(services())
+        print_overview(overview)
+        if not are_complete(overview.figures):
+            ctx.exit(1)
+        echo("")
+        print_row(_figures(overview), as_json=False)
     ctx.exit(1 if check and overview.found else 0)
 
 
-def _refusals() -> list[Row]:
-    """The relays that refuse everything of an account, with what to do, for programs."""
-    with services().database.read() as session:
-        return [
-            {
-                **{name: getattr(one, name) for name in ("account", "transport", "reply", "bounced")},
-                **{name: getattr(one, name) for name in ("first_time", "noticed_time", "ended_time")},
-                "words": one.words(),
-            }
-            for one in shown_refusals(session, None)
-        ]
-
-
-def _figures() -> Row:
+def _required_overview() -> Overview:
     """Raises `SQLAlchemyError`, and `Unavailable` for a schema whose tables may be others."""
     parts = services()
-    begin = known_begin(parts.redis)
+    redis_up, begin = asked_redis(parts.redis)
     with parts.database.read() as session:
-        schema = schema_of(session.connection())
-        if schema.state not in FITS:
-            raise Unavailable(misfit(schema))
-        backup = noted_time(parts.settings, BACKUP_TIME, "done")
-        age = None if backup is None else max(0.0, round(time.time() - backup, 1))
-        return {**status(session, parts.settings, now(), begin), "backup_age_seconds": age}
+        shown = read_figures(session, parts.settings, begin)
+        if not are_complete(shown):
+            raise Unavailable(misfit(schema_of(session.connection())))
+        return overview_of(parts, session, shown, redis_up=redis_up)
+
+
+def _refusals(overview: Overview) -> list[Row]:
+    """The relays that refuse everything of an account, with what to do, for programs."""
+    return [
+        {
+            **{name: getattr(one, name) for name in ("account", "transport", "reply", "bounced")},
+            **{name: getattr(one, name) for name in ("first_time", "noticed_time", "ended_time")},
+            "words": one.words(),
+        }
+        for one in overview.refusals
+    ]
+
+
+def _figures(overview: Overview) -> Row:
+    backup = noted_time(services().settings, BACKUP_TIME, "done")
+    age = None if backup is None else max(0.0, round(time.time() - backup, 1))
+    return {**status_of(overview.figures), "backup_age_seconds": age}
+
+
+STATES = {
+    "due": ("due",),
+    "deferred": ("deferred",),
+    "in_flight": ("in_flight", "abandoned"),
+    "abandoned": ("abandoned",),
+    "uncertain": ("uncertain",),
+    "held": ("held",),
+    "paused": ("paused",),
+}
+"""Number of messages -> the states of the send queue that count."""
+WITH_AGE = ("due", "in_flight", "uncertain")
+
+
+def status_of(figures: Figures) -> Row:
+    """Numbers of messages, events and runs, and for some the age of the oldest in seconds; None if there is none.
+
+    `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
+    `uncertain` may have arrived; those `held` came with a restored backup, as did waiting events of `webhooks_held`;
+    those `paused` wait for the end of a pause. `relays_refusing` are transports that refuse everything of an account.
+    `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight` have a request in flight.
+    `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones fell due in a pause, or came
+    with a restored backup. `test_…` are those of them that are of test accounts (docs/testing.md).
+    """
+    runs, webhooks = figures["tms_automation_runs"], figures["tms_webhooks"]
+    events = int(figures["tms_events_waiting"][()])
+    return {
+        **_of_queue(figures),
+        "relays_refusing": int(figures["relays_refusing"][()]),
+        "events_waiting": events,
+        "events_waiting_oldest_seconds": _age(events, figures["tms_events_oldest_seconds"].values()),
+        "runs_waiting": int(runs["waiting",]),
+        "runs_due": int(runs["due",]),
+        "runs_due_oldest_seconds": _age(int(runs["due",]), figures["runs_due_oldest_seconds"].values()),
+        "runs_late": int(runs["late",]),
+        "runs_held": int(runs["held",]),
+        "webhooks_in_flight": int(webhooks["in_flight",]),
+        "webhooks_held": int(webhooks["held",]),
+        **{f"test_{name}": _number(figures, STATES[name], ("test",)) for name in WITH_AGE},
+        "test_events_waiting": int(figures["test_events_waiting"][()]),
+    }
+
+
+def _of_queue(figures: Figures) -> Row:
+    shown: dict[str, Any] = {}
+    for name, states in STATES.items():
+        shown[name] = number = _number(figures, states)
+        if name in WITH_AGE:
+            ages = (age for key, age in figures["tms_queue_oldest_seconds"].items() if key[2] in states)
+            shown[f"{name}_oldest_seconds"] = _age(number, ages)
+    return shown
+
+
+def _number(figures: Figures, states: Collection[str], classes: Collection[str] = CLASSES) -> int:
+    entries = figures["tms_queue_entries"].items()
+    return int(sum(number for (of_class, _, state), number in entries if state in states and of_class in classes))
+
+
+def _age(number: int, ages: Iterable[float]) -> float | None:
+    """That of the oldest; None if there is none."""
+    return round(max(ages), 1) if number else None

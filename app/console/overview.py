@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Row, select, union_all
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.audit.values import host_of
-from app.db.models import Account, Domain, QueueEntry, Webhook
+from app.console.queues import first_due
+from app.db.models import Account, Domain, Webhook
 from app.db.models.webhooks import UNCHECKED
+from app.db.queue import PRIORITIES
 from app.groups.read import Counts, counts_by_hour
 from app.maintenance.findings import LIMITS, lasting
-from app.recipients.states import RecipientState
-from app.routing.routes import PRIORITIES
 from app.sends.explain.waits import paused_words
 from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown
@@ -147,20 +147,9 @@ def of_account(session: Session, account: Account, moment: datetime, *, in_full:
 
 
 def _due_since(session: Session, account_id: int, moment: datetime) -> datetime | None:
-    """Since when the oldest message of the account has been due: the first entry of each priority, by the index."""
-    queued = QueueEntry.account_id == account_id, QueueEntry.state == RecipientState.QUEUED.value
-    first = [
-        select(
-            select(QueueEntry.due_time)
-            .where(*queued, QueueEntry.priority == priority, QueueEntry.due_time <= moment)
-            .order_by(QueueEntry.due_time)
-            .limit(1)
-            .scalar_subquery()
-            .label("due_time")
-        )
-        for priority in PRIORITIES
-    ]
-    return min((time for time in session.scalars(union_all(*first)) if time is not None), default=None)
+    """Since when the oldest message of the account has been due."""
+    first = select(*(first_due(priority, moment) for priority in PRIORITIES)).where(Account.id == account_id)
+    return min((time for time in session.execute(first).one() if time is not None), default=None)
 
 
 def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:

@@ -97,7 +97,7 @@ def _turns(session: Session, account_ids: Sequence[int], begin: QueueBegin, mome
     columns = (
         *(_number(priority, moment, later=False).label(priority) for priority in PRIORITIES),
         *(_number(priority, moment, later=True).label(f"later_{priority}") for priority in PRIORITIES),
-        *(_first_due(priority, moment).label(f"first_{priority}") for priority in PRIORITIES),
+        *(first_due(priority, moment).label(f"first_{priority}") for priority in PRIORITIES),
     )
     wanted = select(Account.id, Account.name, *columns).where(in_json(Account.id, account_ids))
     rows = {row.id: row for row in session.execute(wanted)}
@@ -126,7 +126,8 @@ def _number(priority: str, moment: datetime, *, later: bool) -> ScalarSelect[int
     return select(func.count()).select_from(entries.subquery()).scalar_subquery()
 
 
-def _first_due(priority: str, moment: datetime) -> ScalarSelect[Any]:
+def first_due(priority: str, moment: datetime) -> ScalarSelect[Any]:
+    """Since when the oldest message of the priority has been due: of the account of the statement around it."""
     return _entries(priority, moment, later=False).limit(1).scalar_subquery()
 
 

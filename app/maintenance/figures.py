@@ -15,18 +15,30 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
+from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import case, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, literal, or_, select, union_all
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from app.automations.run_states import IS_HELD, IS_WAITING
 from app.clock import now
 from app.db import bounded_connection
 from app.db.due import FULL_SHARE
 from app.db.history_ranges import has_ranges
-from app.db.models import Account, Event, QueueEntry, Recipient, RelayRefusal, RunningProcess, Webhook
+from app.db.models import (
+    Account,
+    AutomationRun,
+    Event,
+    QueueEntry,
+    Recipient,
+    RelayRefusal,
+    RunningProcess,
+    Webhook,
+)
 from app.db.models.webhooks import UNCHECKED
 from app.db.outage import log_failure
 from app.db.phases import newest_revision
@@ -38,11 +50,12 @@ from app.infrastructure.heartbeat import SILENT
 from app.infrastructure.metric_kinds import DEFINITIONS, Definition, Family, Labels, Measurement, define, gauge_family
 from app.infrastructure.metrics import account_class
 from app.infrastructure.redis_client import JOBS
-from app.maintenance.status import event_time, figures
+from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
 from app.retention.periods import Stage, overdue, periods, purged_by_sends
 from app.sends.outcomes.attempt_result import journal_sizes
 from app.sends.outcomes.relay_refusals import IS_NOTICED
+from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
 from app.settings import Settings
 
@@ -55,6 +68,9 @@ STATES = ("due", "deferred", "in_flight", "abandoned", "uncertain", "held", "pau
 WITHOUT_AGE = ("deferred", "held", "paused")
 """The first are due later, the others wait for somebody."""
 TYPES = ("email", "sms")
+LATE = timedelta(seconds=60)
+"""For how long a late run of an automation has been due at least."""
+FROM_THE_FIRST = QueueBegin()
 ROLES = ("api", *JOBS, "scheduler", "inbound")
 
 OF_QUEUE = ("account_class", "type", "state")
@@ -83,20 +99,26 @@ define("tms_purge_overdue_seconds", "gauge", "For how long the oldest send has b
 define("tms_schema_info", "gauge", "The schema of the database.", ("revision", "needed", "state"))
 
 Figures = dict[str, Measurement]
-"""The values of each metric."""
+"""The values of each metric, and the `FURTHER` ones."""
+FURTHER = ("relays_refusing", "runs_due_oldest_seconds", "test_events_waiting")
+"""What `flask status` shows and no metric: relays that refuse everything of an account, the age of the oldest run that
+is due, and the events of test accounts."""
 
 
-def read_figures(session: Session, settings: Settings) -> Figures:
-    """All figures as they are now; of a schema that does not fit that alone, since the tables may be others."""
-    moment, schema = now(), schema_of(session.connection())
+def read_figures(
+    session: Session, settings: Settings, begin: QueueBegin = FROM_THE_FIRST, moment: datetime | None = None
+) -> Figures:
+    """All figures as they are now; of a schema that does not fit that alone, since the tables may be others. `begin` is
+    where the send queue begins, if it is known."""
+    moment, schema = moment or now(), schema_of(session.connection())
     of_schema: Figures = {"tms_schema_info": {(schema.revision or "", newest_revision(), schema.state): 1.0}}
     if schema.state not in FITS:
         return of_schema
     return {
-        **_queue(session, moment, timedelta(seconds=settings.uncertain_wait)),
-        "tms_relay_refused_accounts": _refused(session),
+        **_queue(session, moment, begin, timedelta(seconds=settings.uncertain_wait)),
+        **_refused(session),
         **_webhooks(session, moment),
-        "tms_automation_runs": _runs(session, moment),
+        **_runs(session, moment),
         **_processes(session, moment),
         "tms_purge_overdue_seconds": _overdue(session, settings, moment),
         **of_schema,
@@ -106,22 +128,14 @@ def read_figures(session: Session, settings: Settings) -> Figures:
 def families(shown: Figures) -> Iterator[Family]:
     """The figures as metrics."""
     for name, values in shown.items():
-        one = DEFINITIONS[name]
-        yield gauge_family(name, one.documentation, one.labels, values)
+        if name not in FURTHER:
+            one = DEFINITIONS[name]
+            yield gauge_family(name, one.documentation, one.labels, values)
 
 
-def _queue(session: Session, moment: datetime, uncertain_wait: timedelta) -> Figures:
-    """One pass over the send queue; the type of an entry of the release before is that of its recipient."""
-    entry = QueueEntry
-    type_ = func.coalesce(
-        entry.type, select(Recipient.type).where(Recipient.id == entry.recipient_id).scalar_subquery()
-    ).label("type")
-    is_due = entry.due_time <= moment
-    state = case(
-        (entry.state != RecipientState.QUEUED, case((entry.lease_time < moment, "abandoned"), else_=entry.state)),
-        else_=case((is_due, "due"), else_="deferred"),
-    ).label("state")
-    columns = select(entry.account_id, type_, state, entry.due_time).subquery()
+def _queue(session: Session, moment: datetime, begin: QueueBegin, uncertain_wait: timedelta) -> Figures:
+    """One statement, which reads the entries of each state by their partial index."""
+    columns = union_all(*_entries(moment, begin)).subquery()
     of_account = columns.c.account_id, columns.c.type, columns.c.state
     counted = select(*of_account, func.count().label("entries"), func.min(columns.c.due_time).label("oldest"))
     totals = counted.group_by(*of_account).subquery()
@@ -133,21 +147,49 @@ def _queue(session: Session, moment: datetime, uncertain_wait: timedelta) -> Fig
     )
     entries: dict[Labels, float] = dict.fromkeys(product(("live", "test"), TYPES, STATES), 0.0)
     oldest: dict[Labels, float] = {key: 0.0 for key in entries if key[2] not in WITHOUT_AGE}
-    for test, of_type, of_state, number, due_time in rows:
-        name = "in_flight" if of_state == RecipientState.SENDING else of_state
-        key = account_class(is_test=bool(test)), str(of_type), name
+    for test, of_type, state, number, due_time in rows:
+        key = account_class(is_test=bool(test)), str(of_type), state
         entries[key] = float(number)
-        if name not in WITHOUT_AGE:
-            since = due_time - uncertain_wait if name == RecipientState.UNCERTAIN else due_time
+        if state not in WITHOUT_AGE:
+            since = due_time - uncertain_wait if state == RecipientState.UNCERTAIN else due_time
             oldest[key] = _seconds(moment - since)
     return {"tms_queue_entries": entries, "tms_queue_oldest_seconds": oldest}
 
 
-def _refused(session: Session) -> Measurement:
-    """The ones that began first, since answers may be of any number."""
-    columns = RelayRefusal.transport, RelayRefusal.reply, func.count()
+def _entries(moment: datetime, begin: QueueBegin) -> Iterator[Select[Any]]:
+    """Account, type, state and due time, each by the index on the columns of the order: PostgreSQL considers all
+    indexes equal after it has analyzed the table while it was empty, and reads in that order only by one of them."""
+    entry = QueueEntry
+    ready = and_(IS_READY, entry.ready_time >= begin.ready)
+    leased = and_(IS_SENDING, entry.lease_time >= begin.lease)
+    yield _ordered(ready, case((entry.due_time <= moment, "due"), else_="deferred"), entry.ready_time)
+    yield _ordered(leased, case((entry.lease_time < moment, "abandoned"), else_="in_flight"), entry.lease_time)
+    others = (
+        (RecipientState.UNCERTAIN, entry.due_time),
+        (RecipientState.HELD, entry.recipient_id),
+        (RecipientState.PAUSED, entry.pause_id, entry.recipient_id),
+    )
+    for state, *order in others:
+        yield _ordered(entry_in_state(state), literal(state.value), *order)
+
+
+def _ordered(condition: ColumnElement[bool], state: ColumnElement[str], *order: Any) -> Select[Any]:
+    """The type of an entry of the release before is that of its recipient."""
+    of_recipient = select(Recipient.type).where(Recipient.id == QueueEntry.recipient_id).scalar_subquery()
+    type_ = func.coalesce(QueueEntry.type, of_recipient).label("type")
+    columns = QueueEntry.account_id, type_, state.label("state"), QueueEntry.due_time
+    return select(select(*columns).where(condition).order_by(*order).subquery())
+
+
+def _refused(session: Session) -> Figures:
+    """The answers that began first, since they may be of any number, and how many relays there are of all."""
+    columns = RelayRefusal.transport, RelayRefusal.reply, func.count(), func.sum(func.count()).over()
     oldest = select(*columns).where(*IS_NOTICED).group_by(*columns[:2]).order_by(func.min(RelayRefusal.id)).limit(WORST)
-    return {(transport, reply): float(number) for transport, reply, number in session.execute(oldest)}
+    rows = session.execute(oldest).all()
+    return {
+        "tms_relay_refused_accounts": {(transport, reply): float(number) for transport, reply, number, _ in rows},
+        "relays_refusing": {(): float(rows[0][-1]) if rows else 0.0},
+    }
 
 
 def _webhooks(session: Session, moment: datetime) -> Figures:
@@ -158,9 +200,12 @@ def _webhooks(session: Session, moment: datetime) -> Figures:
             Webhook.failures,
             Webhook.lease_time,
             Webhook.held_to,
+            Account.test_of,
             waiting_events().label("waiting"),
             first.label("first"),
-        ).where(or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED))
+        )
+        .join(Account, Account.id == Webhook.account_id)
+        .where(or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED))
     ).all()
     behind = {row.id: (float(row.waiting), _age(row.first, moment)) for row in rows if row.waiting}
     worst = sorted(behind, key=lambda webhook_id: behind[webhook_id][1], reverse=True)[:WORST]
@@ -176,14 +221,27 @@ def _webhooks(session: Session, moment: datetime) -> Figures:
         "tms_events_oldest_seconds": {(): max((age for _, age in behind.values()), default=0.0)},
         "tms_webhook_events_waiting": {(str(webhook_id),): behind[webhook_id][0] for webhook_id in worst},
         "tms_webhook_oldest_seconds": {(str(webhook_id),): behind[webhook_id][1] for webhook_id in worst},
+        "test_events_waiting": {(): float(sum(row.waiting for row in rows if row.test_of is not None))},
     }
 
 
-def _runs(session: Session, moment: datetime) -> Measurement:
-    wanted = figures(moment)
+def _runs(session: Session, moment: datetime) -> Figures:
+    due_time = AutomationRun.due_time
+    conditions = {
+        "waiting": and_(IS_WAITING, due_time > moment),
+        "due": and_(IS_WAITING, due_time <= moment),
+        "late": and_(IS_WAITING, due_time <= moment - LATE),
+        "held": IS_HELD,
+    }
+    counted = (
+        select(literal(state).label("state"), func.count().label("runs"), func.min(due_time).label("oldest")).where(one)
+        for state, one in conditions.items()
+    )
+    rows = {row.state: row for row in session.execute(union_all(*counted))}
+    oldest = rows["due"].oldest
     return {
-        (state,): float(session.execute(wanted[f"runs_{state}"]).one()[0])
-        for state in ("waiting", "due", "late", "held")
+        "tms_automation_runs": {(state,): float(rows[state].runs) for state in conditions},
+        "runs_due_oldest_seconds": {(): 0.0 if oldest is None else _seconds(moment - oldest)},
     }
 
 
@@ -214,8 +272,9 @@ def _overdue(session: Session, settings: Settings, moment: datetime) -> Measurem
 
 
 def _age(payload: str | None, moment: datetime) -> float:
-    since = event_time(payload) if payload else None
-    return 0.0 if since is None else _seconds(moment - since)
+    """For how long the event has waited (docs/webhooks.md#events)."""
+    timestamp = orjson.loads(payload).get("timestamp") if payload else None
+    return _seconds(moment - datetime.fromisoformat(timestamp)) if timestamp else 0.0
 
 
 def _seconds(age: timedelta) -> float:
@@ -248,6 +307,14 @@ class Reading(NamedTuple):
     seconds: float
     database_up: bool
     redis_up: bool
+
+
+def asked_redis(redis: Redis) -> tuple[bool, QueueBegin]:
+    """Whether Redis answers, and where the send queue begins as far as it knows."""
+    try:
+        return bool(redis.ping()), known_begin(redis)
+    except RedisError:
+        return False, FROM_THE_FIRST
 
 
 class FiguresReader:
@@ -292,23 +359,17 @@ class FiguresReader:
     def _read(self, began: float) -> Reading:
         """A database that does not answer has no figures; whatever else fails is raised. Only what the database does
         counts as the time that they took: a Redis that hangs must not keep them from being read again soon."""
-        redis_up = self._redis_answers()
+        redis_up, begin = asked_redis(self._services.redis)
         started = time.monotonic()
         try:
             with bounded_connection.limit_waits(DATABASE_SECONDS), self._services.database.read() as session:
                 schema_of(session.connection())
             with self._services.database.read() as session:
-                figures = read_figures(session, self._services.settings)
+                figures = read_figures(session, self._services.settings, begin)
         except SQLAlchemyError as error:
             log_failure(logger, "no figures for /metrics", error)
             return Reading({}, began, time.monotonic() - started, database_up=False, redis_up=redis_up)
         return Reading(figures, began, time.monotonic() - started, database_up=True, redis_up=redis_up)
-
-    def _redis_answers(self) -> bool:
-        try:
-            return bool(self._services.redis.ping())
-        except RedisError:
-            return False
 
 
 # What `GET /metrics` answers: the counts of this host's processes, and the figures of the installation

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from redis import RedisError
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -18,14 +17,14 @@ from app.db.models import Account, QueueEntry, RecipientStep
 from app.db.outage import reason
 from app.distribution import COMMAND_LINE
 from app.infrastructure.shared_counts import SharedCounts
-from app.maintenance.figures import Figures, read_figures
+from app.maintenance.figures import Figures, asked_redis, read_figures
 from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.recipients.conditions import IS_READY
 from app.recipients.states import NOT_PERMITTED
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.outcomes.attempt_result import journal_sizes
-from app.sends.outcomes.relay_refusals import shown_refusals
+from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown, words
 from app.services import Services
 
@@ -91,20 +90,22 @@ NOTES = {
 
 class Overview(NamedTuple):
     """The figures that Prometheus gets, none without a database; what needs attention; what is good to know; what is
-    known on this host alone."""
+    known on this host alone; the relays that refuse everything of an account."""
 
     figures: Figures
     found: list[Finding]
     notes: list[str]
     on_host: OnHost = OnHost()
+    refusals: Sequence[ShownRefusal] = ()
 
 
 def read_overview(services: Services) -> Overview:
     """The overview of now. A database that does not answer is one of the findings."""
-    redis_up = _answers(services)
+    redis_up, begin = asked_redis(services.redis)
     try:
         with services.database.read() as session:
-            return overview_of(services, session, read_figures(session, services.settings), redis_up=redis_up)
+            shown = read_figures(session, services.settings, begin)
+            return overview_of(services, session, shown, redis_up=redis_up)
     except SQLAlchemyError as error:
         on_host = _on_host(services)
         found = [database_down(reason(error)), *findings({}, redis_up=redis_up, on_host=on_host)]
@@ -120,14 +121,7 @@ def overview_of(services: Services, session: Session, shown: Figures, *, redis_u
     refusing = [one for one in refusals if one.ended_time is None]
     found = findings(shown, redis_up=redis_up, on_host=on_host, refusals=refusing)
     ended = [one.words() for one in refusals if one.ended_time is not None]
-    return Overview(shown, found, [*notes_on_schema(shown), *ended, *paused, *_words(put_off)], on_host)
-
-
-def _answers(services: Services) -> bool:
-    try:
-        return bool(services.redis.ping())
-    except RedisError:
-        return False
+    return Overview(shown, found, [*notes_on_schema(shown), *ended, *paused, *_words(put_off)], on_host, refusals)
 
 
 def _on_host(services: Services) -> OnHost:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.clock import now
+from app.cli.status import status_of
 from app.db.models import (
     Account,
     AutomationPassedStep,
@@ -28,7 +28,7 @@ from app.db.models import (
     Webhook,
 )
 from app.infrastructure.liveness import lock_if_dead
-from app.maintenance.status import status
+from app.maintenance.figures import read_figures
 from app.recipients.conditions import CURRENT_STATE
 from app.services import Services
 from tests.chaos.record import SUBJECT
@@ -93,7 +93,7 @@ class Facts:
 def in_hand(services: Services) -> dict[str, float]:
     """What the service still has to do, without zeros."""
     with services.database.read() as session:
-        shown = status(session, services.settings, now())
+        shown = status_of(read_figures(session, services.settings))
         return {name: count for name, count in shown.items() if count}
 
 

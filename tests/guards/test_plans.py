@@ -386,7 +386,7 @@ FEW_ON_SQLITE = {"lists", "messages"}
 """Small tables that SQLite reads in the order of their ids until it has found a name."""
 LOOKED_THROUGH = {"events", "webhook_attempts", "idempotency_records"}
 """Tables in which no index finds a person (docs/privacy.md#what-it-costs)."""
-READ_WHOLE = {"forget": LOOKED_THROUGH, "operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED | {"send_queue"}}
+READ_WHOLE = {"forget": LOOKED_THROUGH, "operate": COUNTED | FEW_ON_SQLITE, "watch": COUNTED}
 """What parts of the tour read completely: the figures of an installation count the work that is left, apart from
 requests (docs/monitoring/metrics.md#figures-of-the-installation)."""
 OF_NO_ACCOUNT = (

@@ -14,7 +14,6 @@ from app.clock import now
 from app.db.models import Base, Recipient, RecipientStep
 from app.maintenance.figures import read_figures
 from app.maintenance.overview import read_put_off
-from app.maintenance.status import status
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.plans import StatementRecorder, rows_read
@@ -40,10 +39,8 @@ def one(request: pytest.FixtureRequest) -> Iterator[Alone]:
 
 def statements(one: Alone) -> dict[str, Any]:
     """All that a scrape and the commands read."""
-    settings = one.services.settings
     with StatementRecorder(one.services.database.engine) as recorder, one.services.database.read() as session:
-        read_figures(session, settings)
-        status(session, settings, now())
+        read_figures(session, one.services.settings)
         assert [found.reply for found in read_put_off(session, now())] == ["451 later"]
     return recorder.statements
 

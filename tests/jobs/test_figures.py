@@ -241,7 +241,7 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     monkeypatch.setattr(figures, "LEAST_INTERVAL", 20 * PATIENCE)
     reader, gate, readings = FiguresReader(one.services), threading.Event(), list[str]()
 
-    def hanging(session: Any, uncertain_wait: float) -> dict[str, Any]:
+    def hanging(*_: Any) -> dict[str, Any]:
         readings.append(threading.current_thread().name)
         gate.wait(PATIENCE)
         return {}
@@ -263,7 +263,7 @@ def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
     reader, gate = FiguresReader(one.services), threading.Event()
     before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)
 
-    def hanging(session: Any, uncertain_wait: float) -> Figures:
+    def hanging(*_: Any) -> Figures:
         gate.wait(PATIENCE)
         return {"tms_events_waiting": {(): 5.0}}
 

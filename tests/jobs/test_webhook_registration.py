@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 from sqlalchemy import func, select
 
-from app.clock import now
+from app.cli.status import status_of
 from app.db.models import WebhookSecret
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
@@ -27,7 +27,7 @@ from app.events.webhooks import (
     rotate_secret,
     set_secret,
 )
-from app.maintenance.status import status
+from app.maintenance.figures import read_figures
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, changed
 from tests.support.servers import PATIENCE
@@ -175,7 +175,7 @@ def test_deleting_a_webhook_deletes_its_secrets_and_nothing_waits_any_more(
     with services.database.read() as session:
         counted = select(func.count()).select_from(WebhookSecret).where(WebhookSecret.webhook_id == hook.id)
         assert session.execute(counted).scalar_one() == 0
-        assert status(session, services.settings, now())["events_waiting"] == 0
+        assert status_of(read_figures(session, services.settings))["events_waiting"] == 0
 
 
 def test_queued_events_and_delivery_attempts_are_listed(

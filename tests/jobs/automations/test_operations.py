@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import delete, update
 
+from app.cli.status import status_of
 from app.db.models import AutomationRun, AutomationVersion
 from app.infrastructure.metrics import own_counts
 from app.maintenance import sweeps
-from app.maintenance.status import status
+from app.maintenance.figures import read_figures
 from app.runs.advance import ATTEMPTS, FIRST_DELAY, LONGEST_DELAY
 from app.runs.pause import FAILED, pause
 from app.runs.read import count_steps
@@ -20,7 +21,7 @@ WAIT = [{"name": "a day", "wait": "1 day"}]
 def shown(story: Story) -> dict[str, int | float | None]:
     """The figures about runs."""
     with story.worker.database.read() as session:
-        figures = status(session, story.worker.settings, story.calendar.moment)
+        figures = status_of(read_figures(session, story.worker.settings, moment=story.calendar.moment))
     return {name: value for name, value in figures.items() if name.startswith("runs_")}
 
 

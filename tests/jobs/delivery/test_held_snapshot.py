@@ -4,7 +4,7 @@ looks slower (docs/decisions/015-send-queue-apart.md#a-snapshot-held-elsewhere).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,12 +15,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from sqlalchemy import delete, text, update
 
+from app.cli.status import status_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.due import DueAccounts, FullLooks
 from app.db.models import QueueEntry, Recipient
 from app.db.queue import SEND_QUEUE
-from app.maintenance.status import status
+from app.maintenance.figures import read_figures
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.row import delete_queue_entries
 from app.sends.delivery.claim import claim, postpone, release_claims
@@ -160,9 +161,9 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
     (late,) = rows.add_send(["late@example.com"], due_in=-7200)
     moment = now() + timedelta(seconds=1)
 
-    def show_status() -> dict[str, int | float | None]:
+    def show_status() -> Mapping[str, Any]:
         with worker.database.read() as session:
-            return status(session, worker.settings, moment, known_begin(worker.redis))
+            return status_of(read_figures(session, worker.settings, known_begin(worker.redis), moment))
 
     known = show_status()
     few = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
