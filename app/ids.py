@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.errors import ServiceError
 
@@ -31,9 +31,14 @@ def shown_id(row_id: RowId) -> RowId:
     return row_id if row_id is None else abs(row_id)
 
 
-def copied_id(original_id: int) -> int:
-    """The id that the copy of a list or message has in a test account."""
+def copied_id(original_id: Any) -> Any:
+    """The id that the copy of a list or message has in a test account, of a number or in a statement."""
     return -original_id
+
+
+def sought_id(given_id: int) -> int:
+    """An id in a body as it is looked up: 0, which no row has, if nobody outside can know it."""
+    return given_id if 0 < given_id <= BIGGEST else 0
 
 
 def describe(noun: str, number: int) -> str:

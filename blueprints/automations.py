@@ -68,7 +68,7 @@ class Automations(MethodView):
     )
     def get(self) -> Response:
         """A page of automations, newest first."""
-        query = collection_query(AUTOMATIONS.resource, copied=("list_id",))
+        query = collection_query(AUTOMATIONS.resource)
         with services().database.read() as session:
             page = page_automations(session, principal().account_id, query)
         return collection_response(AUTOMATIONS.resource, query, page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Response
 from flask.views import MethodView
 
-from app.accounts.copies import stored_list_id
 from app.contacts.read import page_lists_with_contacts, show_list_with_contacts
 from app.http.api import Blueprint
 from app.http.context import principal, services
@@ -28,7 +27,7 @@ class Lists(MethodView):
     @blp.describe("lists.list", returns=ContactListCollectionSchema, query=collection_parameters(LISTS.resource))
     def get(self) -> Response:
         """A page of lists, newest first."""
-        query = collection_query(LISTS.resource, copied=("id",))
+        query = collection_query(LISTS.resource)
         with services().database.read() as session:
             page = page_lists_with_contacts(session, principal().account_id, query)
         return collection_response(LISTS.resource, query, page)
@@ -43,8 +42,7 @@ class List(MethodView):
     def get(self, list_id: str) -> Response:
         """The list."""
         with services().database.read() as session:
-            row_id = stored_list_id(session, principal(), path_id(list_id))
-            require_list(session, principal().account_id, row_id)
+            row_id = require_list(session, principal().account_id, path_id(list_id))
             query = parse_instance(query_pairs(), LISTS.resource, cursor_scope(list_path(row_id)))
             found = show_list_with_contacts(session, principal().account_id, row_id, query)
         return json_response(found)

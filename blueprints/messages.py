@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Response
 from flask.views import MethodView
 
-from app.accounts.copies import stored_message_id
 from app.groups.sent_contacts import SENT_CONTACTS, page_sent_contacts
 from app.http.api import Blueprint
 from app.http.context import principal, services
@@ -28,7 +27,7 @@ class Messages(MethodView):
     @blp.describe("messages.list", returns=MessageCollectionSchema, query=collection_parameters(MESSAGES.resource))
     def get(self) -> Response:
         """A page of messages, newest first."""
-        query = collection_query(MESSAGES.resource, copied=("id",))
+        query = collection_query(MESSAGES.resource)
         with services().database.read() as session:
             page = page_messages(session, principal().account_id, query)
         return collection_response(MESSAGES.resource, query, page)
@@ -43,8 +42,7 @@ class Message(MethodView):
     def get(self, message_id: str) -> Response:
         """The message."""
         with services().database.read() as session:
-            row_id = stored_message_id(session, principal(), path_id(message_id))
-            require_message(session, principal().account_id, row_id)
+            row_id = require_message(session, principal().account_id, path_id(message_id))
             query = parse_instance(query_pairs(), MESSAGES.resource)
             message = get_message(session, principal().account_id, row_id, query)
         return json_response(message)
@@ -59,8 +57,7 @@ class MessageContent(MethodView):
     def get(self, message_id: str) -> Response:
         """The message's bodies."""
         with services().database.read() as session:
-            row_id = stored_message_id(session, principal(), path_id(message_id))
-            require_message(session, principal().account_id, row_id)
+            row_id = require_message(session, principal().account_id, path_id(message_id))
             query = parse_instance(query_pairs(), CONTENT.resource)
             content = get_content(session, principal().account_id, row_id, query)
         return json_response(content)
@@ -79,8 +76,7 @@ class SentContacts(MethodView):
     def get(self, message_id: str) -> Response:
         """A page of sent contacts, the latest first."""
         with services().database.read() as session:
-            row_id = stored_message_id(session, principal(), path_id(message_id))
-            require_message(session, principal().account_id, row_id)
-            query = collection_query(SENT_CONTACTS.resource, copied=("list_id",))
+            row_id = require_message(session, principal().account_id, path_id(message_id))
+            query = collection_query(SENT_CONTACTS.resource)
             page = page_sent_contacts(session, principal().account_id, row_id, query)
         return collection_response(SENT_CONTACTS.resource, query, page)

@@ -17,7 +17,7 @@ from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
 from app.query.parameters import check_visible
 from app.query.writes import parse_dry_run
-from app.recipients.collection import COPIED, RECIPIENTS, page_recipients
+from app.recipients.collection import RECIPIENTS, page_recipients
 from app.recipients.read import FILTERS, RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import SendRequest, accept, read_request
@@ -52,7 +52,7 @@ class Sends(MethodView):
         """A page of the recipients of all sends, newest first."""
         viewer = _viewer()
         check_visible(query_pairs(), viewer.hidden_filters)
-        query = collection_query(RECIPIENTS, COPIED)
+        query = collection_query(RECIPIENTS)
         with services().database.read() as session:
             page = page_recipients(session, principal().account_id, query, viewer)
         return collection_response(RECIPIENTS, query, page)

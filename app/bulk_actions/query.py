@@ -10,11 +10,10 @@ from app.contacts.blocked import SUPPRESSIONS, MatchingBlocked
 from app.db.models import Account
 from app.errors import ServiceError
 from app.query.conditions import Equals, Query
-from app.query.copies import with_copies
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import COPIED, SEARCHED, Matching, Place
+from app.recipients.collection import SEARCHED, Matching, Place
 from app.sends.holds.held import HELD, HeldMessages, MatchingHeld
 from app.sends.outcomes.requeue import RETRYABLE
 
@@ -42,8 +41,7 @@ def query_of(text: str) -> list[tuple[str, str]]:
 def parse_query(account: Account, pairs: Pairs) -> Query:
     """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
     query."""
-    query = _parsed(pairs, SEARCHED)
-    return query if account.test_of is None else with_copies(query, COPIED)
+    return _parsed(pairs, SEARCHED, is_test=account.test_of is not None)
 
 
 def held(account: Account, pairs: Pairs) -> MatchingHeld:
@@ -51,8 +49,8 @@ def held(account: Account, pairs: Pairs) -> MatchingHeld:
     return MatchingHeld(HeldMessages(account.id), _parsed(pairs, HELD.resource))
 
 
-def _parsed(pairs: Pairs, resource: Resource) -> Query:
-    query = parse_collection(pairs, resource)
+def _parsed(pairs: Pairs, resource: Resource, *, is_test: bool = False) -> Query:
+    query = parse_collection(pairs, resource, is_test=is_test)
     for key, value in pairs:
         name = Parameter.of(key, value).name
         if name not in resource.filters:

@@ -37,12 +37,12 @@ from app.cli.bulk_actions import ask_for_all, pairs_of, print_asked
 from app.cli.csv_files import export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
 from app.clock import timestamp
-from app.db.copied_ids import shown
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, QueueEntry, Recipient, Send, SendPause
 from app.db.models import Group as TransactionalGroup
+from app.db.public_ids import shown
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID

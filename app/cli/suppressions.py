@@ -23,11 +23,11 @@ from app.cli.holds import dry_run_option, yes_option
 from app.contacts.blocked import SUPPRESSIONS
 from app.contacts.suppression_acts import add_blocked, add_unsubscribed, remove_blocked, remove_unsubscribed
 from app.db.address_forms import PREFIX, find_digests
-from app.db.copied_ids import shown
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, BlockedAddress, List, Unsubscriber
 from app.db.pages import pages_of
+from app.db.public_ids import shown
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import shown_id

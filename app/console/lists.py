@@ -16,12 +16,11 @@ from app.db.database import Transaction
 from app.db.models import Account, List
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.ids import copied_id, existing, id_in, shown_id
+from app.ids import existing, id_in, shown_id
 from app.lists.define import add_field, create_list, update_list
 from app.lists.fields import ADDRESS_KEYS, ListSpec
-from app.lists.find import find_list
+from app.lists.find import find_list, get_list
 from app.lists.read import LISTS, page_lists
-from app.query.copies import with_copies
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.secret_keys import SecretKeys
@@ -45,9 +44,8 @@ def search(
     """The account's lists that match, the newest first, each with the number of its contacts, and the query of older
     ones: two statements. Raises the errors of the query."""
     cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, LISTS.resource, cursors), limit=limit)
-    if account.test_of is not None:
-        query = with_copies(query, ("id",))
+    of_test = account.test_of is not None
+    query = replace(parse_collection(pairs, LISTS.resource, cursors, is_test=of_test), limit=limit)
     page = page_lists(session, account.id, query)
     numbers = numbers_of_contacts(session, [row.id for row in page.rows])
     items = [{**item, "contacts": numbers.get(row.id, 0)} for item, row in zip(page.items, page.rows, strict=True)]
@@ -59,9 +57,7 @@ def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
     if account_id is None:
         owner = session.scalar(select(List.account_id).where(List.id == list_id))
         return existing(None if owner is None else find_list(session, owner, list_id), "list", list_id)
-    own = find_list(session, account_id, list_id)
-    # In a test account the list may be a copy.
-    return own or existing(find_list(session, account_id, copied_id(list_id)), "list", list_id)
+    return get_list(session, account_id, list_id)
 
 
 # Creating, changing and deleting lists in the console, as the command line does (docs/console.md#lists-and-contacts).

@@ -20,12 +20,11 @@ from app.errors import ServiceError
 from app.ids import UUID
 from app.infrastructure.redis_client import SENDS
 from app.query.conditions import Query
-from app.query.copies import with_copies
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.parameters import check_visible
 from app.query.reader import Page
-from app.recipients.collection import COPIED, SEARCHED, page_recipients
+from app.recipients.collection import SEARCHED, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED
 from app.secret_keys import SecretKeys
@@ -104,8 +103,7 @@ class Parts:
 
 def _query(cursors: CursorScope, account: Account, pairs: Pairs, viewer: Viewer, limit: int) -> Query:
     check_visible(pairs, viewer.hidden_filters)
-    query = replace(parse_collection(pairs, SEARCHED, cursors), limit=limit)
-    return query if account.test_of is None else with_copies(query, COPIED)
+    return replace(parse_collection(pairs, SEARCHED, cursors, is_test=account.test_of is not None), limit=limit)
 
 
 def is_live(page: Page) -> bool:

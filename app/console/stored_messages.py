@@ -17,13 +17,13 @@ from app.console.queries import Pairs, older_query
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, List, Message
+from app.db.public_ids import has_id
 from app.errors import ServiceError
-from app.ids import copied_id, existing
+from app.ids import existing, shown_id
 from app.messages.difference import FieldDifference, differences
 from app.messages.history import VersionLine, contents, find_version, version_before, versions_of
 from app.messages.read import MESSAGES, page_messages
 from app.names import LONGEST_NAME
-from app.query.copies import with_copies
 from app.query.cursors import CursorScope
 from app.query.grammar import parse_collection
 from app.query.reader import Page
@@ -75,9 +75,8 @@ def search(
     """The account's messages that match, the newest first, and the query of older ones. Raises the errors of the
     query."""
     cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, MESSAGES.resource, cursors), limit=limit)
-    if account.test_of is not None:
-        query = with_copies(query, ("id",))
+    of_test = account.test_of is not None
+    query = replace(parse_collection(pairs, MESSAGES.resource, cursors, is_test=of_test), limit=limit)
     page = page_messages(session, account.id, query)
     return page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None)
 
@@ -87,8 +86,7 @@ def find_message(session: Session, account_id: int | None, message_id: int) -> M
     `not_found`."""
     wanted = select(Message).where(Message.id == message_id)
     if account_id is not None:
-        ids = (message_id, copied_id(message_id))  # In a test account the message may be a copy.
-        wanted = select(Message).where(Message.account_id == account_id, Message.id.in_(ids))
+        wanted = select(Message).where(has_id(Message, account_id, message_id))
     return existing(session.scalars(wanted).first(), "message", message_id)
 
 
@@ -145,7 +143,7 @@ def send_test(
 
 
 def _list(session: Session, account_id: int, wanted: str) -> int | None:
-    return find_by_name_or_id(session, List, account_id, wanted, "list").id if wanted else None
+    return shown_id(find_by_name_or_id(session, List, account_id, wanted, "list").id) if wanted else None
 
 
 def _recipient(message: Message, reader: Reader) -> dict[str, Any]:

@@ -16,17 +16,17 @@ from app.audit.values import host_of
 from app.clock import now
 from app.console.queries import Pairs, older_query
 from app.db.database import Transaction
-from app.db.expressions import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Event, List, Webhook, WebhookAttempt, WebhookSecret
 from app.db.models.webhooks import UNCHECKED
+from app.db.public_ids import has_any_id
 from app.errors import ServiceError
 from app.events.batch_contents import oldest_waiting
 from app.events.outbox import Payload
 from app.events.redeliver import payloads_of, replay_since
 from app.events.signing import request_body
 from app.events.webhooks import list_secrets
-from app.ids import copied_id, shown_id
+from app.ids import shown_id
 from app.query.cursors import CURSOR, CursorScope, Position
 from app.query.times import instant_span
 from app.secret_keys import SecretKeys
@@ -149,9 +149,8 @@ def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
 def _list_names(session: Session, webhook: Webhook) -> Sequence[str] | None:
     if webhook.chosen_lists is None:
         return None
-    ids = [one for list_id in webhook.chosen_lists for one in (list_id, copied_id(list_id))]
-    of_account = select(List.id, List.name).where(List.account_id == webhook.account_id, in_json(List.id, ids))
-    names = {shown_id(row.id): row.name for row in session.execute(of_account)}
+    chosen = select(List.id, List.name).where(has_any_id(List, webhook.account_id, webhook.chosen_lists))
+    names = {shown_id(row.id): row.name for row in session.execute(chosen)}
     return [names.get(list_id, str(list_id)) for list_id in webhook.chosen_lists]
 
 

@@ -28,6 +28,7 @@ from app.db.database import Transaction
 from app.db.expressions import in_json, json_array
 from app.db.models import Contact, List
 from app.db.prepared import PreparedStatement, Read
+from app.db.public_ids import LIST_ID, has_id
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 
@@ -108,8 +109,7 @@ def _find_statement(kind: AddressKind) -> PreparedStatement:
         select(ADDRESS_COLUMNS[kind], Contact.id)
         .join(List, List.id == Contact.list_id)
         .where(
-            List.account_id == bindparam("account_id", type_=BigInteger),
-            List.id == bindparam("list_id", type_=BigInteger),
+            has_id(List, bindparam("account_id", type_=BigInteger), LIST_ID),
             in_json(ADDRESS_COLUMNS[kind], bindparam("keys", type_=String)),
         )
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())

@@ -16,7 +16,8 @@ from app.accounts.auth import IS_THE_KEY, KEY_COLUMNS, Principal, find_principal
 from app.contacts.read import contact_shape
 from app.db.models import Account, ApiKey, Contact, List, table_of
 from app.db.prepared import PreparedStatement
-from app.ids import BIGGEST, copied_id
+from app.db.public_ids import LIST_ID, has_id
+from app.ids import BIGGEST
 from app.lists.fields import FieldSpec, ListSpec
 from app.lists.find import LIST_WITH_FIELDS_COLUMNS, list_of
 from app.query.reader import whole_columns
@@ -30,10 +31,7 @@ KEY_AND_LIST_COLUMNS = (*KEY_COLUMNS, *LIST_WITH_FIELDS_COLUMNS)
 KEY_AND_LIST_TABLES = (
     table_of(ApiKey)
     .join(table_of(Account), Account.id == ApiKey.account_id)
-    .outerjoin(
-        table_of(List),
-        and_(List.account_id == ApiKey.account_id, List.id == bindparam("list_id", type_=BigInteger)),
-    )
+    .outerjoin(table_of(List), has_id(List, ApiKey.account_id, LIST_ID))
 )
 KEY_AND_LIST = PreparedStatement(select(*KEY_AND_LIST_COLUMNS).select_from(KEY_AND_LIST_TABLES).where(*IS_THE_KEY))
 """One row for a valid key, whether the list exists or not."""
@@ -69,17 +67,9 @@ exist."""
 
 
 def find_of_path(session: Session, token: str, list_id: int | None, contact_id: int | None) -> OfPath:
-    """The key with this token and what the ids of its path name; a test key names copies by the ids of the originals.
-    Raises like `find_principal`."""
+    """The key with this token and what the ids of its path name. Raises like `find_principal`."""
     if list_id is None:
         return find_principal(session, token), None, None
-    found = _find(session, token, list_id, contact_id)
-    principal, contact_list, _ = found
-    is_copy = principal.is_test and contact_list is None
-    return _find(session, token, copied_id(list_id), contact_id) if is_copy else found
-
-
-def _find(session: Session, token: str, list_id: int, contact_id: int | None) -> OfPath:
     if contact_id is None:
         return *find_principal_and_list(session, token, list_id), None
     ids = {"list_id": min(list_id, BIGGEST), "contact_id": min(contact_id, BIGGEST)}

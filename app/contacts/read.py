@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session, aliased
 
 from app.contacts.counts import number_of_contacts
 from app.contacts.filters import BLOCKED, answered_by_indexes, compared_value
-from app.db.copied_ids import shown
 from app.db.index_hints import in_subquery, planned_for_values
 from app.db.models import Contact, List
+from app.db.public_ids import shown
 from app.errors import ServiceError
 from app.ids import shown_id
 from app.lists.fields import FieldSpec, ListSpec, ValueType

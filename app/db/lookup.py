@@ -1,15 +1,18 @@
-"""Lookup of an account's row by its name, else its id, as an operator types it."""
+"""Lookup of an account's rows by their names, else their ids, as an operator types them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
+from app.db.expressions import in_json
 from app.db.models import Automation, Group, List, Message
+from app.db.public_ids import has_any_id, has_id
 from app.errors import ServiceError
-from app.ids import copied_id, id_in
+from app.ids import id_in, shown_id
 
 Named = TypeVar("Named", Automation, Group, List, Message)
 
@@ -26,8 +29,22 @@ def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wa
     """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`)."""
     row = find_by_name(session, model, account_id, wanted)
     if row is None and (row_id := id_in(wanted)) is not None:
-        ids = (row_id, copied_id(row_id))  # In a test account the list or message may be a copy.
-        row = session.scalars(select(model).where(model.account_id == account_id, model.id.in_(ids))).first()
+        row = session.scalars(select(model).where(has_id(model, account_id, row_id))).first()
     if row is None:
         raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
     return row
+
+
+def find_all_by_name_or_id(
+    session: Session, model: type[Named], account_id: int, wanted: Iterable[str]
+) -> dict[str, Named]:
+    """The account's rows with these names, else with these ids, by what names them; of several with one name the
+    oldest. One select."""
+    names = sorted(name for name in {*wanted} if "\0" not in name)
+    if not names:
+        return {}
+    ids = [row_id for name in names if (row_id := id_in(name)) is not None]
+    is_named = and_(model.account_id == account_id, in_json(model.name, names))
+    statement = select(model).where(or_(is_named, has_any_id(model, account_id, ids)) if ids else is_named)
+    rows = session.scalars(statement.order_by(model.id.desc())).all()
+    return {**{str(shown_id(row.id)): row for row in rows}, **{row.name: row for row in rows if row.name}}

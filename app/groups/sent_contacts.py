@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, func
 from sqlalchemy.orm import Session
 
-from app.db.copied_ids import shown
 from app.db.index_hints import Indexed, by_index_or_order, planned_for_values
 from app.db.models import Recipient
+from app.db.public_ids import shown
 from app.lists.paths import contact_path, list_path
 from app.query import compile as compiled
 from app.query.conditions import IsNull, Query
@@ -52,7 +52,7 @@ def _links(row: Row[Any]) -> dict[str, Any]:
 
 
 SENT_CONTACTS = Shape(
-    resource=Resource(name="sent contact", collection="sent-contacts", filters=FILTERS, fields=tuple(PROPERTIES)),
+    resource=Resource("sent contact", "sent-contacts", filters=FILTERS, fields=tuple(PROPERTIES), copied=("list_id",)),
     properties=PROPERTIES,
     keys=(Recipient.list_id, Recipient.contact_id),
     links=_links,

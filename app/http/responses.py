@@ -14,14 +14,12 @@ from app.http.context import SHARED
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
-from collections.abc import Collection
 from itertools import islice
 from urllib.parse import parse_qsl
 
 from app.http.context import principal, services
 from app.http.paths import request_path
 from app.query.conditions import Query
-from app.query.copies import with_copies
 from app.query.cursors import CursorScope
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
@@ -94,13 +92,9 @@ def query_bytes() -> bytes:
     return b"&".join(islice(parameters, MAX_PARAMETERS + len(LINK_PARAMETERS) + 1))
 
 
-def collection_query(resource: Resource, copied: Collection[str] = ()) -> Query:
-    """The query of a request for a collection. Raises the errors of its parameters.
-
-    The filters `copied` are by ids of lists or messages, which a test key names by those of the originals.
-    """
-    query = parse_collection(query_pairs(), resource, cursor_scope(_path()))
-    return with_copies(query, copied) if principal().is_test else query
+def collection_query(resource: Resource) -> Query:
+    """The query of a request for a collection. Raises the errors of its parameters."""
+    return parse_collection(query_pairs(), resource, cursor_scope(_path()), is_test=principal().is_test)
 
 
 def cursor_scope(path: str) -> CursorScope:

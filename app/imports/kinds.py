@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AccountAddress, NormalizedAddress, mobile_as_stored
@@ -25,9 +25,9 @@ from app.contacts.upsert import Upserted, identifier_of, key_of, match_contacts,
 from app.db.database import Database, Transaction
 from app.db.expressions import in_json
 from app.db.json_fields import KeyCounts
+from app.db.lookup import find_all_by_name_or_id
 from app.db.models import Contact, List
 from app.errors import FieldError, ServiceError
-from app.ids import copied_id, id_in, shown_id
 from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
@@ -163,21 +163,15 @@ class SuppressionsOfAccount:
         if not in_lists:
             return
         with database.read() as session:
-            lists = self._lists(session, {row.values["list"] for row in in_lists})
+            named = {row.values["list"] for row in in_lists}
+            found = find_all_by_name_or_id(session, List, self.account_id, named)
+            lists = {name: (one.id, one.name) for name, one in found.items()}
         for row in in_lists:
             wanted = row.values["list"]
             if wanted in lists:
                 row.values["list_id"], row.values["list"] = lists[wanted]
             else:
                 row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {wanted!r}."))
-
-    def _lists(self, session: Session, named: set[str]) -> dict[str, tuple[int, str]]:
-        ids = [one for name in named if (given := id_in(name)) is not None for one in (given, copied_id(given))]
-        of_account = select(List.id, List.name).where(List.account_id == self.account_id)
-        wanted = or_(in_json(List.name, sorted(named)), in_json(List.id, ids))
-        found = session.execute(of_account.where(wanted).order_by(List.id)).all()
-        lists = {str(shown_id(row.id)): (row.id, str(row.name)) for row in found}
-        return lists | {str(row.name): (row.id, str(row.name)) for row in reversed(found)}
 
     def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> Upserted:
         """Adds suppressions; returns how many, and how many contacts have changed by that."""

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from app.db.expressions import json_rows
 from app.db.models import Account, List, ListField, table_of
 from app.db.prepared import PreparedStatement
+from app.db.public_ids import LIST_ID, has_id
 from app.ids import BIGGEST, existing, shown_id
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
@@ -29,10 +30,7 @@ _OWNER = aliased(Account)
 HAS_DIGESTS = select(_OWNER.has_digests).where(_OWNER.id == List.account_id).scalar_subquery().label("list_has_digests")
 LIST_WITH_FIELDS_COLUMNS = (*LIST_COLUMNS, FIELDS_OF_LIST, HAS_DIGESTS)
 LIST_WITH_FIELDS = PreparedStatement(
-    select(*LIST_WITH_FIELDS_COLUMNS).where(
-        List.account_id == bindparam("account_id", type_=BigInteger),
-        List.id == bindparam("list_id", type_=BigInteger),
-    )
+    select(*LIST_WITH_FIELDS_COLUMNS).where(has_id(List, bindparam("account_id", type_=BigInteger), LIST_ID))
 )
 
 
@@ -42,7 +40,7 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
 
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
-    """The account's list with that id, or None."""
+    """The account's list with that id, as it is stored or as everybody outside names it, or None."""
     row = LIST_WITH_FIELDS.row(session, account_id=account_id, list_id=min(list_id, BIGGEST))
     return list_of(row) if row is not None else None
 

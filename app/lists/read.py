@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from app.db.copied_ids import shown
 from app.db.models import List
+from app.db.public_ids import has_id, shown
 from app.ids import existing, shown_id
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
@@ -40,6 +40,7 @@ LISTS = Shape(
         filters={name: Filter(name, kind) for name, kind in KINDS.items()},
         fields=tuple(PROPERTIES),
         expands=("contacts",),
+        copied=("id",),
     ),
     properties=PROPERTIES,
     keys=(List.id,),
@@ -54,10 +55,10 @@ def page_lists(session: Session, account_id: int, query: Query) -> Page:
     return read_page(session, LISTS, query, List.account_id == account_id)
 
 
-def require_list(session: Session, account_id: int, list_id: int) -> None:
-    """Raises `not_found` unless the account has the list."""
-    found = session.execute(select(List.id).where(List.account_id == account_id, List.id == list_id))
-    existing(found.one_or_none(), "list", shown_id(list_id))
+def require_list(session: Session, account_id: int, list_id: int) -> int:
+    """The stored id of the account's list with this id in a path. Raises `not_found`."""
+    found = session.scalars(select(List.id).where(has_id(List, account_id, list_id)))
+    return existing(found.one_or_none(), "list", list_id)
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
-from app.db.copied_ids import shown
 from app.db.models import Message
+from app.db.public_ids import has_id, shown
 from app.ids import existing, shown_id
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
@@ -68,6 +68,7 @@ MESSAGES = Shape(
         filters={name: Filter(name, kind, MESSAGE_TYPES if name == "type" else ()) for name, kind in KINDS.items()},
         fields=tuple(PROPERTIES),
         expands=("content",),
+        copied=("id",),
     ),
     properties=PROPERTIES,
     keys=(Message.id,),
@@ -86,10 +87,10 @@ CONTENT = Shape(
 )
 
 
-def require_message(session: Session, account_id: int, message_id: int) -> None:
-    """Raises `not_found` unless the account has the message."""
-    found = session.execute(select(Message.id).where(Message.account_id == account_id, Message.id == message_id))
-    existing(found.one_or_none(), "message", shown_id(message_id))
+def require_message(session: Session, account_id: int, message_id: int) -> int:
+    """The stored id of the account's message with this id in a path. Raises `not_found`."""
+    found = session.scalars(select(Message.id).where(has_id(Message, account_id, message_id)))
+    return existing(found.one_or_none(), "message", message_id)
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:

@@ -1,4 +1,4 @@
-"""Filters by ids of lists and messages in the query of a test key, which names copies by the ids of the originals
+"""Filters by ids of lists and messages in the query of a test account, which names copies by the ids of the originals
 (`app.ids.shown_id`). Pure."""
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Resource:
     always there, and `parts` those of which it accepts one member, such as `subscribed.email`. `expands` are the names
     accepted by `?expand=`. The `filters` are those of the collection, and an instance of it has the same: they are not
     available on its path, while any other parameter is unknown. What has no collection, such as message content, has
-    no filters.
+    no filters. The filters `copied` are by ids of lists or messages, which a test account knows by those of the
+    originals.
     """
 
     name: str
@@ -59,3 +60,4 @@ class Resource:
     fields: tuple[str, ...]
     expands: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()

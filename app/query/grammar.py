@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from app.errors import ServiceError
 from app.query.conditions import MAX_LIMIT, Alternative, FilterCondition, Query
+from app.query.copies import with_copies
 from app.query.cursors import CURSOR, CursorScope, Position
 from app.query.fields import Filter, Resource
 from app.query.parameters import (
@@ -53,13 +54,17 @@ UNSUPPORTED = {
 """Parameters that no `GET` accepts, refused with their own codes."""
 
 
-def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:
-    """The query of a `GET` of a collection; `pairs` are the decoded parameters in order.
+def parse_collection(
+    pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None, *, is_test: bool = False
+) -> Query:
+    """The query of a `GET` of a collection; `pairs` are the decoded parameters in order. That of a test account finds
+    copies by the ids of the originals.
 
     Without `cursors` there is no parameter `cursor`. Raises `ServiceError` with the code of the first error and the
     errors of all parameters.
     """
-    return _parse_page(pairs, resource, cursors, resource.filters)
+    query = _parse_page(pairs, resource, cursors, resource.filters)
+    return with_copies(query, resource.copied) if is_test else query
 
 
 def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:

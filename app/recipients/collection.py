@@ -23,10 +23,12 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 
-COPIED = ("list_id", "message_id")
-"""Filters that test keys give the ids of the originals (docs/testing.md#copies)."""
 RECIPIENTS = Resource(
-    name="recipient of a transactional send", collection="recipients", filters=FILTERS, fields=tuple(PROPERTIES)
+    name="recipient of a transactional send",
+    collection="recipients",
+    filters=FILTERS,
+    fields=tuple(PROPERTIES),
+    copied=("list_id", "message_id"),
 )
 SEARCHED = replace(
     RECIPIENTS,

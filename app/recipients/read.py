@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Row, case, null, select
 from sqlalchemy.orm import Session
 
 from app.automations.paths import automation_path
-from app.db.copied_ids import shown
 from app.db.models import Recipient, RecipientStep, Send
+from app.db.public_ids import shown
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.ids import UUID

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from app.automations.definition import TRIGGERS
 from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
-from app.db.copied_ids import shown
 from app.db.models import (
     Automation,
     AutomationPassedStep,
@@ -25,6 +24,7 @@ from app.db.models import (
     GroupCount,
     Recipient,
 )
+from app.db.public_ids import shown
 from app.ids import existing, shown_id
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import FilterCondition, IsNull, Query
@@ -74,7 +74,7 @@ FILTERS = {
     "last_modified_time": Filter("last_modified_time", FilterType.TIMESTAMP),
 }
 AUTOMATIONS = Shape(
-    resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES)),
+    resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES), copied=("list_id",)),
     properties=PROPERTIES,
     keys=(Automation.id, Automation.list_id),
     links=_links,

@@ -30,13 +30,13 @@ from app.automations.parse import Draft, is_read
 from app.automations.tree import step_paths
 from app.contacts.row import ATTRIBUTES
 from app.contacts.values import InvalidValue, clean_value
-from app.db.lookup import find_by_name_or_id
+from app.db.lookup import find_all_by_name_or_id, find_by_name_or_id
 from app.db.models import List, Message, Webhook
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.find import get_list
 from app.plain_data import in_document_order, joined
-from app.runs.step_messages import Senders, find_messages, find_senders, problem_of_link
+from app.runs.step_messages import Senders, find_senders, problem_of_link
 
 DATES = (ValueType.DATE, ValueType.DATE_OR_DATETIME)
 KNOWN_OF = {"email": ("delivered", "opened", "clicked", "bounced"), "sms": ("delivered", "bounced", "replied")}
@@ -49,7 +49,8 @@ def resolve(session: Session, account_id: int, draft: Draft) -> Resolution:
     definition, errors = draft.definition, ErrorCollector(list(draft.errors))
     steps = [step for step in definition.by_name.values() if is_read(step)]
     contact_list = _list(session, account_id, definition.list, errors)
-    messages = find_messages(session, account_id, {step.message for step in steps if isinstance(step, Send)})
+    sent = {step.message for step in steps if isinstance(step, Send)}
+    messages = find_all_by_name_or_id(session, Message, account_id, sent)
     names = _Names(
         contact_list,
         messages,

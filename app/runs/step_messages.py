@@ -6,33 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
 from app.db.models import Account, Message
-from app.ids import copied_id, id_in, shown_id
+from app.ids import shown_id
 from app.lists.fields import ListSpec
 from app.sends.accept.senders import SmsSenderRow, approved_sms_senders, default_sms_sender
 from app.tracking.links import has_secret, written_links
 
 SHOWN_LINKS = 10
-
-
-def find_messages(session: Session, account_id: int, wanted: Iterable[str]) -> dict[str, Message]:
-    """The messages with these names, else ids; of several with one name the oldest. One select."""
-    written = list(wanted)
-    ids = [found for text in written if (found := id_in(text)) is not None]
-    statement = (
-        select(Message)
-        .where(
-            Message.account_id == account_id,
-            or_(Message.name.in_(written), Message.id.in_([*ids, *map(copied_id, ids)])),
-        )
-        .order_by(Message.id.desc())
-    )
-    rows = session.scalars(statement).all() if written else []
-    return {**{str(shown_id(row.id)): row for row in rows}, **{row.name: row for row in rows}}
 
 
 @dataclass(frozen=True, slots=True)

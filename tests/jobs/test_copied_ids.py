@@ -168,8 +168,7 @@ def selects(counted: StatementCounter) -> int:
     return sum(statement.startswith("SELECT") for statement in counted.statements)
 
 
-def test_a_live_key_costs_no_further_statement(sends: SendsApi, test: Tenant, message_id: int) -> None:
-    """A test key costs one for a path, and two for a send."""
+def test_a_test_key_costs_as_many_statements_as_a_live_key(sends: SendsApi, test: Tenant, message_id: int) -> None:
     counts = {}
     for name, api in (("live", sends.tenant.api), ("test", test.api)):
         for what, path in (("list", f"/v1/lists/{sends.list_id}"), ("contacts", f"/v1/lists/{sends.list_id}/contacts")):
@@ -179,8 +178,8 @@ def test_a_live_key_costs_no_further_statement(sends: SendsApi, test: Tenant, me
         with StatementCounter(test.services.database.engine) as counted:
             assert api.post(f"{SENDS}?dry_run=true", sends.email(message_id=message_id)).status_code == 200
         counts[name, "send"] = selects(counted)
-    further = {what: counts["test", what] - counts["live", what] for what in ("list", "contacts", "send")}
-    assert further == {"list": 1, "contacts": 1, "send": 2}
+    for what in ("list", "contacts", "send"):
+        assert counts["test", what] == counts["live", what], what
 
 
 def test_pages_of_lists_go_on_where_they_ended(sends: SendsApi, test: Tenant) -> None:

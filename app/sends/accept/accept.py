@@ -10,7 +10,7 @@ woken after the commit (docs/architecture.md#a-send).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -18,21 +18,14 @@ from sqlalchemy.orm import Session
 from app.accounts.auth import Principal
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
-from app.ids import describe, shown_id
+from app.ids import describe, shown_id, sought_id
 from app.infrastructure.redis_client import SENDS
 from app.infrastructure.tracing import span
 from app.lists.fields import ListSpec
 from app.routing.table import allowed_transport
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import Limits, MessageType, SendDraft
-from app.sends.accept.references import (
-    SendCheck,
-    SendGroup,
-    find_group,
-    find_references,
-    stored_message_id,
-    with_stored_ids,
-)
+from app.sends.accept.references import SendCheck, SendGroup, find_group, find_references
 from app.sends.accept.senders import Sender, check_opt_out, find_email_sender, find_sms_sender
 from app.sends.accept.write import (
     AcceptedSend,
@@ -70,20 +63,20 @@ def read_request(
     The saved message is read first, because its type decides which rules the body must meet. It is read in a separate
     session, so that no writing transaction is open while a body is validated: SQLite has one writer at a time.
     """
-    saved_message = _find_saved_message(services, principal, body.get("message_id"))
+    saved_message = _find_saved_message(services, principal.account_id, body.get("message_id"))
     type_ = saved_message.type if saved_message else _requested_type(body)
     _check_scope(principal, type_)
     limits = Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
-    draft = with_stored_ids(services, principal, load_draft(body, type_, limits))
+    draft = load_draft(body, type_, limits)
     return SendRequest(principal.account_id, request_id, draft, saved_message, effective_content(draft, saved_message))
 
 
-def _find_saved_message(services: Services, principal: Principal, message_id: object) -> SavedMessage | None:
-    if message_id is None:
+def _find_saved_message(services: Services, account_id: int, message_id: object) -> SavedMessage | None:
+    """That of the `message_id` of a body, which is not checked yet; None if it is not the id of a message."""
+    if not isinstance(message_id, int) or isinstance(message_id, bool) or not sought_id(message_id):
         return None
     with services.database.read() as session:
-        stored = stored_message_id(session, principal, message_id)
-        return find_saved_message(session, principal.account_id, stored)
+        return find_saved_message(session, account_id, message_id)
 
 
 def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
@@ -122,8 +115,10 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
 
 
 def check_references(session: Session, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
-    """The check of a send with what it refers to, and of its account."""
+    """The check of a send with what it refers to, and of its account. The list has its stored id from here on."""
     references = find_references(session, account_id, draft, content)
+    if references.contact_list is not None:
+        draft = replace(draft, list_id=references.contact_list.id)
     check = SendCheck(session, account_id, draft, content, references)
     if not references.account.owner_confirmed:
         check.errors.add("account_owner_unverified")  # (docs/sending.md#senders)
@@ -145,6 +140,8 @@ def check_rules(check: SendCheck, saved_message: SavedMessage | None, group: Sen
     _check_transport(check)
     if check.errors.errors or sender is None or group is None:
         raise ServiceError.of(in_catalogue_order(check.errors.errors))
+    if saved_message is not None:
+        draft = replace(draft, message_id=saved_message.id)
     tracking = TrackingOptions.of(draft, references.account)
     priority = draft.priority or references.account.priority(draft.type)
     return ValidSend(

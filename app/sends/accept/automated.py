@@ -12,7 +12,7 @@ from app.db.bulk import draw_ids
 from app.db.database import Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
-from app.ids import describe, new_uuid
+from app.ids import describe, new_uuid, shown_id
 from app.sends.accept.accept import check_references, check_rules
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
@@ -64,7 +64,7 @@ def _draft(type_: MessageType, send: StepSend) -> SendDraft:
     """What a client would write: the message, the list, and nothing else."""
     return SendDraft(
         type=type_,
-        list_id=send.list_id,
+        list_id=shown_id(send.list_id),
         group_id=send.step_id,
         group_name=None,
         message_id=send.message_id,

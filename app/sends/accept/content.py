@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
 from app.db.models import Message
+from app.db.public_ids import has_id
 from app.errors import ErrorCollector
-from app.ids import is_storable
 from app.sends.accept.draft import MessageType, SendDraft
 
 
@@ -30,25 +30,25 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class SavedMessage:
-    """A stored message: its content is the default for a send, its type is that of the send."""
+    """A message: its content is the default for a send, its type is that of the send. `id` is its stored one; None for
+    one that is not stored."""
 
     type: MessageType
     content: Content
+    id: int | None = None
 
 
-SAVED_COLUMNS = (Message.type, *(getattr(Message, name) for name in Content.__slots__))
+SAVED_COLUMNS = (Message.id, Message.type, *(getattr(Message, name) for name in Content.__slots__))
 
 
-def find_saved_message(session: Session, account_id: int, message_id: object) -> SavedMessage | None:
-    """The account's message with the `message_id` of a body; None if that is not the id of a message."""
-    if not isinstance(message_id, int) or isinstance(message_id, bool) or not is_storable(message_id):
-        return None
-    statement = select(*SAVED_COLUMNS).where(Message.account_id == account_id, Message.id == message_id)
+def find_saved_message(session: Session, account_id: int, message_id: int) -> SavedMessage | None:
+    """The account's message with this id, as it is stored or as everybody outside names it; None if there is none."""
+    statement = select(*SAVED_COLUMNS).where(has_id(Message, account_id, message_id))
     row = session.connection().execute(statement).one_or_none()
     if row is None:
         return None
-    type_, *content = row
-    return SavedMessage(type_, Content(*content))
+    row_id, type_, *content = row
+    return SavedMessage(type_, Content(*content), row_id)
 
 
 def effective_content(draft: SendDraft, saved_message: SavedMessage | None) -> Content:

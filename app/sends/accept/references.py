@@ -4,7 +4,7 @@ send while its rules are checked."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,24 +22,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from app.accounts.auth import Principal
 from app.addresses import ADDRESS_KIND_BY_TYPE, domain_of
 from app.contacts.get_or_create import find_by_address, ids_by_address
 from app.db.bulk import ChildRows, insert_with_children
-from app.db.copied_ids import stored_ids
 from app.db.counters import GROUP_COUNTS, count, count_in_group, hour_of
 from app.db.database import Transaction
 from app.db.expressions import in_json, json_array
 from app.db.models import Account, Contact, Domain, Group, HourlyCount, List
 from app.db.models.groups import RESULT_COUNTERS
 from app.db.prepared import PreparedStatement, Read, read_together
+from app.db.public_ids import LIST_ID, has_id
 from app.errors import ErrorCollector, ServiceError
-from app.ids import BIGGEST, describe
+from app.ids import describe, sought_id
 from app.lists.fields import ListSpec
 from app.lists.find import LIST_WITH_FIELDS_COLUMNS, list_of
 from app.sends.accept.content import Content
 from app.sends.accept.draft import MessageType, Priority, SendDraft
-from app.services import Services
 
 BY_ID, BY_ADDRESS = "id", "address"
 
@@ -47,8 +45,7 @@ EXISTING = PreparedStatement(
     select(Contact.id)
     .join(List, List.id == Contact.list_id)
     .where(
-        List.account_id == bindparam("account_id", type_=BigInteger),
-        List.id == bindparam("list_id", type_=BigInteger),
+        has_id(List, bindparam("account_id", type_=BigInteger), LIST_ID),
         in_json(Contact.id, bindparam("ids", type_=String)),
     )
 )
@@ -72,7 +69,7 @@ def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
     """The statements that find them: none for a send without a list, or if no recipient has an id or an address."""
     if draft.list_id is None:
         return {}
-    of_list = {"account_id": account_id, "list_id": min(draft.list_id, BIGGEST)}
+    of_list = {"account_id": account_id, "list_id": sought_id(draft.list_id)}
     ids = [recipient.contact_id for recipient in draft.recipients if recipient.contact_id is not None]
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
     addresses = addresses_of(draft)
@@ -134,7 +131,7 @@ def find_references(session: Session, account_id: int, draft: SendDraft, content
     domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
     values = {
         "account_id": account_id,
-        "list_id": None if draft.list_id is None else min(draft.list_id, BIGGEST),
+        "list_id": None if draft.list_id is None else sought_id(draft.list_id),
         "group": draft.group_id if draft.group_id is not None else draft.group_name,
         "from_domain": domains[0],
         "bcc_domain": domains[1],
@@ -169,7 +166,6 @@ _OF_ACCOUNT: dict[str, Any] = {
 
 
 def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
-    of_account = and_(List.account_id == Account.id, List.id == bindparam("list_id", type_=BigInteger))
     return PreparedStatement(
         select(
             *(_OF_ACCOUNT[name] for name in SendingAccount.__slots__),
@@ -179,30 +175,13 @@ def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
             *LIST_WITH_FIELDS_COLUMNS,
         )
         .outerjoin(Group, and_(Group.account_id == Account.id, group_condition))
-        .outerjoin(List, of_account)
+        .outerjoin(List, has_id(List, Account.id, LIST_ID))
         .where(Account.id == bindparam("account_id"))
     )
 
 
 BY_GROUP_ID = _statement(Group.id == bindparam("group"))
 BY_GROUP_NAME = _statement(Group.name == bindparam("group"))
-
-
-def stored_message_id(session: Session, principal: Principal, message_id: object) -> object:
-    """The `message_id` of a body, which is not checked yet, as the database has it."""
-    if not principal.is_test or not isinstance(message_id, int) or isinstance(message_id, bool):
-        return message_id
-    return stored_ids(session, principal.account_id, message_id=message_id)[1]
-
-
-def with_stored_ids(services: Services, principal: Principal, draft: SendDraft) -> SendDraft:
-    """The draft with the ids that the database has; for a test key one select, for others none."""
-    if not principal.is_test:
-        return draft
-    named = {"list_id": draft.list_id, "message_id": draft.message_id}
-    with services.database.read() as session:
-        list_id, message_id = stored_ids(session, principal.account_id, **named)
-    return replace(draft, list_id=list_id, message_id=message_id)
 
 
 @dataclass(frozen=True, slots=True)
