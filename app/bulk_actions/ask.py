@@ -14,9 +14,9 @@ from app.bulk_actions.kinds import KINDS
 from app.bulk_actions.preview import Preview
 from app.clock import now, this_second
 from app.db.database import Transaction
+from app.db.lookup import find_with_id
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
-from app.ids import existing
 
 GRACE = timedelta(seconds=30)
 """For how long an action waits, so that it can be undone."""
@@ -65,10 +65,7 @@ def _check_open(transaction: Transaction, account: Account) -> None:
 
 def find_action(session: Session, account_id: int | None, action_id: int) -> BulkAction:
     """The account's action, or that of any account for None. Raises `not_found`."""
-    wanted = select(BulkAction).where(BulkAction.id == action_id)
-    if account_id is not None:
-        wanted = wanted.where(BulkAction.account_id == account_id)
-    return existing(session.scalars(wanted).first(), "bulk action", action_id)
+    return find_with_id(session, BulkAction, account_id, action_id, "bulk action")
 
 
 def cancel(transaction: Transaction, account_id: int | None, action_id: int) -> BulkAction:

@@ -18,19 +18,18 @@ from app.automations.run_states import IS_LIVE
 from app.automations.versions import load_versions
 from app.clock import timestamp
 from app.console.automations import path_of_automation
-from app.console.queries import Pairs, older_query
+from app.console.queries import Asked, Found, Pairs
 from app.contacts.get_or_create import find_by_address
 from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, AutomationVersion, Contact
 from app.errors import ServiceError
 from app.ids import existing
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
+from app.query.conditions import Query
 from app.query.parameters import check_visible
+from app.query.reader import Page
 from app.runs.pause import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED, cancel
 from app.runs.read import OF_CONTACTS, RUNS, page_runs, passed_steps
-from app.secret_keys import SecretKeys
 
 ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")
 MOST_CONTACTS = 100
@@ -69,23 +68,21 @@ def path_of_run(automation_id: int, run_id: int) -> str:
     return f"{path_of_automation(automation_id)}/runs/{run_id}"
 
 
-def search(
-    session: Session, secret_keys: SecretKeys, automation: Automation, pairs: Pairs, limit: int, *, sees_contacts: bool
-) -> tuple[Sequence[Run], Pairs | None]:
-    """The runs of the automation that match, the last to enter first, and the query of earlier ones: three statements
-    at most. Beside the API's filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of
-    the query, and `permission_denied`."""
-    check_visible(pairs, () if sees_contacts else (*ADDRESS_FILTERS, *OF_CONTACTS))
-    path = path_of_automation(automation.id)
-    cursors = CursorScope(secret_keys, automation.account_id, path)
-    within = _by_contact(session, automation, pairs)
+def search(asked: Asked, automation: Automation, *, sees_contacts: bool) -> Found:
+    """The runs of the automation that match, the last to enter first: three statements at most. Beside the API's
+    filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of the query, and
+    `permission_denied`."""
+    check_visible(asked.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *OF_CONTACTS))
+    within = _by_contact(asked.session, automation, asked.pairs)
     if within is None:
-        return (), None
-    query = replace(parse_collection(within, RUNS.resource, cursors), limit=limit)
-    page = page_runs(session, automation.account_id, automation.id, query, sees_contacts=sees_contacts)
-    known = _known_of(session, automation, [row.id for row in page.rows])
-    runs = [_run(automation, item, known[item["id"]], sees_contacts) for item in page.items]
-    return runs, older_query(cursors, within, page.ends.next if page.ends.has_next else None)
+        return Found((), None)
+
+    def read(session: Session, account_id: int, query: Query) -> Page:
+        return page_runs(session, account_id, automation.id, query, sees_contacts=sees_contacts)
+
+    found = replace(asked, pairs=within).found(path_of_automation(automation.id), RUNS.resource, read)
+    known = _known_of(asked.session, automation, [row.id for row in found.rows])
+    return replace(found, items=[_run(automation, item, known[item["id"]], sees_contacts) for item in found.items])
 
 
 def _by_contact(session: Session, automation: Automation, pairs: Pairs) -> Pairs | None:

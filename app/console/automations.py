@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,15 +11,12 @@ from sqlalchemy.orm import Session
 from app.automations.definition import Branch, Definition, Send, Step
 from app.automations.drawing import describe, entry_lines
 from app.automations.parse import parse_stored
-from app.console.queries import Pairs, older_query
+from app.console.queries import Asked, Found
 from app.db.expressions import in_json
-from app.db.models import Account, Automation, List
-from app.ids import existing, id_in
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
+from app.db.lookup import find_with_id
+from app.db.models import Automation, List
 from app.runs.define import newest_version
 from app.runs.read import AUTOMATIONS, StepCounts, count_states, count_steps, page_automations
-from app.secret_keys import SecretKeys
 
 PATH = "/console/automations"
 Counted = tuple[str, int]
@@ -61,31 +57,22 @@ def path_of_automation(automation_id: int) -> str:
     return f"{PATH}/{automation_id}"
 
 
-def sought(text: str) -> tuple[str, str]:
-    """The filter of a text that somebody looks for: an id, or the whole name."""
-    return ("name", text) if id_in(text) is None else ("id", text)
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
+def search(asked: Asked) -> Found:
     """The account's automations that match, the newest first, each with the name of its list and the numbers of its
-    runs that wait and that are held, and the query of older ones: three statements. Deleted ones are found by their
-    state alone. Raises the errors of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, AUTOMATIONS.resource, cursors), limit=limit)
-    page = page_automations(session, account.id, query)
-    names = _names_of_lists(session, account.id, [row.list_id for row in page.rows])
-    states = count_states(session, account.id)
+    runs that wait and that are held: three statements. Deleted ones are found by their state alone. Raises the errors
+    of the query."""
+    found = asked.found(PATH, AUTOMATIONS.resource, page_automations)
+    names = _names_of_lists(asked.session, asked.account_id, [row.list_id for row in found.rows])
+    states = count_states(asked.session, asked.account_id)
     items = [
         {
             **item,
             "list": names.get(row.list_id, ""),
             **{state: states[row.id][state] if row.id in states else 0 for state in ("waiting", "held")},
         }
-        for item, row in zip(page.items, page.rows, strict=True)
+        for item, row in zip(found.items, found.rows, strict=True)
     ]
-    return items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
+    return replace(found, items=items)
 
 
 def _names_of_lists(session: Session, account_id: int, ids: Sequence[int]) -> Mapping[int, str]:
@@ -95,10 +82,7 @@ def _names_of_lists(session: Session, account_id: int, ids: Sequence[int]) -> Ma
 
 def find_automation(session: Session, account_id: int | None, automation_id: int) -> Automation:
     """The account's automation, or that of any account for None. Raises `not_found`."""
-    wanted = select(Automation).where(Automation.id == automation_id)
-    if account_id is not None:
-        wanted = wanted.where(Automation.account_id == account_id)
-    return existing(session.scalars(wanted).first(), "automation", automation_id)
+    return find_with_id(session, Automation, account_id, automation_id, "automation")
 
 
 def read_automation(session: Session, automation: Automation) -> OneAutomation:

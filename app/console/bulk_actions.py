@@ -1,33 +1,29 @@
-"""Bulk actions: searching them, and whether a search of messages leads to one (docs/console.md#bulk-actions)."""
+"""Bulk actions: one of them, and whether a search of messages leads to one (docs/console.md#bulk-actions)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
 from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, RELEASE, RETRY, UNBLOCK, WORDS
 from app.bulk_actions.query import retryable, unblockable
-from app.bulk_actions.read import BULK_ACTIONS, page_actions
-from app.console.held_messages import PATH as OF_HELD
 from app.console.messages import PATH as OF_MESSAGES
-from app.console.queries import Pairs, older_query
+from app.console.queries import Pairs
 from app.console.suppressions import PATH as OF_SUPPRESSIONS
 from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
 from app.query.parameters import Parameter
 from app.recipients.filters import STATE
-from app.secret_keys import SecretKeys
 
 PATH = "/console/bulk-actions"
+OF_HELD = "/console/holds"
 RENEWED = 2
 """Seconds after which the page of an action that has not ended is renewed."""
 SENDING = ("send.email", "send.sms")
@@ -55,17 +51,6 @@ NAMES: Mapping[str, Named] = {
 def sought(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: an id, or who asked."""
     return ("id", text) if text.isascii() and text.isdigit() else ("asked_by", text)
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
-    """The account's bulk actions that match, the newest first, and the query of older ones: one statement. Raises the
-    errors of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, BULK_ACTIONS.resource, cursors), limit=limit)
-    page = page_actions(session, account.id, query)
-    return page.items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
 
 
 def offers_retry(account: Account, pairs: Pairs) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -13,18 +13,15 @@ from app.clock import timestamp
 from app.console.automation_runs import OnItsWay, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
-from app.console.queries import Pairs, older_query
+from app.console.queries import Asked, Found
 from app.console.suppressions import Suppression, suppressions_of
 from app.contacts.blocked import BLOCKED
 from app.contacts.read import contact_shape, get_contact, page_contacts
 from app.db.models import Account
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
-from app.secret_keys import SecretKeys
 from app.settings import Settings
 
 Item = Mapping[str, Any]
@@ -43,19 +40,12 @@ def path_of_contact(contact_list: ListSpec, contact_id: int) -> str:
     return f"{path_of_list(contact_list)}/contacts/{contact_id}"
 
 
-def search(
-    session: Session, secret_keys: SecretKeys, contact_list: ListSpec, pairs: Pairs, limit: int
-) -> tuple[Sequence[Item], Pairs | None]:
-    """The contacts of the list that match, the newest first, and the query of older ones. Raises the errors of the
-    query. A list with a field of the key `cursor` has no further pages."""
+def search(asked: Asked, contact_list: ListSpec) -> Found:
+    """The contacts of the list that match, the newest first. Raises the errors of the query."""
     resource = contact_shape(contact_list.value_fields).resource
-    path = path_of_list(contact_list)
-    cursors = CursorScope(secret_keys, contact_list.account_id, path).at(path, resource)
-    query = replace(parse_collection(pairs, resource, cursors), limit=limit)
-    page = page_contacts(session, contact_list, query)
-    if cursors is None or not page.ends.has_next:
-        return page.items, None
-    return page.items, older_query(cursors, pairs, page.ends.next)
+    return asked.found(
+        path_of_list(contact_list), resource, lambda session, _, query: page_contacts(session, contact_list, query)
+    )
 
 
 def columns_of_table(contact_list: ListSpec) -> list[tuple[str, str]]:
@@ -110,12 +100,11 @@ def read_contact(
 ) -> OneContact:
     """What the page of the contact shows. Raises `not_found`."""
     item = get_contact(session, contact_list, contact_id, Query())
-    pairs = [("contact_id", str(contact_id))]
-    viewer, keys = Viewer(True, Redaction.of(settings)), settings.secret_keys
-    latest = search_messages(session, keys, account, pairs, viewer=viewer, limit=MOST_MESSAGES)
+    asked = Asked(session, settings.secret_keys, account, [("contact_id", str(contact_id))], MOST_MESSAGES)
+    latest = search_messages(asked, Viewer(True, Redaction.of(settings)))
     own = [Subscription(kind, item[kind], item["subscribed"][kind]) for kind in ADDRESS_KINDS if item[kind] is not None]
     runs = runs_of_contact(session, account.id, contact_list.id, contact_id)
-    return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.page.items, runs)
+    return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.items, runs)
 
 
 def addresses_of(item: Item) -> list[NormalizedAddress]:

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from app.accounts.dns_records import Record
 from app.db.models import Domain
-from app.ids import existing
 from app.maintenance.sending_domains import domain_rows
 from app.settings import Settings
 
@@ -122,10 +121,3 @@ def shown_domain(session: Session, settings: Settings, domain: Domain) -> ShownD
     """One domain as its page shows it: one statement."""
     (row,) = domain_rows(session, settings, [domain])
     return ShownDomain(domain.account_id, row)
-
-
-def domain_with_id(session: Session, account_id: int | None, domain_id: int) -> Domain:
-    """The account's domain with that id, or that of any account for None. Raises `not_found`."""
-    wanted = select(Domain).where(Domain.id == domain_id)
-    found = session.scalars(wanted if account_id is None else wanted.where(Domain.account_id == account_id)).first()
-    return existing(found, "domain", domain_id)

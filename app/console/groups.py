@@ -1,10 +1,10 @@
-"""Groups: searching them, and the report of one with what its latest messages tell (docs/console.md#groups)."""
+"""The report of a group with what its latest messages tell (docs/console.md#groups)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,17 +12,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.console.overview import HOURS, Day, day_of
-from app.console.queries import Pairs, older_query
 from app.db.expressions import in_json
-from app.db.models import Account, Group, Recipient, RecipientStep
-from app.groups.read import COUNTERS, GROUPS, counts_by_hour, get_group, page_groups, require_group
+from app.db.models import Group, Recipient, RecipientStep
+from app.groups.read import COUNTERS, counts_by_hour, get_group, require_group
 from app.ids import existing
 from app.query.conditions import Query
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
-from app.secret_keys import SecretKeys
 from app.tracking.countries import country_name
 from app.tracking.devices import client_of
 from app.tracking.visits import link_of_detail
@@ -77,17 +73,6 @@ class Report:
 def path_of_group(group_id: int) -> str:
     """The path of the page of a group."""
     return f"{PATH}/{group_id}"
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
-    """The account's groups that match, the newest first, and the query of older ones: one statement. Raises the errors
-    of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    query = replace(parse_collection(pairs, GROUPS.resource, cursors), limit=limit)
-    page = page_groups(session, account.id, query)
-    return page.items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
 
 
 def owner_of_group(session: Session, account_id: int | None, group_id: int) -> int:

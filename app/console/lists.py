@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.console.queries import Pairs, older_query
+from app.console.queries import Asked, Found
 from app.contacts.counts import number_of_contacts, numbers_of_contacts
 from app.contacts.delete import delete_list
 from app.db.database import Transaction
-from app.db.models import Account, List
+from app.db.models import List
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.ids import existing, id_in, shown_id
+from app.ids import existing, shown_id
 from app.lists.define import add_field, create_list, update_list
 from app.lists.fields import ADDRESS_KEYS, ListSpec
 from app.lists.find import find_list, get_list
 from app.lists.read import LISTS, page_lists
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
-from app.secret_keys import SecretKeys
 
 PATH = "/console/lists"
 
@@ -33,23 +30,13 @@ def path_of_list(contact_list: ListSpec | List) -> str:
     return f"{PATH}/{shown_id(contact_list.id)}"
 
 
-def sought(text: str) -> tuple[str, str]:
-    """The filter of a text that somebody looks for: an id, or the whole name."""
-    return ("name", text) if id_in(text) is None else ("id", text)
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Sequence[Mapping[str, Any]], Pairs | None]:
-    """The account's lists that match, the newest first, each with the number of its contacts, and the query of older
-    ones: two statements. Raises the errors of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    of_test = account.test_of is not None
-    query = replace(parse_collection(pairs, LISTS.resource, cursors, is_test=of_test), limit=limit)
-    page = page_lists(session, account.id, query)
-    numbers = numbers_of_contacts(session, [row.id for row in page.rows])
-    items = [{**item, "contacts": numbers.get(row.id, 0)} for item, row in zip(page.items, page.rows, strict=True)]
-    return items, older_query(cursors, pairs, page.ends.next if page.ends.has_next else None)
+def search(asked: Asked) -> Found:
+    """The account's lists that match, the newest first, each with the number of its contacts: two statements. Raises
+    the errors of the query."""
+    found = asked.found(PATH, LISTS.resource, page_lists)
+    numbers = numbers_of_contacts(asked.session, [row.id for row in found.rows])
+    items = [{**item, "contacts": numbers.get(row.id, 0)} for item, row in zip(found.items, found.rows, strict=True)]
+    return replace(found, items=items)
 
 
 def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.sessions import SignedIn
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
-from app.console.queries import IN_A_FILE, Pairs, of_address, older_query
+from app.console.queries import Asked, Found, of_address
 from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep
@@ -20,14 +20,11 @@ from app.errors import ServiceError
 from app.ids import UUID
 from app.infrastructure.redis_client import SENDS
 from app.query.conditions import Query
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
 from app.query.parameters import check_visible
 from app.query.reader import Page
 from app.recipients.collection import SEARCHED, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED
-from app.secret_keys import SecretKeys
 from app.sends.explain.recipient import Explained, explain_recipient
 from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import requeue
@@ -50,31 +47,21 @@ def sought(text: str) -> tuple[str, str]:
     return ("uuid", text) if UUID.fullmatch(text) else of_address(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page of messages, and the query of the page with older ones, if there are any."""
-
-    page: Page
-    older: Pairs | None
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, *, viewer: Viewer, limit: int
-) -> Found:
+def search(asked: Asked, viewer: Viewer) -> Found:
     """The account's messages that match, the newest first. Raises the errors of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    query = _query(cursors, account, pairs, viewer, limit)
-    page = page_recipients(session, account.id, query, viewer)
-    return Found(page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None))
+    check_visible(asked.pairs, viewer.hidden_filters)
+
+    def read(session: Session, account_id: int, query: Query) -> Page:
+        return page_recipients(session, account_id, query, viewer)
+
+    return asked.found(PATH, SEARCHED, read)
 
 
-def all_parts(
-    database: Database, secret_keys: SecretKeys, account: Account, pairs: Pairs, viewer: Viewer
-) -> Iterator[Sequence[dict[str, Any]]]:
+def all_parts(database: Database, asked: Asked, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
     """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
     before the first part."""
-    query = _query(CursorScope(secret_keys, account.id, PATH), account, pairs, viewer, IN_A_FILE)
-    return Parts(database, account.id, query, viewer)
+    check_visible(asked.pairs, viewer.hidden_filters)
+    return Parts(database, asked.account_id, asked.query(PATH, SEARCHED), viewer)
 
 
 class Parts:
@@ -86,7 +73,7 @@ class Parts:
         self._account_id = account_id
         self._viewer = viewer
         self._query: Query | None = query
-        self._left = MOST_IN_ALL // IN_A_FILE
+        self._left = MOST_IN_ALL // query.limit
 
     def __iter__(self) -> Iterator[Sequence[dict[str, Any]]]:
         return self
@@ -101,14 +88,9 @@ class Parts:
         return page.items
 
 
-def _query(cursors: CursorScope, account: Account, pairs: Pairs, viewer: Viewer, limit: int) -> Query:
-    check_visible(pairs, viewer.hidden_filters)
-    return replace(parse_collection(pairs, SEARCHED, cursors, is_test=account.test_of is not None), limit=limit)
-
-
-def is_live(page: Page) -> bool:
-    """Whether something on the page will change soon."""
-    return any(item["state"] in UNSETTLED for item in page.items)
+def is_live(found: Found) -> bool:
+    """Whether something that was found will change soon."""
+    return any(item["state"] in UNSETTLED for item in found.items)
 
 
 def renewed_every(recipient: Recipient, state: str, moment: datetime) -> int | None:

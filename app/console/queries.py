@@ -4,10 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from app.addresses import normalize_address
+from app.ids import id_in
+from app.query.conditions import Query
 from app.query.cursors import CURSOR, CursorScope, Position
+from app.query.fields import Resource
+from app.query.grammar import parse_collection
+from app.query.reader import Page
+from app.secret_keys import SecretKeys
 
 Pairs = list[tuple[str, str]]
 Sought = Callable[[str], tuple[str, str]]
@@ -21,6 +31,8 @@ DAYS = re.compile(rf"({DAY.pattern})\.\.({DAY.pattern})")
 FIRST_DAY, LAST_DAY = "2000-01-01", "2100-01-01"
 SHAPING = ("limit", "offset", "fields", "expand", "_tz", "account")
 """Parameters of the API that say how a page looks, which is for the console to say."""
+EVERYBODY = 0
+"""In cursors in place of an account: what is searched is the installation's."""
 BESIDE_DIGITS = {ord(character): None for character in "+ -./()"}
 """What people write before and between the digits of a number, which is stored without it."""
 
@@ -51,7 +63,60 @@ def of_address(text: str) -> tuple[str, str]:
     return "mobile", normalize_address("mobile", text.translate(BESIDE_DIGITS)).key
 
 
-def older_query(cursors: CursorScope, pairs: Pairs, position: Position | None) -> Pairs | None:
-    """The query of the page that begins at the position; None without one."""
+def whole(pairs: Pairs) -> Pairs:
+    """The query from its first page on."""
+    return [one for one in pairs if one[0] != CURSOR]
+
+
+def by_name(text: str) -> tuple[str, str]:
+    """The filter of an id, or of a whole name."""
+    return ("name", text) if id_in(text) is None else ("id", text)
+
+
+def older_query(cursors: CursorScope | None, pairs: Pairs, position: Position | None) -> Pairs | None:
+    """The query of the page that begins at the position; None without one, or without cursors."""
+    if cursors is None or position is None:
+        return None
     filters = [one for one in pairs if one[0] not in ("offset", CURSOR)]
-    return None if position is None else [*filters, (CURSOR, cursors.make(position, filters))]
+    return [*filters, (CURSOR, cursors.make(position, filters))]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a query finds: the items of a table, the rows that they were made from, and the query of what is older, if
+    there is more."""
+
+    items: Sequence[Any]
+    older: Pairs | None
+    rows: Sequence[Any] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page or a file asks for: what matches the query, in the account, or in the installation for None, so many
+    at most."""
+
+    session: Session
+    secret_keys: SecretKeys
+    account: Any
+    pairs: Pairs
+    limit: int
+
+    @property
+    def account_id(self) -> int:
+        """The id of the account."""
+        return EVERYBODY if self.account is None else int(self.account.id)
+
+    def query(self, path: str, resource: Resource) -> Query:
+        """The query of the page with that path. A resource with a filter of the name `cursor` has no cursors. Raises
+        the errors of the query."""
+        cursors = CursorScope(self.secret_keys, self.account_id, path).at(path, resource)
+        is_test = self.account is not None and self.account.test_of is not None
+        return replace(parse_collection(self.pairs, resource, cursors, is_test=is_test), limit=self.limit)
+
+    def found(self, path: str, resource: Resource, read: Callable[[Session, int, Query], Page]) -> Found:
+        """What `read` finds for that query, the newest first."""
+        query = self.query(path, resource)
+        page = read(self.session, self.account_id, query)
+        position = page.ends.next if page.ends.has_next else None
+        return Found(page.items, older_query(query.cursors, self.pairs, position), page.rows)

@@ -164,6 +164,9 @@ class PauseForm:
     account: str = ""
 
 
+NO_PAUSE = PauseForm()
+
+
 def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm) -> None:
     """Pauses it for the account; without an id for the one that the form names, and if it names none, for all. Raises
     what `subject_of` and `pause` raise, and `invalid_string` for a form that says two things."""

@@ -1,4 +1,4 @@
-"""Stored messages: searching, writing and deleting them, with what one would look like and a test of it
+"""Stored messages: finding one, what it would look like, and a test of it
 (docs/console.md#stored-messages).
 """
 
@@ -6,28 +6,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KIND_BY_TYPE
-from app.console.queries import Pairs, older_query
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Account, List, Message
+from app.db.models import List, Message
 from app.db.public_ids import has_id
 from app.errors import ServiceError
 from app.ids import existing, shown_id
 from app.messages.difference import FieldDifference, differences
 from app.messages.history import VersionLine, contents, find_version, version_before, versions_of
-from app.messages.read import MESSAGES, page_messages
 from app.names import LONGEST_NAME
-from app.query.cursors import CursorScope
-from app.query.grammar import parse_collection
-from app.query.reader import Page
-from app.secret_keys import SecretKeys
 from app.sends.accept.accept import LoadDraft, SendRequest, accept
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import Limits
@@ -67,18 +61,6 @@ class Reader:
 def sought(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: an id, or a name."""
     return ("id", text) if text.isascii() and text.isdigit() else ("name", text)
-
-
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Page, Pairs | None]:
-    """The account's messages that match, the newest first, and the query of older ones. Raises the errors of the
-    query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    of_test = account.test_of is not None
-    query = replace(parse_collection(pairs, MESSAGES.resource, cursors, is_test=of_test), limit=limit)
-    page = page_messages(session, account.id, query)
-    return page, older_query(cursors, list(query.pairs), page.ends.next if page.ends.has_next else None)
 
 
 def find_message(session: Session, account_id: int | None, message_id: int) -> Message:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, String, and_, case, false, literal, null, or_, select, tuple_
@@ -26,7 +27,7 @@ from app.addresses import (
 )
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
-from app.console.queries import Pairs, older_query
+from app.console.queries import Asked, Found, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.contacts.suppression_acts import (
     add_blocked,
@@ -42,14 +43,13 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.index_hints import planned_for_values
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Account, BlockedAddress, List, Recipient, RecipientStep, Unsubscriber
+from app.db.models import BlockedAddress, List, Recipient, RecipientStep, Unsubscriber
 from app.errors import ServiceError
 from app.ids import shown_id
 from app.infrastructure.digests import address_digests
 from app.query import compile as compiled
 from app.query.conditions import Equals, FilterCondition, Query
-from app.query.cursors import CursorScope, Position
-from app.query.grammar import parse_collection
+from app.query.cursors import Position
 from app.recipients.filters import sent_to
 from app.recipients.timeline import TimelineStep
 from app.secret_keys import SecretKeys
@@ -86,19 +86,14 @@ class Suppression:
         return f"{PATH}/{self.state}/{self.id}"
 
 
-def search(
-    session: Session, secret_keys: SecretKeys, account: Account, pairs: Pairs, limit: int
-) -> tuple[Sequence[Suppression], Pairs | None]:
-    """The account's entries that match, the newest first, and the query of older ones: two statements. Raises the
-    errors of the query."""
-    cursors = CursorScope(secret_keys, account.id, PATH)
-    query = parse_collection(pairs, SUPPRESSIONS, cursors)
-    with planned_for_values(session):
-        found = [one for state in STATES for one in _entries(session, account.id, state, query, limit + 1)]
-    found.sort(key=_order, reverse=True)
-    page = found[:limit]
-    position = Position(_order(page[-1])) if len(found) > limit else None
-    return page, older_query(cursors, pairs, position)
+def search(asked: Asked) -> Found:
+    """The account's entries that match, the newest first: two statements. Raises the errors of the query."""
+    query, limit = asked.query(PATH, SUPPRESSIONS), asked.limit
+    with planned_for_values(asked.session):
+        entries = (_entries(asked.session, asked.account_id, state, query, limit + 1) for state in STATES)
+        found = sorted(chain.from_iterable(entries), key=_order, reverse=True)
+    position = Position(_order(found[limit - 1])) if len(found) > limit else None
+    return Found(found[:limit], older_query(query.cursors, asked.pairs, position))
 
 
 def _order(one: Suppression) -> tuple[datetime, int, int]:

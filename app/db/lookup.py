@@ -1,9 +1,9 @@
-"""Lookup of an account's rows by their names, else their ids, as an operator types them."""
+"""Lookup of an account's rows by their id, and by their names or ids, as an operator types them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
@@ -12,9 +12,20 @@ from app.db.expressions import in_json
 from app.db.models import Automation, Group, List, Message
 from app.db.public_ids import has_any_id, has_id
 from app.errors import ServiceError
-from app.ids import id_in, shown_id
+from app.ids import existing, id_in, shown_id
 
 Named = TypeVar("Named", Automation, Group, List, Message)
+Owned = TypeVar("Owned", bound=Any)
+"""A model of rows that belong to an account."""
+
+
+def find_with_id(session: Session, model: type[Owned], account_id: int | None, row_id: int, noun: str) -> Owned:
+    """The account's row with that id, or that of any account for None. Raises `not_found`."""
+    wanted = select(model).where(model.id == row_id)
+    if account_id is not None:
+        wanted = wanted.where(model.account_id == account_id)
+    found: Owned | None = session.scalars(wanted).first()
+    return existing(found, noun, row_id)
 
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:

@@ -12,7 +12,6 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account
 from app.errors import ServiceError
-from app.ids import existing
 from app.resources.definition import Attribute, Reference, ResourceDefinition, Values
 
 Row = dict[str, Any]
@@ -55,14 +54,6 @@ def find_item(session: Session, resource: ResourceDefinition, account_id: int, k
         detail = f"the account has no {resource.noun} {key!r}"
         raise ServiceError("invalid_id", field=resource.key, detail=detail)
     return found
-
-
-def item_with_id(session: Session, resource: ResourceDefinition, account_id: int | None, item_id: int) -> Any:
-    """What has that id in the account, or in any for None. Raises `not_found`."""
-    wanted = select(resource.model).where(resource.model.id == item_id)
-    if account_id is not None:
-        wanted = wanted.where(resource.model.account_id == account_id)
-    return existing(session.scalars(wanted).first(), resource.noun, item_id)
 
 
 def create_item(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from flask import Response
 
 from app.errors import ServiceError
 from app.http.api import Blueprint
-from app.http.console.pages import goes_to
+from app.http.console.pages import HOME, goes_to
+from app.http.console.searches import Search
 from app.http.context import services
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -25,6 +26,12 @@ class ConsoleBlueprint(Blueprint):
     def shows(self, path: str, *scopes: str) -> Callable[[View], View]:
         """Adds a page, or a file."""
         return self._adds("GET", path, scopes)
+
+    def searches(self, search: Search, *scopes: str, page: Callable[..., Response] | None = None) -> None:
+        """Adds the page of a search, unless there is another for it, and the same as a file."""
+        path = search.path.removeprefix(HOME)
+        self.shows(path, *scopes)(page or partial(search.page))
+        self.shows(f"{path}.csv", *scopes)(partial(search.file))
 
     def takes(self, path: str, *scopes: str) -> Callable[[View], View]:
         """Adds a view that takes a form, in transactions of its own."""
@@ -54,12 +61,12 @@ class ConsoleBlueprint(Blueprint):
 
     def _adds(self, method: str, path: str, scopes: tuple[str, ...]) -> Callable[[View], View]:
         def add(view: View) -> View:
-            endpoint = f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
+            endpoint = f"{method} {path}".replace(".", "_")
             self.route(path, methods=[method], endpoint=endpoint)(self.scope(*scopes)(view))
             return view
 
         return add
 
 
-blp = ConsoleBlueprint("console", __package__, url_prefix="/console", description="Console")
+blp = ConsoleBlueprint("console", __package__, url_prefix=HOME, description="Console")
 """`/console`: pages for people, rendered by the server (docs/console.md)."""

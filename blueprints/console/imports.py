@@ -17,8 +17,8 @@ from app.console.uploads import MOST_BYTES, Upload, read_upload
 from app.contacts.cells import flat
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
-from app.http.console.pages import goes_to, page
-from app.http.console.searches import account_of_request, link
+from app.http.console.pages import goes_to, link, page
+from app.http.console.searches import account_of_request
 from app.http.context import services
 from app.imports.importer import write_at_once
 from app.imports.kinds import ContactsOfList, SuppressionsOfAccount

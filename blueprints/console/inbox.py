@@ -2,70 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from flask import Response
-from flask.views import MethodView
 
-from app.accounts.exports import record_export
+from app.accounts.testing import test_account_of
 from app.addresses import MESSAGE_TYPES
 from app.console.content import TextMessage
 from app.console.inbox import folders
-from app.console.inbox.captured import PATH, find_message, inbox_of, search, sought
+from app.console.inbox.captured import PATH, find_message, sought
 from app.console.inbox.opened import message_of_capture
-from app.console.queries import IN_A_FILE, ON_A_PAGE, Pairs
-from app.db.database import ReadSession
+from app.console.queries import Asked, Found
 from app.db.models import Account
 from app.http.console.guard import signed_in
-from app.http.console.pages import goes_to
-from app.http.console.searches import Search, account_of_request, csv_file, link, search_page
+from app.http.console.pages import goes_to, link
+from app.http.console.searches import Search, exported
 from app.http.context import services
 from app.http.paths import path_id
+from app.inbox.shown import INBOX, page_captured
 from app.query.cursors import CURSOR
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
 from blueprints.console.content import add_opened_parts, opened_page
 
-FILE_COLUMNS = ("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid")
+
+def _captured_for(asked: Asked) -> Account | None:
+    """The account whose messages are captured; None if the account has none yet."""
+    return None if asked.account is None else test_account_of(asked.session, asked.account)
 
 
-@blp.route("/inbox")
-class Inbox(MethodView):
-    """The captured messages of a test account."""
-
-    @blp.scope("contact.view")
-    def get(self) -> Response:
-        """A page of those that match the query, the newest first. Who sees no tests comes to the folders."""
-        if not signed_in().sees_tests:
-            return goes_to(link(folders.PATH))
-        return search_page(SEARCH, types=MESSAGE_TYPES, of_folders=_of_folders())
+def _find(asked: Asked) -> Found:
+    """Of an account that has no test account yet nothing is captured."""
+    of = _captured_for(asked) if signed_in().sees_tests else None
+    return replace(asked, account=of or asked.account).found(PATH, INBOX.resource, page_captured)
 
 
-@blp.route("/inbox.csv")
-class InboxFile(MethodView):
-    """The captured messages of the page as a file."""
+SEARCH = Search(
+    path=PATH,
+    title="Inbox",
+    template="inbox.html",
+    sought=sought,
+    find=_find,
+    columns=("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid"),
+    known=lambda: {"types": MESSAGE_TYPES, "of_folders": None if signed_in().is_test else link(folders.PATH)},
+    shown=lambda asked, _: {
+        "has_tests": _captured_for(asked) is not None,
+        "is_live": CURSOR not in dict(asked.pairs),
+    },
+    recorded=exported("recipient.exported", "recipients"),
+    time="captured_time",
+)
 
-    @blp.scope("contact.view")
-    def get(self) -> Response:
-        """The newest of those that match the query."""
-        with services().database.read() as session:
-            account = account_of_request(session)
-            items = _search(session, account, SEARCH.query(), IN_A_FILE)[0]
-        record_export(services().database, "recipient.exported", account.id, recipients=len(items))
-        return csv_file("inbox.csv", FILE_COLUMNS, ([item[name] for name in FILE_COLUMNS] for item in items))
+
+def _inbox() -> Response:
+    """Who sees no tests comes to the folders, into which test keys do not write."""
+    return SEARCH.page() if signed_in().sees_tests else goes_to(link(folders.PATH))
 
 
-@blp.route("/inbox/<captured_id>")
-class OneCaptured(MethodView):
-    """One captured message."""
+blp.searches(SEARCH, "contact.view", page=_inbox)
 
-    @blp.scope("contact.view")
-    def get(self, captured_id: str) -> Response:
-        """The parts of the message, its links and checks."""
-        with services().database.read() as session:
-            found = find_message(session, signed_in(), path_id(captured_id))
-            known = {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
-            return opened_page(session, found.account_id, message_of_capture(found), **known)
+
+@blp.shows("/inbox/<captured_id>", "contact.view")
+def captured(captured_id: str) -> Response:
+    """The parts of a captured message, its links and checks."""
+    with services().database.read() as session:
+        found = find_message(session, signed_in(), path_id(captured_id))
+        known = {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
+        return opened_page(session, found.account_id, message_of_capture(found), **known)
 
 
 def _message(captured_id: str) -> Mail | TextMessage:
@@ -73,34 +76,4 @@ def _message(captured_id: str) -> Mail | TextMessage:
         return message_of_capture(find_message(session, signed_in(), path_id(captured_id)))
 
 
-add_opened_parts("/inbox/<captured_id>", "inbox", _message)
-
-
-def _of_folders() -> str | None:
-    """The page of the folders; test keys write into none."""
-    return None if signed_in().is_test else link(folders.PATH)
-
-
-def _search(
-    session: ReadSession, account: Account, pairs: Pairs, limit: int
-) -> tuple[list[dict[str, Any]], Pairs | None]:
-    """Of an account that has no test account yet nothing is captured."""
-    found = inbox_of(session, account) if signed_in().sees_tests else None
-    return search(session, services().settings.secret_keys, (found or account).id, pairs, limit)
-
-
-def _read(session: ReadSession, account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
-    items, older = _search(session, account, pairs, ON_A_PAGE)
-    shown = {"items": items, "has_tests": inbox_of(session, account) is not None}
-    return {**shown, "is_live": CURSOR not in dict(pairs)}, older
-
-
-SEARCH = Search(
-    PATH,
-    "Inbox",
-    "inbox.html",
-    sought,
-    _read,
-    nothing={"items": [], "has_tests": True, "is_live": False},
-    time="captured_time",
-)
+add_opened_parts("/inbox/<captured_id>", _message)

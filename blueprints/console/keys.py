@@ -13,8 +13,8 @@ from app.db.database import Transaction
 from app.db.models import ApiKey
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
-from app.http.console.pages import form_texts, page, status_of, texts_of
-from app.http.console.searches import account_of_request, choose_account, csv_file, link, named_account_id
+from app.http.console.pages import form_texts, link, page, page_after
+from app.http.console.searches import account_of_request, choose_account, csv_file, named_account_id
 from app.http.context import check_network, services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
@@ -31,15 +31,14 @@ def keys(error: ServiceError | None = None, **_parts: str) -> Response:
             return choose_account(session, PATH, "Keys")
         account = account_of_request(session)
         shown = key_states(session, account)
-    return page(
+    return page_after(
+        error,
         "keys.html",
-        status_of(error),
         account=account,
         items=shown,
         levels={level: ", ".join(scopes) for level, scopes in SCOPES.items()},
         overlaps=OVERLAPS,
         form=request.form,
-        refused=texts_of(error),
         action=link(PATH),
         of_networks=link(f"{PATH}/networks"),
         csv=link(f"{PATH}.csv"),

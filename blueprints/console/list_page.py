@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
 from app.console.contact_form import inputs_of
 from app.console.contacts import columns_of_table, search, state_of
 from app.console.lists import ListForm, list_of, name_of, path_of_list
-from app.console.queries import ON_A_PAGE, Pairs, of_address
+from app.console.queries import of_address
 from app.console.uploads import MOST_ROWS
+from app.contacts.acts import record_list_export
+from app.contacts.cells import columns_of, flat
 from app.contacts.counts import number_of_contacts
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
 from app.errors import ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import status_of, texts_of
-from app.http.console.searches import Search, link, search_within
+from app.http.console.pages import form_texts, link
+from app.http.console.searches import Search
 from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import FIELD_TYPES, ListSpec
@@ -27,7 +26,7 @@ from app.lists.fields import FIELD_TYPES, ListSpec
 
 def list_form() -> ListForm:
     """What the form of a list says."""
-    text = {name: request.form.get(name, "").strip() for name in ("name", "stop_words")}
+    text = form_texts("name", "stop_words")
     flags = {name: request.form.get(name) == "1" for name in ("allow_duplicates", "system")}
     return ListForm(text["name"], text["stop_words"], **flags)
 
@@ -45,29 +44,27 @@ def may_write(contact_list: ListSpec, scope: str) -> bool:
 
 
 def contacts_search(contact_list: ListSpec) -> Search:
-    """The search of the contacts of a list."""
+    """The search of the contacts of a list, whose file an import can read."""
     path = path_of_list(contact_list)
+    return Search(
+        path=path,
+        title=name_of(contact_list),
+        template="list.html",
+        sought=of_address,
+        find=lambda asked: search(asked, contact_list),
+        columns=columns_of(contact_list),
+        row=flat,
+        recorded=lambda _, rows: record_list_export(services().database, contact_list, rows),
+        file_path=f"{path}/contacts.csv",
+    )
 
-    def read(session: ReadSession, _account: Account, pairs: Pairs) -> tuple[dict[str, Any], Pairs | None]:
-        keys = services().settings.secret_keys
-        found, older = search(session, keys, contact_list, pairs, ON_A_PAGE)
-        return {"items": found}, older
 
-    title, file = name_of(contact_list), f"{path}/contacts.csv"
-    return Search(path, title, "list.html", of_address, read, nothing={"items": []}, file=file)
-
-
-def list_page(
-    list_id: str,
-    error: ServiceError | None = None,
-    *,
-    changed: ListForm | None = None,
-    new_field: Mapping[str, str] | None = None,
-    new_contact: Mapping[str, str] | None = None,
-) -> Response:
-    """The page of a list, which tells of a refusal, with what the form said that was refused."""
+def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -> Response:
+    """The page of a list, which tells of a refusal, with what the form said that was sent: that of the `list`, of a
+    `field` or of a `contact`."""
     if error is not None and error.code == "not_found":
         raise error
+    new_contact = request.form if sent == "contact" else None
     with services().database.read() as session:
         contact_list = list_of_path(session, list_id)
         account = session.get_one(Account, contact_list.account_id)
@@ -78,9 +75,9 @@ def list_page(
             "columns": columns_of_table(contact_list),
             "state_of": state_of,
             "inputs": inputs_of(contact_list, None, new_contact),
-            "form": changed,
+            "form": list_form() if sent == "list" else None,
             "new_contact": new_contact,
-            "new_field": new_field,
+            "new_field": request.form if sent == "field" else None,
             "types": FIELD_TYPES,
             "most_rows": MOST_ROWS,
             "of": path_of_list(contact_list),
@@ -88,6 +85,4 @@ def list_page(
             "may_manage": MANAGE in signed_in().scopes,
             "may_create": may_write(contact_list, "contact.create"),
         }
-        return search_within(
-            contacts_search(contact_list), session, account, status_of(error), texts_of(error), **known
-        )
+        return contacts_search(contact_list).page_within(session, account, error, **known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flask import Response
-from flask.views import MethodView
 
 from app.clock import now
 from app.console.installation import installation
@@ -11,7 +10,7 @@ from app.console.overview import day, of_account
 from app.db.models import Account
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import page
-from app.http.console.searches import csv_file, link
+from app.http.console.searches import day_file
 from app.http.context import extension, services
 from app.ids import existing
 from app.maintenance.figures import FiguresReader
@@ -20,28 +19,18 @@ from app.maintenance.overview import Overview, overview_of
 from blueprints.console.blueprint import blp
 
 
-@blp.route("")
-class OverviewPage(MethodView):
-    """How things are."""
-
-    @blp.scope("report.view")
-    def get(self) -> Response:
-        """Of the account; for operators of the installation, or of the account that `account` names."""
-        account_id = chosen_account_id()
-        return _of_installation() if account_id is None else _of_account(account_id)
+@blp.shows("", "report.view")
+def overview() -> Response:
+    """How things are: of the account; for operators of the installation, or of the account that `account` names."""
+    account_id = chosen_account_id()
+    return _of_installation() if account_id is None else _of_account(account_id)
 
 
-@blp.route("/day.csv")
-class Day(MethodView):
-    """The last hours in numbers."""
-
-    @blp.scope("report.view")
-    def get(self) -> Response:
-        """A row for each hour, the newest first."""
-        with services().database.read() as session:
-            shown = day(session, chosen_account_id(), now())
-        rows = zip(shown.hours, *(one.values for one in shown.charts), strict=True)
-        return csv_file("day.csv", ["hour", *(one.name for one in shown.charts)], reversed([*rows]))
+@blp.shows("/day.csv", "report.view")
+def hours() -> Response:
+    """The last hours in numbers: a row for each, the newest first."""
+    with services().database.read() as session:
+        return day_file(day(session, chosen_account_id(), now()))
 
 
 def _of_account(account_id: int) -> Response:
@@ -49,7 +38,7 @@ def _of_account(account_id: int) -> Response:
         account = existing(session.get(Account, account_id), "account", account_id)
         found = of_account(session, account, now(), in_full="contact.view" in signed_in().scopes)
     csv = f"/console/day.csv?account={account.id}"
-    return page("overview_account.html", account=account, found=found, link=link, csv=csv)
+    return page("overview_account.html", account=account, found=found, csv=csv)
 
 
 def _of_installation() -> Response:

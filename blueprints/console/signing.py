@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from flask import Response, g, request
-from flask.views import MethodView
 
 from app.accounts.auth import Principal, find_principal, refuse_published
 from app.accounts.sessions import end_session, find_session, start_with_key, start_with_link
 from app.db.database import Transaction
-from app.errors import CATALOGUE, ServiceError
+from app.errors import ServiceError
 from app.http.api import PUBLIC
 from app.http.console.assets import asset
 from app.http.console.guard import count_attempt, set_session_token, signed_in
-from app.http.console.pages import HOME, SIGN_IN, forgetting, goes_to, page, wanted_path
+from app.http.console.pages import HOME, SIGN_IN, forgetting, form_texts, goes_to, page, status_of, wanted_path
 from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
@@ -20,71 +19,56 @@ LONGEST_KEY = 500
 PUBLISHED = "The demo's published keys do not work where others can reach the service, or under a host beyond loopback."
 
 
-@blp.route("/sign-in")
-class SignIn(MethodView):
-    """Signing in with a key."""
-
-    @blp.scope(PUBLIC)
-    def get(self) -> Response:
-        """The form."""
-        return page("sign_in.html", wanted=wanted_path(request.args.get("wanted")), reason=None)
-
-    @blp.scope(PUBLIC)
-    def post(self) -> Response:
-        """Starts a session with the key of the form; a wrong key shows the form again."""
-        wanted = wanted_path(request.form.get("wanted"))
-        count_attempt()
-        try:
-            key = _key(request.form.get("key", "").strip())
-        except ServiceError as error:
-            code = CATALOGUE[error.code]
-            return page("sign_in.html", code.status, wanted=wanted, reason=error.errors[0].developer_message)
-        with services().database.write() as transaction:
-            token = start_with_key(transaction, key, services().settings.console_session)
-            _acts_now(transaction, token)
-        return _with_session(token, wanted)
+@blp.shows("/sign-in", PUBLIC)
+def sign_in() -> Response:
+    """The form for a key."""
+    return page("sign_in.html", wanted=wanted_path(request.args.get("wanted")), reason=None)
 
 
-@blp.route("/login/<token>")
-class Link(MethodView):
-    """Signing in with a link that works once."""
-
-    @blp.scope(PUBLIC)
-    def get(self, **_: str) -> Response:
-        """A button: programs that look at links must not use them up. Its form goes to the address of the page as it
-        is: browsers would read a backslash or dots in the token as another path, such as one that changes something."""
-        return page("link.html")
-
-    @blp.scope(PUBLIC)
-    def post(self, token: str) -> Response:
-        """Uses the link up, and starts its session."""
-        count_attempt()
-        with services().database.write() as transaction:
-            session_token = start_with_link(transaction, token, services().settings.console_session)
-            _acts_now(transaction, session_token)
-        return _with_session(session_token, HOME)
+@blp.takes("/sign-in", PUBLIC)
+def with_key() -> Response:
+    """Starts a session with the key of the form; a wrong key shows the form again."""
+    wanted = wanted_path(request.form.get("wanted"))
+    count_attempt()
+    try:
+        key = _key(form_texts("key")["key"])
+    except ServiceError as error:
+        return page("sign_in.html", status_of(error), wanted=wanted, reason=error.errors[0].developer_message)
+    with services().database.write() as transaction:
+        token = start_with_key(transaction, key, services().settings.console_session)
+        _acts_now(transaction, token)
+    return _with_session(token, wanted)
 
 
-@blp.route("/sign-out")
-class SignOut(MethodView):
-    """Signing out."""
-
-    @blp.scope("report.view", "operator")
-    def post(self) -> Response:
-        """Ends the session."""
-        with services().database.write() as transaction:
-            end_session(transaction, signed_in().session_id)
-        return forgetting(goes_to(SIGN_IN))
+@blp.shows("/login/<token>", PUBLIC)
+def link(**_: str) -> Response:
+    """A button for a link that works once: programs that look at links must not use them up. Its form goes to the
+    address of the page as it is: browsers would read a backslash or dots in the token as another path, such as one that
+    changes something."""
+    return page("link.html")
 
 
-@blp.route("/assets/<hash_>/<name>")
-class Asset(MethodView):
-    """Styles and scripts."""
+@blp.takes("/login/<token>", PUBLIC)
+def with_link(token: str) -> Response:
+    """Uses the link up, and starts its session."""
+    count_attempt()
+    with services().database.write() as transaction:
+        session_token = start_with_link(transaction, token, services().settings.console_session)
+        _acts_now(transaction, session_token)
+    return _with_session(session_token, HOME)
 
-    @blp.scope(PUBLIC)
-    def get(self, hash_: str, name: str) -> Response:
-        """The file."""
-        return asset(hash_, name)
+
+@blp.changes("/sign-out", "report.view", "operator")
+def sign_out(transaction: Transaction) -> Response:
+    """Ends the session."""
+    end_session(transaction, signed_in().session_id)
+    return forgetting(goes_to(SIGN_IN))
+
+
+@blp.shows("/assets/<hash_>/<name>", PUBLIC)
+def file(hash_: str, name: str) -> Response:
+    """A style or a script."""
+    return asset(hash_, name)
 
 
 def _key(token: str) -> Principal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flask import Response, request
-from flask.views import MethodView
 
 from app.accounts.sessions import MANAGE
 from app.console.messages import PATH as OF_MESSAGES
@@ -15,136 +14,92 @@ from app.console.stored_messages import (
     PATH,
     VERSIONS,
     Reader,
-    find_message,
     newest_lists,
     preview_message,
     send_test,
 )
 from app.content.limits import MAX_BODY_BYTES
-from app.db.database import ReadSession, Transaction
+from app.db.database import Transaction
 from app.db.models import Message
 from app.errors import FieldError, ServiceError
-from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import goes_to, page, status_of, texts_of
+from app.http.console.guard import signed_in
+from app.http.console.pages import form_texts, link, page_after, texts_of
 from app.http.console.parts import framed_html, framed_text, framing
-from app.http.console.searches import link
 from app.http.context import request_id, services
-from app.http.paths import path_id
 from app.ids import shown_id
 from app.messages.define import update_message
 from app.sends.dry_run.dry_run import Preview
 from app.sends.dry_run.prepare import ForecastOutcome
 from blueprints.console.blueprint import blp
+from blueprints.console.stored_messages import message_of_path, path_of
 from schemas.base import load
 from schemas.messages import WRITTEN
 from schemas.sends import load_send
 
-READER = ("list", "address", "values")
 MOST_SENT = 8 * MAX_BODY_BYTES
 """Bytes of the form of a message: two bodies, of which each byte may be written as three, and the rest."""
 
 
-@blp.route("/stored-messages/<message_id>")
-class OneStoredMessage(MethodView):
-    """One stored message."""
-
-    @blp.scope("message.view")
-    def get(self, message_id: str) -> Response:
-        """The content of the message, and what it looks like without any values."""
-        message = _message(message_id)
-        form = {name: getattr(message, name) or "" for name in ATTRIBUTES[message.type]}
-        return _one(message, form, Reader())
-
-    @blp.scope(MANAGE)
-    def post(self, message_id: str) -> Response:
-        """Stores what the form says."""
-        message = _message(message_id)
-        form = _written(message)
-        try:
-            with services().database.write() as transaction:
-                changed = _find(transaction, message_id)
-                update_message(transaction, changed, load(WRITTEN[changed.type], _attributes(form)))
-        except ServiceError as error:
-            if error.code == "not_found":
-                raise
-            return _one(message, form, _reader(), error)
-        return goes_to(link(_path(message.id), [], message.account_id))
+@blp.shows("/stored-messages/<message_id>", "message.view")
+def message(message_id: str) -> Response:
+    """The content of a message, and what it looks like without any values."""
+    one = _message(message_id)
+    return _one(one, {name: getattr(one, name) or "" for name in ATTRIBUTES[one.type]}, Reader())
 
 
-@blp.route("/stored-messages/<message_id>/delete")
-class Delete(MethodView):
-    """Deleting a stored message."""
-
-    @blp.scope(MANAGE)
-    def post(self, message_id: str) -> Response:
-        """Deletes the message. Reports of its sends are kept."""
-        with services().database.write() as transaction:
-            message = _find(transaction, message_id)
-            account_id = message.account_id
-            transaction.delete(message)
-        return goes_to(link(PATH, [], account_id))
+def _as_written(error: ServiceError | None = None, *, message_id: str) -> Response:
+    """The page with the message of the form as its reader would get it."""
+    one = _message(message_id)
+    return _one(one, _written(one), _reader(), error)
 
 
-@blp.route("/stored-messages/<message_id>/preview")
-class ShownMessage(MethodView):
-    """What a message looks like."""
-
-    @blp.scope("send.email", "send.sms")
-    def post(self, message_id: str) -> Response:
-        """The page again, with the message of the form as its reader would get it. Stores nothing."""
-        message = _message(message_id)
-        return _one(message, _written(message), _reader())
+@blp.changes("/stored-messages/<message_id>", MANAGE, refused=_as_written)
+def write(transaction: Transaction, message_id: str) -> str:
+    """Stores what the form says."""
+    one = message_of_path(transaction, message_id)
+    update_message(transaction, one, load(WRITTEN[one.type], _attributes(_written(one))))
+    return path_of(one)
 
 
-@blp.route("/stored-messages/<message_id>/html")
-class ShownHtml(MethodView):
-    """The HTML of a message, for the frame of its page."""
-
-    @blp.scope("send.email", "send.sms")
-    def post(self, message_id: str) -> Response:
-        """The HTML of the form as its reader would get it, to the byte. Stores nothing."""
-        message = _message(message_id)
-        try:
-            found = _preview(message, _written(message), _reader())
-        except ServiceError as error:
-            return framed_text("\n".join(texts_of(error)))
-        rendered = found.forecast.shown.rendered if found.forecast.shown else None
-        if rendered is None or rendered.html is None:
-            return framed_text(found.forecast.detail or "There is no HTML body.")
-        return framed_html(rendered.html)
+@blp.changes("/stored-messages/<message_id>/delete", MANAGE)
+def delete(transaction: Transaction, message_id: str) -> str:
+    """Deletes a message. Reports of its sends are kept."""
+    one = message_of_path(transaction, message_id)
+    transaction.delete(one)
+    return link(PATH, [], one.account_id)
 
 
-@blp.route("/stored-messages/<message_id>/test")
-class Test(MethodView):
-    """A test of a stored message."""
+@blp.takes("/stored-messages/<message_id>/preview", "send.email", "send.sms")
+def show(message_id: str) -> Response:
+    """The page again, with the message of the form as its reader would get it. Stores nothing."""
+    return _as_written(message_id=message_id)
 
-    @blp.scope("send.email", "send.sms")
-    def post(self, message_id: str) -> Response:
-        """Sends it, as it is stored, to the address of the form, and goes to what is sent."""
-        message = _message(message_id)
-        form, reader = _written(message), _reader()
-        try:
-            with services().database.write() as transaction:
-                stored = _find(transaction, message_id)
-                uuid = send_test(transaction, services(), stored, reader, load=load_send, request_id=request_id())
-        except ServiceError as error:
-            if error.code == "not_found":
-                raise
-            return _one(message, form, reader, error)
-        return goes_to(f"{OF_MESSAGES}/{uuid}")
+
+@blp.takes("/stored-messages/<message_id>/html", "send.email", "send.sms")
+def show_html(message_id: str) -> Response:
+    """The HTML of the form as its reader would get it, to the byte, for the frame of the page. Stores nothing."""
+    one = _message(message_id)
+    try:
+        found = _preview(one, _written(one), _reader())
+    except ServiceError as error:
+        return framed_text("\n".join(texts_of(error)))
+    rendered = found.forecast.shown.rendered if found.forecast.shown else None
+    if rendered is None or rendered.html is None:
+        return framed_text(found.forecast.detail or "There is no HTML body.")
+    return framed_html(rendered.html)
+
+
+@blp.changes("/stored-messages/<message_id>/test", "send.email", "send.sms", refused=_as_written)
+def send(transaction: Transaction, message_id: str) -> str:
+    """Sends a message, as it is stored, to the address of the form, and goes to what is sent."""
+    one = message_of_path(transaction, message_id)
+    uuid = send_test(transaction, services(), one, _reader(), load=load_send, request_id=request_id())
+    return f"{OF_MESSAGES}/{uuid}"
 
 
 def _message(message_id: str) -> Message:
     with services().database.read() as session:
-        return _find(session, message_id)
-
-
-def _find(session: ReadSession | Transaction, message_id: str) -> Message:
-    return find_message(session, chosen_account_id(), path_id(message_id))
-
-
-def _path(message_id: int) -> str:
-    return f"{PATH}/{shown_id(message_id)}"
+        return message_of_path(session, message_id)
 
 
 def _written(message: Message) -> dict[str, str]:
@@ -158,7 +113,8 @@ def _attributes(form: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _reader() -> Reader:
-    return Reader(**{name: request.form.get(name, "").strip() for name in READER})
+    request.max_form_memory_size = MOST_SENT
+    return Reader(**form_texts("list", "address", "values"))
 
 
 def _preview(message: Message, form: Mapping[str, str], reader: Reader) -> Preview:
@@ -179,10 +135,10 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         lists = newest_lists(session, message.account_id) if may_send else ()
     shown = [] if error is None else error.errors
     at = {one.field: one.developer_message for one in shown if one.collection is None and one.field}
-    places = {*form, *READER}
-    answer = page(
+    places = {*form, *Reader.__slots__}
+    answer = page_after(
+        error,
         "stored_message.html",
-        status_of(error),
         message=message,
         form=form,
         reader=reader,
@@ -196,8 +152,7 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         may_send=may_send,
         sees_versions=VERSIONS in who.scopes,
         longest_values=LONGEST_VALUES,
-        own=_path(message.id),
-        link=link,
+        own=f"{PATH}/{shown_id(message.id)}",
         of=link(PATH, [], message.account_id),
         shown_id=shown_id(message.id),
     )

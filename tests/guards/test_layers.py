@@ -97,7 +97,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "backup": ("audit", "db", "events", "inbound", "infrastructure", "runs", "sends", "services"),
     "console": (
         *("accounts", "audit", "automations", "bulk_actions", "contacts", "content", "csv_files", "db", "events"),
-        *("groups", "imports", "inbox", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
+        *("groups", "imports", "infrastructure", "lists", "maintenance", "messages", "privacy", "query"),
         *("recipients", "routing", "runs", "sends", "services", "tracking", "transports"),
     ),
     # Entry points, and what starts the service.

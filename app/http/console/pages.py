@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from flask import Response, g, make_response, render_template, request
 from markupsafe import Markup, escape
@@ -13,10 +14,11 @@ from markupsafe import Markup, escape
 from app.accounts.sessions import MANAGE, OPERATOR, SignedIn
 from app.audit.values import host_of
 from app.clock import timestamp
+from app.console.queries import Pairs
 from app.distribution import COMMAND_LINE
 from app.errors import CATALOGUE, Code, ServiceError
 from app.http.console.assets import asset_url
-from app.http.console.guard import comes_from_elsewhere, forget_session_token
+from app.http.console.guard import chosen_account_id, comes_from_elsewhere, forget_session_token, signed_in
 from app.http.context import request_host, services
 from app.http.paths import first_segment, request_path
 from app.http.responses import query_bytes
@@ -146,12 +148,13 @@ def add_headers(response: Response) -> None:
 
 def page(template: str, status: int = 200, **values: Any) -> Response:
     """An HTML page."""
-    signed_in: SignedIn | None = g.get("signed_in")
+    who: SignedIn | None = g.get("signed_in")
     known = {
-        "signed_in": signed_in,
-        "pages": [one[:3] for one in PAGES if signed_in is not None and one[3] in signed_in.scopes],
+        "signed_in": who,
+        "pages": [one[:3] for one in PAGES if who is not None and one[3] in who.scopes],
         "path": request_path(),
         "here": here(),
+        "link": link,
         "command_line": COMMAND_LINE,
         "asset_url": asset_url,
         **FUNCTIONS,
@@ -163,6 +166,13 @@ def here() -> str:
     """The path with its query, for this page again."""
     query = query_bytes().decode("ascii", "replace")
     return request_path() + (f"?{query}" if query else "")
+
+
+def link(path: str, pairs: Pairs | None = None, account_id: int | None = None) -> str:
+    """The path with the query, for operators with an account: that of the request, unless another one is given."""
+    chosen = (account_id or chosen_account_id()) if signed_in().is_operator else None
+    named = [*(pairs or []), *([("account", str(chosen))] if chosen is not None else [])]
+    return f"{path}?{urlencode(named, quote_via=quote, safe=':,', errors='replace')}" if named else path
 
 
 def goes_to(path: str) -> Response:
@@ -210,6 +220,11 @@ def form_texts(*names: str) -> dict[str, str]:
 
 
 # How a page tells of a change that was refused.
+
+
+def page_after(error: ServiceError | None, template: str, **values: Any) -> Response:
+    """The page, which tells of a refusal if there was one: by its status, and by `refused`."""
+    return page(template, status_of(error), **{"refused": texts_of(error), **values})
 
 
 def texts_of(error: ServiceError | None) -> Sequence[str]:

@@ -190,7 +190,10 @@ def unescaped_pages(pages: Any) -> None:
 @breaks("links-used-by-looking", "blueprints.console.signing", family="console", shows="links")
 def links_used_by_looking(signing: Any) -> None:
     """A link signs in whoever opens it."""
-    signing.Link.get = signing.Link.post
+    shown = signing.page
+    signing.page = lambda template, *values, **named: (
+        signing.with_link(**request().view_args) if template == "link.html" else shown(template, *values, **named)
+    )
 
 
 @breaks("planted-sessions", "app.accounts.sessions", family="console", shows="planted cookies")
