@@ -54,6 +54,14 @@ RESOURCE = ResourceDefinition(
             option="rate",
             meaning="Messages per second that the gateway accepts from it",
         ),
+        Attribute(
+            key="note",
+            column=SmsSender.note,
+            heading="Note",
+            nothing="none",
+            kind=Text(),
+            meaning="What it is for, or where it is registered",
+        ),
         Attribute(key="creation_time", column=SmsSender.creation_time, heading="Approved"),
         Attribute(
             key="shared",
@@ -66,7 +74,7 @@ RESOURCE = ResourceDefinition(
         "list": "Show the senders of an account, or of all.",
         "show": "Show a sender.",
         "create": "Approve a sender: a number in international format, or up to 11 letters and digits.",
-        "update": "Change kind, list or rate of a sender.",
+        "update": "Change kind, list, rate or note of a sender.",
         "delete": "Withdraw the approval of a sender; what waits is sent once it is approved again.",
     },
     scopes={"list": "contact.view", "create": OPERATOR, "delete": MANAGE},

@@ -12,6 +12,7 @@ from app.db.locks import advisory_lock
 from app.db.models import Account, SmsSender
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
+from app.names import CONTROL
 from app.resources.definition import Values
 
 ALPHANUMERIC_KIND = "alphanumeric"
@@ -25,18 +26,19 @@ KINDS = {
 NUMBER = re.compile(r"[1-9][0-9]{2,14}")
 SLOWEST, FASTEST = 0.01, 10_000
 """Messages per second of one sender."""
+LONGEST_NOTE = 500
 ALPHANUMERIC = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9 &_.+-]{1,11}")
 """Networks accept sender names of up to 11 characters, at least one of them a letter."""
 
 
 def create_sender(transaction: Transaction, account_id: int, values: Values) -> SmsSender:
     """Approves a sender by its `address` and `kind`, with `list_id` for one list alone, at the rate
-    `messages_per_second`. Only the operator does so, because nothing proves whose a number or a name is; and only as
-    `shared` does an account get a number that another one has.
+    `messages_per_second`, with a `note`. Only the operator does so, because nothing proves whose a number or a name is;
+    and only as `shared` does an account get a number that another one has.
 
     Raises `ServiceError`: `conflict` for one that exists, or is another account's, and what `_check` raises.
     """
-    stored = {"list_id": None, "messages_per_second": None, **values}
+    stored = {"list_id": None, "messages_per_second": None, "note": None, **values}
     is_shared = stored.pop("shared", False)
     sender = SmsSender(account_id=account_id, creation_time=this_second(), **stored)
     _check(sender.address, stored)
@@ -68,15 +70,15 @@ def _check_free(transaction: Transaction, account_id: int, number: str) -> None:
 
 
 def update_sender(sender: SmsSender, values: Values) -> bool:
-    """Changes kind, list or rate; returns whether any differed. Raises what `_check` raises."""
+    """Changes kind, list, rate or note; returns whether any differed. Raises what `_check` raises."""
     _check(sender.address, {"kind": sender.kind, **values})
     return apply_changes(sender, values)
 
 
 def _check(address: str, values: Values) -> None:
-    """Raises `invalid_string`, `invalid_mobile_address` or `invalid_range` unless the kind exists, the address fits it,
-    and the rate, if there is one, can be kept."""
-    kind, rate = values["kind"], values.get("messages_per_second")
+    """Raises `invalid_string`, `invalid_mobile_address`, `invalid_range` or `too_long` unless the kind exists, the
+    address fits it, the rate, if there is one, can be kept, and the note is a line of text."""
+    kind, rate, note = values["kind"], values.get("messages_per_second"), values.get("note")
     if kind not in KINDS:
         raise ServiceError("invalid_string", field="kind", detail=f"{kind!r} is none of {', '.join(KINDS)}")
     if kind == ALPHANUMERIC_KIND and not ALPHANUMERIC.fullmatch(address):
@@ -87,3 +89,7 @@ def _check(address: str, values: Values) -> None:
         raise ServiceError("invalid_mobile_address", field="address", detail=f"{address!r} is not {wanted}")
     if rate is not None and not SLOWEST <= rate <= FASTEST:
         raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")
+    if note is not None and len(note) > LONGEST_NOTE:
+        raise ServiceError("too_long", field="note", detail=f"has more than {LONGEST_NOTE} characters")
+    if note is not None and CONTROL.search(note):
+        raise ServiceError("invalid_string", field="note", detail="holds a control character")

@@ -326,12 +326,12 @@ def test_only_operators_trust_a_domain(tenant: Tenant) -> None:
 def test_senders_are_approved_and_withdrawn(tenant: Tenant) -> None:
     browser, number, list_id = manager(tenant), new_mobile(), tenant.add_list("Customers")
     approving, path = operator(tenant.app), f"{SENDERS}?account={tenant.id}"
-    form = {"address": number, "kind": "virtual_number", "list": "Customers", "rate": "2.5"}
+    form = {"address": number, "kind": "virtual_number", "list": "Customers", "rate": "2.5", "note": "Replies"}
     assert approving.post(path, **form).headers["Location"] == f"{PATH}?account={tenant.id}"
     assert approving.post(path, address="Acme", kind="alphanumeric", list="", rate="").status_code == 303
     page = words(browser.get(PATH))
-    assert f"{number} virtual number, to which people reply Customers 2.5" in page
-    assert "Acme name, to which nobody can reply any no limit" in page
+    assert f"{number} virtual number, to which people reply Customers 2.5 Replies" in page
+    assert "Acme name, to which nobody can reply any no limit none" in page
     with tenant.services.database.read() as session:
         made = session.scalars(select(SmsSender).where(SmsSender.address == number)).one()
     assert (made.account_id, made.kind, made.list_id, made.messages_per_second) == (

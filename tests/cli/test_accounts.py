@@ -244,6 +244,17 @@ def test_a_sender_may_have_a_rate_limit(cli: Cli) -> None:
     assert error == "messages_per_second: must be 0.01 to 10000"
 
 
+def test_a_sender_may_have_a_note(cli: Cli) -> None:
+    number, note = new_mobile(), "Registered for Acme, reference 17"
+    create = ("senders", "create", number, "--kind", "number")
+    assert cli.refused(*create, "--note", "x" * 501) == "note: has more than 500 characters"
+    assert cli.refused(*create, "--note", "one\ntwo") == "note: holds a control character"
+    assert cli.json(*create, "--note", note)["note"] == note
+    assert cli.json("senders", "update", number, "--rate", "1")["note"] == note
+    assert note in cli.text("senders", "list")
+    assert cli.json("senders", "update", number, "--note", "")["note"] is None
+
+
 def test_a_number_belongs_to_one_account_unless_it_is_approved_as_shared(cli: Cli, other_tenant: Tenant) -> None:
     """Replies to a number are read by the account that has it. A name is no address: several accounts may have it."""
     number, other = new_mobile(), Cli(cli.app, other_tenant.name)

@@ -233,7 +233,7 @@ SHOWN = {
     "api_keys": "name access_level expiry_time valid_until",
     "domains": "name verified_time trusted tracking_host return_path_host",
     "dkim_keys": "algorithm state",
-    "sms_senders": "kind list_id messages_per_second",
+    "sms_senders": "kind list_id messages_per_second note",
     "lists": "name system allow_duplicates stop_words",
     "list_fields": "type options",
     "messages": "name type",

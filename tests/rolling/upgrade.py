@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.db.phases import BASELINE
+from app.db.phases import newest_revision
 from tests.chaos.record import read_mails
 from tests.rolling.load import Load
 from tests.rolling.service import BACKGROUND, Service, unpack_released
@@ -49,7 +49,7 @@ def run(service: Service) -> Result:
         load.start()
         time.sleep(MOMENT)
         if from_released:
-            _upgrade(service, ROOT, BASELINE)  # takes the database over
+            _upgrade(service, ROOT, newest_revision())  # takes the database over
             time.sleep(MOMENT)
         _upgrade(service, _next_release(service.folder), CONTRACTED)
         time.sleep(MOMENT)

@@ -177,4 +177,5 @@ class SmsSender(Base):
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
     messages_per_second: Mapped[float | None]
     """Rate at which the gateway accepts messages from this sender; null: unlimited."""
+    note: Mapped[Impersonal | None]
     creation_time: Mapped[datetime]

@@ -59,7 +59,7 @@ def everything(name: str) -> dict[str, Any]:
         "domains": ["Acme.example", "bücher.example"],
         "sms_senders": [
             {"address": "61400000001", "kind": "virtual_number", "list": "Customers", "shared": True},
-            {"address": "ACME", "kind": "alphanumeric"},
+            {"address": "ACME", "kind": "alphanumeric", "note": "Our shop"},
         ],
         "unsubscribers": [{"email": "Gone@example.com"}, {"mobile": "61411111111", "list": "Customers"}],
         "blocked": [{"email": "dead@example.com", "reason": "no mailbox"}, {"mobile": "61422222222"}],
@@ -141,9 +141,9 @@ def test_everything_in_the_file_is_created(services: Services, file: Path, name:
         ("Customers", False, False, ["STOP", "OPTOUT"]),
         ("System", True, True, []),
     ]
-    assert rows(services, SmsSender, name, "address", "kind", "list_id") == [
-        ("61400000001", "virtual_number", lists[0][0]),
-        ("ACME", "alphanumeric", None),
+    assert rows(services, SmsSender, name, "address", "kind", "list_id", "note") == [
+        ("61400000001", "virtual_number", lists[0][0], None),
+        ("ACME", "alphanumeric", None, "Our shop"),
     ]
     assert sorted(rows(services, Unsubscriber, name, "kind", "address", "list_id"), key=str) == [
         ("email", "ann@example.com", lists[0][0]),
@@ -330,6 +330,10 @@ CONTACT = r"lists[0].contacts[1]"
         (
             {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "messages_per_second": 0}]},
             "sms_senders[0].messages_per_second: must be 0.01 to 10000",
+        ),
+        (
+            {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "note": "x" * 501}]},
+            "sms_senders[0].note: has more than 500 characters",
         ),
         (
             {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "messages_per_second": "fast"}]},
