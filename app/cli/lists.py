@@ -91,7 +91,10 @@ def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
         click.option(
-            "--stop-word", multiple=True, help="A reply that unsubscribes; may be repeated; replaces all stop words."
+            "--stop-word",
+            "stop_words",
+            multiple=True,
+            help="A reply that unsubscribes; may be repeated; replaces all stop words.",
         ),
         click.option(
             "--allow-duplicates/--no-duplicates",
@@ -108,20 +111,11 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(stop_word: tuple[str, ...], **options: Any) -> dict[str, Any]:
-    return given_options(**options) | ({"stop_words": list(stop_word)} if stop_word else {})
+SHOWN = ("name", "system", "allow_duplicates", "stop_words", "creation_time", "last_modified_time")
 
 
 def _row(row: List) -> Row:
-    return {
-        "id": shown_id(row.id),
-        "name": row.name,
-        "system": row.system,
-        "allow_duplicates": row.allow_duplicates,
-        "stop_words": row.stop_words,
-        "creation_time": row.creation_time,
-        "last_modified_time": row.last_modified_time,
-    }
+    return {"id": shown_id(row.id), **{name: getattr(row, name) for name in SHOWN}}
 
 
 def _full(session: Session, row: List) -> Row:
@@ -164,7 +158,7 @@ def show(session: Session, found: List) -> Row:
 @attribute_options
 def create(transaction: Transaction, account: Account, name: str, fields: tuple[str, ...], **options: Any) -> Row:
     """Create a list; fields with options are added by add-field."""
-    made = create_list(transaction, account.id, {"name": name, **_attributes(**options)})
+    made = create_list(transaction, account.id, {"name": name, **given_options(**options)})
     for field in fields:
         field_name, _, type_ = field.rpartition(":")
         add_field(transaction, made, field_name or type_, type_)
@@ -176,7 +170,7 @@ def create(transaction: Transaction, account: Account, name: str, fields: tuple[
 @attribute_options
 def update(transaction: Transaction, found: List, name: str | None, **options: Any) -> Row:
     """Change a list."""
-    update_list(transaction, found, _attributes(**options) | ({} if name is None else {"name": name}))
+    update_list(transaction, found, given_options(**options) | ({} if name is None else {"name": name}))
     return _full(transaction, found)
 
 

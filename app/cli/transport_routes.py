@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Done, Group, NamedItem, Row, columns, wake_after
+from app.cli.base import Done, Group, NamedItem, Row, columns, given_options, wake_after
 from app.db.database import Transaction
 from app.db.models import Account, Route
 from app.errors import ServiceError
@@ -17,7 +17,8 @@ from app.routing.routes import create_route, delete_route, find_route, list_rout
 
 routes_group = Group("routes", help="Routes: a message takes the first route whose conditions it meets.")
 ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
-SHOWN = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
+IN_TABLE = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
+SHOWN = (*IN_TABLE, "creation_time", "last_modified_time")
 
 
 def attribute_options(command: Any) -> Any:
@@ -27,6 +28,7 @@ def attribute_options(command: Any) -> Any:
         click.option("--priority", metavar="high|normal", help="Only messages of this priority."),
         click.option(
             "--country-prefix",
+            "country_prefixes",
             metavar="DIGITS",
             multiple=True,
             help="Only mobiles that begin so, such as 61; repeatable.",
@@ -38,44 +40,23 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(
-    session: Session,
-    *,
-    account: str | None,
-    sender_domain: str | None,
-    country_prefix: tuple[str, ...],
-    priority: str | None,
-) -> dict[str, Any]:
+def _attributes(session: Session, account: str | None, **options: Any) -> dict[str, Any]:
     """The attributes that were given; an empty text clears a condition."""
-    attributes: dict[str, Any] = {}
+    attributes = given_options(**options)
     if account is not None:
         attributes["account_id"] = find_account(session, account).id if account else None
-    if sender_domain is not None:
-        attributes["sender_domain"] = sender_domain or None
-    if priority is not None:
-        attributes["priority"] = priority or None
-    if country_prefix:
-        attributes["country_prefixes"] = [prefix for prefix in country_prefix if prefix]
+    if "country_prefixes" in attributes:
+        attributes["country_prefixes"] = [prefix for prefix in attributes["country_prefixes"] if prefix]
     return attributes
 
 
 def _row(session: Session, route: Route) -> Row:
     account = session.get(Account, route.account_id) if route.account_id else None
-    return {
-        "name": route.name,
-        "type": route.type,
-        "position": route.position,
-        "account": account.name if account else None,
-        "sender_domain": route.sender_domain,
-        "country_prefixes": route.country_prefixes,
-        "priority": route.priority,
-        "transports": route.transports,
-        "creation_time": route.creation_time,
-        "last_modified_time": route.last_modified_time,
-    }
+    read = {"account": account.name if account else None}
+    return {name: read[name] if name in read else getattr(route, name) for name in SHOWN}
 
 
-@routes_group.reads("list", "installation", columns(*SHOWN))
+@routes_group.reads("list", "installation", columns(*IN_TABLE))
 def list_(session: Session) -> list[Row]:
     """Show all routes in the order in which they are looked at."""
     return [_row(session, route) for route in list_routes(session)]
@@ -86,18 +67,10 @@ def list_(session: Session) -> list[Row]:
 @click.argument("transports", nargs=-1, required=True)
 @click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), help="Needed only if `default` stands alone.")
 @attribute_options
-def create(
-    transaction: Transaction,
-    *,
-    name: str,
-    transports: tuple[str, ...],
-    type_: str | None,
-    position: int | None,
-    **options: Any,
-) -> Row:
+def create(transaction: Transaction, name: str, type_: str | None, position: int | None, **options: Any) -> Row:
     """Create a route over these transports: the first one that is available sends."""
-    attributes = {**_attributes(transaction, **options), "transports": list(transports)}
-    wanted = type_ or type_of(transaction, transports)
+    attributes = _attributes(transaction, **options)
+    wanted = type_ or type_of(transaction, attributes["transports"])
     made = create_route(transaction, name, wanted, attributes, position=position)
     wake_after(transaction)
     return _row(transaction, made)
@@ -106,13 +79,9 @@ def create(
 @routes_group.writes("update", ROUTE)
 @click.argument("transports", nargs=-1)
 @attribute_options
-def update(
-    transaction: Transaction, route: Route, *, transports: tuple[str, ...], position: int | None, **options: Any
-) -> Row:
+def update(transaction: Transaction, route: Route, position: int | None, **options: Any) -> Row:
     """Change the transports of a route, its conditions or its position; an empty text clears a condition."""
     attributes = _attributes(transaction, **options)
-    if transports:
-        attributes["transports"] = list(transports)
     if not attributes and position is None:
         raise ServiceError("required", field="transports", detail="name what is to change")
     update_route(transaction, route, attributes, position=position)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Decorator, Done, Group, NamedItem, Row, columns, print_row, wake_after
+from app.cli.base import Decorator, Done, Group, NamedItem, Row, columns, given_options, print_row, wake_after
 from app.cli.transport_routes import routes_group
 from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
@@ -37,6 +37,8 @@ group = Group("transports", help="Transports with names, beside the two in the s
 group.add_command(routes_group)
 TRANSPORT = NamedItem(click.argument("named", metavar="NAME"), find_transport, "installation")
 IN_TABLE = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
+SHOWN = (*IN_TABLE, "creation_time", "last_modified_time")
+LIMITS = ("connections", "messages_per_second")
 
 
 def url_option(*, required: bool) -> Decorator:
@@ -60,7 +62,13 @@ def attribute_options(command: Any) -> Any:
         click.option(
             "--allow-account", metavar="NAME|ID", multiple=True, help="Sends of this account may name it; repeatable."
         ),
-        click.option("--rate", type=float, metavar="N", help="Messages per second of all workers; 0: no limit."),
+        click.option(
+            "--rate",
+            "messages_per_second",
+            type=float,
+            metavar="N",
+            help="Messages per second of all workers; 0: no limit.",
+        ),
         click.option(
             "--connections",
             type=click.IntRange(0),
@@ -72,31 +80,16 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(
-    *, rate: float | None, connections: int | None, enabled: bool | None, any_account: bool | None
-) -> dict[str, Any]:
-    given = {"enabled": enabled, "any_account": any_account}
-    attributes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if rate is not None:
-        attributes["messages_per_second"] = rate or None
-    if connections is not None:
-        attributes["connections"] = connections or None
-    return attributes
+def _attributes(**options: Any) -> dict[str, Any]:
+    """The attributes that were given; a limit of 0 is none."""
+    given = given_options(**options)
+    return given | {name: given[name] or None for name in LIMITS if name in given}
 
 
 def _row(session: Session, transport: Transport) -> Row:
-    return {
-        "name": transport.name,
-        "type": transport.type,
-        "url": shown_url(services().settings.secret_keys, transport),
-        "enabled": transport.enabled,
-        "connections": transport.connections,
-        "messages_per_second": transport.messages_per_second,
-        "any_account": transport.any_account,
-        "accounts": accounts_of(session, transport),
-        "creation_time": transport.creation_time,
-        "last_modified_time": transport.last_modified_time,
-    }
+    url = shown_url(services().settings.secret_keys, transport)
+    read = {"url": url, "accounts": accounts_of(session, transport)}
+    return {name: read[name] if name in read else getattr(transport, name) for name in SHOWN}
 
 
 def _allow(transaction: Transaction, transport: Transport, accounts: Iterable[str], *, allowed: bool = True) -> None:
