@@ -12,8 +12,39 @@ from app.db.models import Account
 from app.services import Services
 
 
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """Noun -> how many rows were created, and how many changed."""
+
+    created: Counter[str] = field(default_factory=Counter)
+    updated: Counter[str] = field(default_factory=Counter)
+
+    def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
+        """Counts one row of a noun."""
+        self.created[noun] += created
+        self.updated[noun] += updated and not created
+
+    @property
+    def total(self) -> int:
+        """The number of rows that were created or changed."""
+        return self.created.total() + self.updated.total()
+
+    @property
+    def in_words(self) -> str:
+        """The counts, such as `2 lists created, 1 key changed`; empty if there are none."""
+        done = ((self.created, "created"), (self.updated, "changed"))
+        return ", ".join(
+            f"{_counted(count, noun)} {word}" for counts, word in done for noun, count in counts.items() if count
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{plural}"
+
+
 @dataclass(slots=True)
-class AccountReport:
+class AccountReport(Changes):
     """One account of the file. The items are `{id, name}` and so on; a key has `token` only if it was generated
     here."""
 
@@ -24,16 +55,8 @@ class AccountReport:
     messages: list[dict[str, Any]] = field(default_factory=list)
     webhooks: list[dict[str, Any]] = field(default_factory=list)
     automations: list[dict[str, Any]] = field(default_factory=list)
-    created: Counter[str] = field(default_factory=Counter)
-    """Noun -> how many were created."""
-    updated: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     """Notes for the operator, one line each."""
-
-    def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
-        """Counts one row of a noun."""
-        self.created[noun] += created
-        self.updated[noun] += updated and not created
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""
@@ -49,8 +72,7 @@ class AccountReport:
 
     def as_lines(self) -> list[str]:
         """The form for people."""
-        done = _done(self.created, self.updated)
-        lines = [f"{self.name} (id {self.id}): {', '.join(done) or 'nothing to change'}", *self.notes]
+        lines = [f"{self.name} (id {self.id}): {self.in_words or 'nothing to change'}", *self.notes]
         lines += [f"  key {key['name']}, shown once: {key['token']}" for key in self.keys if "token" in key]
         for webhook in self.webhooks:
             for secret in webhook.get("secrets", ()):
@@ -58,51 +80,18 @@ class AccountReport:
         return lines
 
 
-def _done(created: Counter[str], updated: Counter[str]) -> list[str]:
-    done = [f"{_counted(count, noun)} created" for noun, count in created.items() if count]
-    return done + [f"{_counted(count, noun)} changed" for noun, count in updated.items() if count]
-
-
-def _counted(count: int, noun: str) -> str:
-    plural = "" if count == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count} {noun}{plural}"
-
-
-@dataclass(slots=True)
-class InstallationReport:
-    """The transports and routes of the file, which belong to no account."""
-
-    created: Counter[str] = field(default_factory=Counter)
-    updated: Counter[str] = field(default_factory=Counter)
-
-    def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
-        """Counts one row of a noun."""
-        self.created[noun] += created
-        self.updated[noun] += updated and not created
-
-    @property
-    def changes(self) -> int:
-        """The number of rows that were created or changed."""
-        return self.created.total() + self.updated.total()
-
-    def as_lines(self) -> list[str]:
-        """A line, if anything changed."""
-        done = _done(self.created, self.updated)
-        return [f"installation: {', '.join(done)}"] if done else []
-
-
 @dataclass(slots=True)
 class SeedReport:
     """The changes, account by account, in the order of the file, and those of the installation."""
 
     accounts: list[AccountReport] = field(default_factory=list)
-    installation: InstallationReport = field(default_factory=InstallationReport)
+    installation: Changes = field(default_factory=Changes)
+    """Transports and routes, which belong to no account."""
 
     @property
     def changes(self) -> int:
         """The number of rows that were created or changed; 0 if the database was already in that state."""
-        of_accounts = sum(account.created.total() + account.updated.total() for account in self.accounts)
-        return of_accounts + self.installation.changes
+        return sum(one.total for one in (self.installation, *self.accounts))
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""
@@ -110,7 +99,8 @@ class SeedReport:
 
     def as_lines(self) -> list[str]:
         """The form for people."""
-        return [*(line for account in self.accounts for line in account.as_lines()), *self.installation.as_lines()]
+        lines = [line for account in self.accounts for line in account.as_lines()]
+        return [*lines, f"installation: {done}"] if (done := self.installation.in_words) else lines
 
 
 # What the steps of loading one account of a seed file share: transaction, account, path and report.

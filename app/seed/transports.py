@@ -12,7 +12,7 @@ from app.infrastructure.redis_client import SENDS
 from app.routing.routes import create_route, route_named, type_of, update_route
 from app.routing.transports import create_transport, set_allowed, transport_named, update_transport
 from app.seed.errors import located
-from app.seed.report import InstallationReport
+from app.seed.report import Changes
 from app.services import Services
 
 OWN = ("enabled", "connections", "messages_per_second", "any_account")
@@ -22,7 +22,7 @@ Entries = Sequence[Mapping[str, Any]]
 
 
 def apply_routing(
-    services: Services, transaction: Transaction, transports: Entries, routes: Entries, report: InstallationReport
+    services: Services, transaction: Transaction, transports: Entries, routes: Entries, report: Changes
 ) -> None:
     """Transports and routes, found by their names. The routes of the file come in its order; others keep their places
     before or behind them."""
@@ -32,13 +32,11 @@ def apply_routing(
     for index, entry in enumerate(routes):
         with located(f"routes[{index}]"):
             _apply_route(transaction, entry, report)
-    if report.changes:
+    if report.total:
         transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
 
 
-def _apply_transport(
-    services: Services, transaction: Transaction, entry: Mapping[str, Any], report: InstallationReport
-) -> None:
+def _apply_transport(services: Services, transaction: Transaction, entry: Mapping[str, Any], report: Changes) -> None:
     secret_keys = services.settings.secret_keys
     attributes = {name: entry[name] for name in OWN if name in entry}
     if attributes.get("connections") is not None and attributes["connections"].is_integer():
@@ -63,7 +61,7 @@ def _apply_transport(
     report.count("transport", created=created, updated=updated)
 
 
-def _apply_route(transaction: Transaction, entry: Mapping[str, Any], report: InstallationReport) -> None:
+def _apply_route(transaction: Transaction, entry: Mapping[str, Any], report: Changes) -> None:
     attributes = {name: entry[name] for name in CONDITIONS if name in entry}
     if "account" in entry:
         account = entry["account"]
