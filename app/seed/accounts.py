@@ -11,25 +11,20 @@ from app.accounts.auth import hash_token
 from app.accounts.keys import check_level, issue_key, key_named, key_with_token, replace_token
 from app.accounts.testing import refreshed_test_account
 from app.db.database import Transaction
-from app.db.models import ApiKey
+from app.db.models import Account, ApiKey
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.seed.errors import located
-from app.seed.report import AccountReport, SeedContext
+from app.seed.report import AccountReport, SeedContext, columns_in
 from app.seed.webhooks import Urls, apply_webhooks
 from app.services import Services
 
-OWN = (
-    *("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
-    *("machine_events", "time_zone", "email_priority", "sms_priority", "retain_content", "retain_recipients"),
-    *("retain_captured", "retain_logs", "retain_audit", "brand_name", "brand_colour"),
-)
 DEFAULT_FROM = {"default_from_name": "default_from.name", "default_from_address": "default_from.address"}
 
 
 def apply_account(services: Services, transaction: Transaction, entry: Mapping[str, Any], path: str) -> SeedContext:
     """Finds the account by its name or creates it, and sets the attributes of its entry."""
-    attributes = {name: entry[name] for name in OWN if name in entry}
+    attributes = columns_in(entry, Account)
     if "default_from" in entry:
         sender = entry["default_from"] or {}
         attributes["default_from_name"] = sender.get("name")

@@ -25,7 +25,7 @@ from app.messages.define import create_message, update_message
 from app.plain_data import Check, Record, each, flag, joined, moment, nullable, number, refuse, text
 from app.runs.define import apply_automation
 from app.seed.errors import SeedError, located
-from app.seed.report import SeedContext
+from app.seed.report import SeedContext, columns_in
 from app.senders import resource as senders
 
 
@@ -178,8 +178,6 @@ def checked_file(data: Any) -> dict[str, Any]:
         return FILE(data, "")
 
 
-OWN = ("name", "system", "allow_duplicates", "stop_words")
-
 Entry = Mapping[str, Any]
 
 
@@ -195,7 +193,7 @@ def apply_lists(context: SeedContext, entries: Sequence[Entry]) -> list[tuple[st
 
 
 def _apply_list(context: SeedContext, entry: Entry, path: str) -> List:
-    attributes = {name: entry[name] for name in OWN if name in entry}
+    attributes = columns_in(entry, List)
     row = find_by_name(context.transaction, List, context.account.id, entry["name"])
     created, updated = row is None, False
     with located(path):

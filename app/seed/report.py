@@ -9,6 +9,7 @@ from typing import Any
 
 from app.db.database import Transaction
 from app.db.models import Account
+from app.db.models.base import Base
 from app.services import Services
 
 
@@ -129,3 +130,8 @@ class SeedContext:
     def mark(self) -> dict[str, Any]:
         """What the report says of keys and webhooks of tests."""
         return {"test": True} if self.is_test else {}
+
+
+def columns_in(entry: Mapping[str, Any], model: type[Base]) -> dict[str, Any]:
+    """What an entry says of columns of the model; its other keys are applied by themselves."""
+    return {key: value for key, value in entry.items() if key in model.__table__.columns}
