@@ -7,13 +7,12 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
 from app.cli.base import Done, Group, NamedItem, Row, columns, given_options, wake_after
 from app.db.database import Transaction
 from app.db.models import Account, Route
 from app.errors import ServiceError
-from app.routing.routes import create_route, delete_route, find_route, list_routes, type_of, update_route
+from app.routing.routes import create_route, delete_route, find_route, list_routes, update_route
 
 routes_group = Group("routes", help="Routes: a message takes the first route whose conditions it meets.")
 ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
@@ -40,14 +39,12 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(session: Session, account: str | None, **options: Any) -> dict[str, Any]:
+def _attributes(**options: Any) -> dict[str, Any]:
     """The attributes that were given; an empty text clears a condition."""
-    attributes = given_options(**options)
-    if account is not None:
-        attributes["account_id"] = find_account(session, account).id if account else None
-    if "country_prefixes" in attributes:
-        attributes["country_prefixes"] = [prefix for prefix in attributes["country_prefixes"] if prefix]
-    return attributes
+    given = given_options(**options)
+    if "country_prefixes" in given:
+        given["country_prefixes"] = [prefix for prefix in given["country_prefixes"] if prefix]
+    return given
 
 
 def _row(session: Session, route: Route) -> Row:
@@ -65,13 +62,11 @@ def list_(session: Session) -> list[Row]:
 @routes_group.writes("create", "installation")
 @click.argument("name")
 @click.argument("transports", nargs=-1, required=True)
-@click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), help="Needed only if `default` stands alone.")
+@click.option("--type", type=click.Choice(MESSAGE_TYPES), help="Needed only if `default` stands alone.")
 @attribute_options
-def create(transaction: Transaction, name: str, type_: str | None, position: int | None, **options: Any) -> Row:
+def create(transaction: Transaction, name: str, **options: Any) -> Row:
     """Create a route over these transports: the first one that is available sends."""
-    attributes = _attributes(transaction, **options)
-    wanted = type_ or type_of(transaction, attributes["transports"])
-    made = create_route(transaction, name, wanted, attributes, position=position)
+    made = create_route(transaction, {"name": name, **_attributes(**options)})
     wake_after(transaction)
     return _row(transaction, made)
 
@@ -79,12 +74,12 @@ def create(transaction: Transaction, name: str, type_: str | None, position: int
 @routes_group.writes("update", ROUTE)
 @click.argument("transports", nargs=-1)
 @attribute_options
-def update(transaction: Transaction, route: Route, position: int | None, **options: Any) -> Row:
+def update(transaction: Transaction, route: Route, **options: Any) -> Row:
     """Change the transports of a route, its conditions or its position; an empty text clears a condition."""
-    attributes = _attributes(transaction, **options)
-    if not attributes and position is None:
+    attributes = _attributes(**options)
+    if not attributes:
         raise ServiceError("required", field="transports", detail="name what is to change")
-    update_route(transaction, route, attributes, position=position)
+    update_route(transaction, route, attributes)
     wake_after(transaction)
     return _row(transaction, route)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import click
 from sqlalchemy.orm import Session
 
-from app.accounts.find import all_accounts, find_account
+from app.accounts.find import all_accounts
 from app.addresses import MESSAGE_TYPES
 from app.cli.base import Decorator, Done, Group, NamedItem, Row, columns, given_options, print_row, wake_after
 from app.cli.transport_routes import routes_group
@@ -60,7 +59,11 @@ def attribute_options(command: Any) -> Any:
             "--any-account/--listed-accounts", default=None, help="Whether sends of every account may name it."
         ),
         click.option(
-            "--allow-account", metavar="NAME|ID", multiple=True, help="Sends of this account may name it; repeatable."
+            "--allow-account",
+            "accounts",
+            metavar="NAME|ID",
+            multiple=True,
+            help="Sends of this account may name it; repeatable.",
         ),
         click.option(
             "--rate",
@@ -80,9 +83,9 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-def _attributes(**options: Any) -> dict[str, Any]:
+def _attributes(url: str | None, **options: Any) -> dict[str, Any]:
     """The attributes that were given; a limit of 0 is none."""
-    given = given_options(**options)
+    given = given_options(**options) | ({} if url is None else {"url": url})
     return given | {name: given[name] or None for name in LIMITS if name in given}
 
 
@@ -90,11 +93,6 @@ def _row(session: Session, transport: Transport) -> Row:
     url = shown_url(services().settings.secret_keys, transport)
     read = {"url": url, "accounts": accounts_of(session, transport)}
     return {name: read[name] if name in read else getattr(transport, name) for name in SHOWN}
-
-
-def _allow(transaction: Transaction, transport: Transport, accounts: Iterable[str], *, allowed: bool = True) -> None:
-    ids = [find_account(transaction, account).id for account in accounts]
-    set_allowed(transaction, transport, ids, allowed=allowed)
 
 
 @group.reads("list", "installation", columns(*IN_TABLE))
@@ -111,16 +109,13 @@ def show(session: Session, transport: Transport) -> Row:
 
 @group.writes("create", "installation")
 @click.argument("name")
-@click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), required=True)
+@click.option("--type", type=click.Choice(MESSAGE_TYPES), required=True)
 @url_option(required=True)
 @attribute_options
-def create(
-    transaction: Transaction, name: str, type_: str, url: str, allow_account: tuple[str, ...], **options: Any
-) -> Row:
+def create(transaction: Transaction, name: str, **options: Any) -> Row:
     """Create a transport. It sends nothing until a route or a send names it."""
-    secret_key = services().settings.secret_key
-    transport = create_transport(transaction, secret_key, name, type_=type_, url=url, **_attributes(**options))
-    _allow(transaction, transport, allow_account)
+    secret_keys = services().settings.secret_keys
+    transport = create_transport(transaction, secret_keys, {"name": name, **_attributes(**options)})
     wake_after(transaction)
     return _row(transaction, transport)
 
@@ -131,19 +126,10 @@ def create(
     "--forbid-account", metavar="NAME|ID", multiple=True, help="Sends of this account may not name it any more."
 )
 @attribute_options
-def update(
-    transaction: Transaction,
-    transport: Transport,
-    *,
-    url: str | None,
-    allow_account: tuple[str, ...],
-    forbid_account: tuple[str, ...],
-    **options: Any,
-) -> Row:
+def update(transaction: Transaction, transport: Transport, forbid_account: tuple[str, ...], **options: Any) -> Row:
     """Change a transport; the workers use the new values with their next message."""
-    update_transport(transaction, services().settings.secret_keys, transport, _attributes(**options), url)
-    _allow(transaction, transport, allow_account)
-    _allow(transaction, transport, forbid_account, allowed=False)
+    update_transport(transaction, services().settings.secret_keys, transport, _attributes(**options))
+    set_allowed(transaction, transport, forbid_account, allowed=False)
     try_now(transaction, RelayRefusal.transport == transport.name)
     wake_after(transaction)
     return _row(transaction, transport)

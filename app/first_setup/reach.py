@@ -100,12 +100,12 @@ def _lead(transaction: Transaction, secret_keys: SecretKeys, type_: str, url: st
     transport = transport_named(transaction, name)
     if transport is None:
         created.append(name)
-        create_transport(transaction, secret_keys[0], name, type_=type_, url=url)
+        create_transport(transaction, secret_keys, {"name": name, "type": type_, "url": url})
     elif transport.type != type_:
         detail = f"the transport {name!r} is one for {transport.type}: rename yours, or leave this option out"
         raise ServiceError("conflict", field=name, detail=detail)
     else:
-        update_transport(transaction, secret_keys, transport, {}, url)
+        update_transport(transaction, secret_keys, transport, {"url": url})
     if route_named(transaction, route) is None:
-        create_route(transaction, route, type_, {"transports": [name]})
+        create_route(transaction, {"name": route, "type": type_, "transports": [name]})
     return created

@@ -13,20 +13,21 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.addresses import MESSAGE_TYPES, domain_of, is_valid_email
+from app.accounts.find import find_account
+from app.addresses import domain_of, is_valid_email
 from app.clock import this_second
 from app.db.database import Transaction
 from app.db.models import Route
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
 from app.routing.table import DEFAULT, renew_version
-from app.routing.transports import check_name, find_transport
+from app.routing.transports import check_name_and_type, find_transport
 
 PREFIX = re.compile(r"[1-9][0-9]{0,14}")
 PRIORITIES = ("high", "normal")
 MAX_TRANSPORTS = 10
 MAX_PREFIXES = 300
-CONDITIONS = ("account_id", "sender_domain", "priority", "country_prefixes")
+ATTRIBUTES = ("account_id", "sender_domain", "priority", "country_prefixes", "transports")
 
 
 def list_routes(session: Session) -> list[Route]:
@@ -47,17 +48,15 @@ def find_route(session: Session, name: str) -> Route:
     return found
 
 
-def create_route(
-    transaction: Transaction, name: str, type_: str, attributes: Mapping[str, Any], *, position: int | None = None
-) -> Route:
-    """Adds a route at that position among those of its type, by default the last. `attributes` are `transports` and
-    any of `CONDITIONS`.
+def create_route(transaction: Transaction, values: Mapping[str, Any]) -> Route:
+    """Adds a route. `values` are `name`, `transports`, `account` by its name or id, any of the other `ATTRIBUTES`,
+    `type`, by default that of the transports, and `position` among the routes of its type, by default the last.
 
     Raises `ServiceError`: `conflict` for a name that is taken, others for values that cannot be used.
     """
-    check_name(name)
-    if type_ not in MESSAGE_TYPES:
-        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
+    values = _with_account_id(transaction, values)
+    name, type_ = values["name"], values.get("type") or _type_of(transaction, values["transports"])
+    check_name_and_type(name, type_)
     if route_named(transaction, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"there is a route {name!r} already")
     moment = this_second()
@@ -67,22 +66,24 @@ def create_route(
         position=0,
         creation_time=moment,
         last_modified_time=moment,
-        **{"country_prefixes": [], **_checked(transaction, type_, attributes)},
+        **{"country_prefixes": [], **_checked(transaction, type_, values)},
     )
     others = _of_type(transaction, type_)
     transaction.add(route)
-    _place(route, others, len(others) + 1 if position is None else position)
+    _place(route, others, values.get("position", len(others) + 1))
     renew_version(transaction)
     return route
 
 
-def update_route(
-    transaction: Transaction, route: Route, attributes: Mapping[str, Any], *, position: int | None = None
-) -> bool:
+def update_route(transaction: Transaction, route: Route, values: Mapping[str, Any]) -> bool:
     """Changes the attributes that are given, and the position; returns whether anything differed. Raises
-    `ServiceError` like `create_route`."""
-    changed = apply_changes(route, _checked(transaction, route.type, attributes))
-    if position is not None and position != route.position:
+    `ServiceError` like `create_route`, and `conflict` for another type."""
+    if values.get("type", route.type) != route.type:
+        raise ServiceError("conflict", field="type", detail=f"the route is for messages of type {route.type}")
+    values = _with_account_id(transaction, values)
+    changed = apply_changes(route, _checked(transaction, route.type, values))
+    position = values.get("position", route.position)
+    if position != route.position:
         others = [one for one in _of_type(transaction, route.type) if one is not route]
         _place(route, others, position)
         changed = True
@@ -91,7 +92,7 @@ def update_route(
     return changed
 
 
-def type_of(session: Session, names: Sequence[str]) -> str:
+def _type_of(session: Session, names: Sequence[str]) -> str:
     """The type of the messages that these transports send. Raises `ServiceError` if none of them says so."""
     found = [find_transport(session, name).type for name in names if name != DEFAULT]
     if not found:
@@ -123,8 +124,15 @@ def _number(routes: Sequence[Route]) -> None:
             route.position = position
 
 
-def _checked(session: Session, type_: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    checked = dict(attributes)
+def _with_account_id(session: Session, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "account" not in values:
+        return values
+    account = values["account"]
+    return {**values, "account_id": None if account is None else find_account(session, account).id}
+
+
+def _checked(session: Session, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    checked = {name: values[name] for name in ATTRIBUTES if name in values}
     if "transports" in checked:
         _check_transports(session, type_, checked["transports"])
     if checked.get("sender_domain") is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.find import find_account
 from app.addresses import MESSAGE_TYPES
 from app.clock import this_second
 from app.db.database import Transaction
@@ -30,7 +31,8 @@ from app.transports.urls import display_url
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 """Without a dot, so that no name is that of a host: accounts may read it in timelines."""
 MAX_CONNECTIONS = 1000
-OPTIONAL = ("enabled", "connections", "messages_per_second", "any_account")
+OPTIONAL = {"enabled": True, "connections": None, "messages_per_second": None, "any_account": False}
+"""Attribute -> what it is unless it is given."""
 
 
 def list_transports(session: Session) -> list[Transport]:
@@ -53,54 +55,42 @@ def find_transport(session: Session, name: str) -> Transport:
     return found
 
 
-def create_transport(
-    transaction: Transaction, secret_key: str, name: str, *, type_: str, url: str, **attributes: Any
-) -> Transport:
-    """Adds a transport; `attributes` are those of `OPTIONAL` that were given.
+def create_transport(transaction: Transaction, secret_keys: SecretKeys, values: Mapping[str, Any]) -> Transport:
+    """Adds a transport. `values` are `name`, `type`, `url`, any of `OPTIONAL`, and in `accounts` the names or ids of
+    accounts whose sends may name it.
 
     Raises `ServiceError`: `conflict` for a name that is taken, `invalid_url` and others for values that cannot be used.
     """
-    check_name(name)
-    if type_ not in MESSAGE_TYPES:
-        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
-    check_limits(attributes)
-    check_url(type_, url)
+    for key in ("type", "url"):
+        if key not in values:
+            raise ServiceError("required", field=key, detail="is required for a new transport")
+    name, type_ = values["name"], values["type"]
+    check_name_and_type(name, type_)
+    checked = {**OPTIONAL, **_checked(secret_keys, type_, values)}
     if transport_named(transaction, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"there is a transport {name!r} already")
     moment = this_second()
-    given = {"enabled": True, "connections": None, "messages_per_second": None, "any_account": False, **attributes}
-    transport = Transport(
-        name=name,
-        type=type_,
-        url=encrypt(secret_key, url),
-        creation_time=moment,
-        last_modified_time=moment,
-        **given,
-    )
+    transport = Transport(name=name, type=type_, creation_time=moment, last_modified_time=moment, **checked)
     transaction.add(transport)
+    set_allowed(transaction, transport, values.get("accounts", ()), allowed=True)
     renew_version(transaction)
     return transport
 
 
 def update_transport(
-    transaction: Transaction,
-    secret_keys: SecretKeys,
-    transport: Transport,
-    attributes: Mapping[str, Any],
-    url: str | None = None,
+    transaction: Transaction, secret_keys: SecretKeys, transport: Transport, values: Mapping[str, Any]
 ) -> bool:
-    """Changes the attributes that are given, and the URL; returns whether anything differed. Workers notice it with
-    the next message. Raises `ServiceError` like `create_transport`."""
-    check_limits(attributes)
-    changes = dict(attributes)
-    if url is not None:
-        check_url(transport.type, url)
-        if url != url_of(secret_keys, transport):
-            changes["url"] = encrypt(secret_keys[0], url)
+    """Changes the attributes that are given, and allows further accounts; returns whether anything differed. Workers
+    notice it with the next message. Raises `ServiceError` like `create_transport`, and `conflict` for another type."""
+    if values.get("type", transport.type) != transport.type:
+        raise ServiceError("conflict", field="type", detail=f"the transport sends messages of type {transport.type}")
+    changes = _checked(secret_keys, transport.type, values)
+    if "url" in changes and values["url"] == url_of(secret_keys, transport):
+        del changes["url"]  # encrypted once more, it would differ
     changed = apply_changes(transport, changes)
     if changed:
         renew_version(transaction)
-    return changed
+    return set_allowed(transaction, transport, values.get("accounts", ()), allowed=True) or changed
 
 
 def delete_transport(transaction: Transaction, transport: Transport) -> None:
@@ -130,11 +120,12 @@ def accounts_of(session: Session, transport: Transport) -> list[str]:
     return list(session.scalars(statement.where(TransportAccount.transport_id == transport.id).order_by(Account.name)))
 
 
-def set_allowed(transaction: Transaction, transport: Transport, account_ids: Sequence[int], *, allowed: bool) -> bool:
-    """Allows or forbids the sends of these accounts to name the transport; returns whether anything differed."""
+def set_allowed(transaction: Transaction, transport: Transport, accounts: Sequence[str], *, allowed: bool) -> bool:
+    """Allows or forbids the sends of these accounts, by their names or ids, to name the transport; returns whether
+    anything differed. Raises `invalid_id`."""
     transaction.flush()
     changed = False
-    for account_id in account_ids:
+    for account_id in [find_account(transaction, account).id for account in accounts]:
         present = transaction.get(TransportAccount, (transport.id, account_id))
         if (present is not None) == allowed:
             continue
@@ -169,14 +160,28 @@ def shown_url(secret_keys: SecretKeys, transport: Transport) -> str:
     return ", else to ".join(map(display_url, relay_urls(url)))
 
 
-def check_name(name: str) -> None:
-    """Raises `invalid_string` for a name that cannot be used."""
+def check_name_and_type(name: str, type_: str) -> None:
+    """Raises `invalid_string` for a name or type that a transport or a route cannot have."""
     if not NAME.fullmatch(name):
         detail = f"{name!r} is not 1 to 63 lower-case letters, digits, - or _, the first of them a letter or a digit"
         raise ServiceError("invalid_string", field="name", detail=detail)
     if name == DEFAULT:
         detail = f"{DEFAULT!r} is the name of the transport in the settings"
         raise ServiceError("invalid_string", field="name", detail=detail)
+    if type_ not in MESSAGE_TYPES:
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
+
+
+def _checked(secret_keys: SecretKeys, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored of the values in columns that can change."""
+    checked = {name: values[name] for name in OPTIONAL if name in values}
+    check_limits(checked)
+    if checked.get("connections") is not None:
+        checked["connections"] = int(checked["connections"])
+    if "url" in values:
+        check_url(type_, values["url"])
+        checked["url"] = encrypt(secret_keys[0], values["url"])
+    return checked
 
 
 def check_url(type_: str, url: str) -> None:

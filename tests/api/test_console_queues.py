@@ -115,8 +115,8 @@ def transport(tenant: Tenant) -> Iterator[str]:
     """The name of a transport."""
     name = unique("relay").lower()
     with tenant.services.database.write() as transaction:
-        key = tenant.services.settings.secret_key
-        create_transport(transaction, key, name, type_="email", url="smtp://relay.example:25")
+        values = {"name": name, "type": "email", "url": "smtp://relay.example:25"}
+        create_transport(transaction, tenant.services.settings.secret_keys, values)
     yield name
     with tenant.services.database.write() as transaction:
         delete_transport(transaction, find_transport(transaction, name))

@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("audit", "db", "network", "query", "transports"),
     "senders": ("accounts", "db", "resources"),
-    "routing": ("audit", "db", "infrastructure", "senders", "services", "transports"),
+    "routing": ("accounts", "audit", "db", "infrastructure", "senders", "services", "transports"),
     "lists": ("db", "query"),
     "messages": ("audit", "content", "db", "query"),
     "groups": ("db", "lists", "query"),

@@ -19,6 +19,7 @@ from app.routing.transports import (
     set_allowed,
     update_transport,
 )
+from app.secret_keys import SecretKeys
 from app.services import Services
 from tests.support.tenants import unique
 
@@ -34,26 +35,27 @@ class Routing:
         """A transport; returns its name."""
         name = unique("t")
         with self.services.database.write() as transaction:
-            made = create_transport(transaction, self._secret, name, type_=type_, url=url, **attributes)
-            set_allowed(transaction, made, [self.account_id] if allowed else [], allowed=True)
+            values = {"name": name, "type": type_, "url": url, **attributes}
+            made = create_transport(transaction, self._secrets, values)
+            set_allowed(transaction, made, [str(self.account_id)] if allowed else [], allowed=True)
         return name
 
-    def change(self, name: str, url: str | None = None, **attributes: Any) -> None:
+    def change(self, name: str, **values: Any) -> None:
         """Changes a transport."""
         with self.services.database.write() as transaction:
-            update_transport(transaction, (self._secret,), find_transport(transaction, name), attributes, url)
+            update_transport(transaction, self._secrets, find_transport(transaction, name), values)
 
     def delete(self, name: str) -> None:
         """Deletes a transport."""
         with self.services.database.write() as transaction:
             delete_transport(transaction, find_transport(transaction, name))
 
-    def route(self, *transports: str, type_: str = "email", position: int | None = None, **conditions: Any) -> str:
+    def route(self, *transports: str, type_: str = "email", **further: Any) -> str:
         """A route over these transports; returns its name."""
         name = unique("r")
-        attributes = {"account_id": self.account_id, **conditions, "transports": list(transports)}
+        values = {"name": name, "type": type_, "account": str(self.account_id), "transports": list(transports)}
         with self.services.database.write() as transaction:
-            create_route(transaction, name, type_, attributes, position=position)
+            create_route(transaction, values | further)
         return name
 
     def names(self) -> list[str]:
@@ -62,8 +64,8 @@ class Routing:
             return [one.name for one in list_transports(session)]
 
     @property
-    def _secret(self) -> str:
-        return self.services.settings.secret_key
+    def _secrets(self) -> SecretKeys:
+        return self.services.settings.secret_keys
 
 
 @contextmanager

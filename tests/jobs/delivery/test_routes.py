@@ -129,7 +129,7 @@ def test_a_change_needs_no_restart(
     routing.route(name)
     rows.add_send(["first@a.example"])
     drain(worker)
-    routing.change(name, second.url())
+    routing.change(name, url=second.url())
     rows.add_send(["second@a.example"])
     drain(worker)
     assert (senders(mail_server), senders(second)) == (["first@a.example"], ["second@a.example"])

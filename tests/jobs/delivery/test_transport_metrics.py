@@ -112,7 +112,7 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
     assert increase("tms_transport_connections_total", **to_gone, result="failed") == 1
     assert increase("tms_transport_replies_total", **to_gone, reply="none") == 1
     assert increase("tms_transport_outcomes_total", type="email", transport=spare, outcome="sent") == 1
-    routing.change(gone, mail_server.url())
+    routing.change(gone, url=mail_server.url())
     rows.add_send(["bob@a.example"])
     drain(worker)
     assert amount("tms_transport_set_aside", transport=gone) == 0
