@@ -157,7 +157,8 @@ def choose_account(session: ReadSession, path: str, title: str) -> Response:
 
 def named_account_id(session: ReadSession | Transaction) -> int | None:
     """The id of the account that the request names, or of the only one; None where an operator has to choose."""
-    return chosen_account_id() or only_account(session)
+    chosen = chosen_account_id()
+    return only_account(session) if chosen is None else chosen
 
 
 def account_of_request(session: ReadSession | Transaction) -> Account:
