@@ -11,8 +11,7 @@ from sqlalchemy import select
 
 from app.audit.record import Act, record
 from app.db.models import AuditEntry
-from tests.support.browser import Browser, new_link, operator, signed_in, words
-from tests.support.cases import each
+from tests.support.browser import operator, signed_in, words
 from tests.support.tenants import Tenant, new_email
 
 PATH = "/console/audit"
@@ -43,8 +42,6 @@ def test_an_operator_finds_entries_by_the_query_language(tenant: Tenant) -> None
     assert "contacts 3" in words(entry)
     assert "&lt;script&gt;" in entry.text
     assert "<script>" not in entry.text
-    assert browser.get(f"{PATH}?colour=red").status_code == 400
-    assert browser.get(f"{PATH}/{10**18}").status_code == browser.get(f"{PATH}/x").status_code == 404
     location = browser.get(f"{PATH}?find=deploy&from=2026-01-01&to=2026-01-31&action=").headers["Location"]
     assert location == f"{PATH}?actor=deploy&time:in=2026-01-01..2026-01-31"
 
@@ -70,14 +67,3 @@ def test_pages_follow_each_other_by_cursors_and_the_file_has_them_all(tenant: Te
     assert found == ids[::-1]
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?account_id={tenant.id}").text))
     assert [int(row[head.index("id")]) for row in rows] == found
-
-
-@each("level", ["report", "limited", "standard"])
-def test_the_log_belongs_to_operators(tenant: Tenant, level: str) -> None:
-    entry = act(tenant, "list.created", object_id=5)
-    by_link = Browser(tenant.app)
-    by_link.follow_link(new_link(tenant.app, tenant.id))
-    for browser in (signed_in(tenant, level), by_link):
-        for path in (PATH, f"{PATH}.csv", f"{PATH}/{entry}"):
-            assert browser.get(path).status_code == 403
-        assert PATH not in browser.get("/console").text

@@ -204,15 +204,3 @@ def test_lists_that_no_key_changes_and_lists_without_addresses_take_no_file(tena
     preview = upload(browser, system, b"email\na@example.com\n")
     assert send_back(browser, system, preview, ["email"]).status_code == 303
     assert contacts(tenant, system).keys() == {"a@example.com"}
-
-
-def test_levels_and_accounts_import_into_their_lists_alone(tenant: Tenant, other_tenant: Tenant) -> None:
-    list_id, content = tenant.add_list(), b"email\na@example.com\n"
-    preview = upload(signed_in(tenant), list_id, content)
-    for browser, status in (
-        *((signed_in(tenant, level), 403) for level in ("report", "limited")),
-        *((one, 404) for one in (signed_in(other_tenant), linked(other_tenant))),
-    ):
-        assert upload(browser, list_id, content).status_code == status
-        assert send_back(browser, list_id, preview, ["email"]).status_code == status
-    assert contacts(tenant, list_id) == {}

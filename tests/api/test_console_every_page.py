@@ -20,20 +20,18 @@ from app.accounts.sessions import MANAGE, OPERATOR
 from app.db.models import SendPause
 from tests.support.browser import HOME, SAME_ORIGIN, Browser, words
 from tests.support.cases import each
-from tests.support.console_pages import OF_INSTALLATION, Estate, Page, private_pages
+from tests.support.console_pages import OF_INSTALLATION, Estate, Page, names_in, private_pages
 from tests.support.tenants import new_tenant
 
 SIGN_OUT = f"{HOME}/sign-out"
 MAY = {**SCOPES, "link": (*STANDARD, MANAGE), OPERATOR: (*STANDARD, MANAGE, OPERATOR)}
 """Whoever is signed in -> their scopes."""
-OF_ALL_ACCOUNTS = frozenset(
-    f"{HOME}{rule}"
-    for rule in (
-        *("", "/day.csv", "/accounts", "/accounts.csv", "/audit", "/audit.csv", "/queues", "/queues/pauses"),
-        "/sign-out",
-    )
-)
-"""Pages and forms without an account."""
+OF_THE_INSTALLATION = frozenset(f"{HOME}{rule}" for rule in ("/accounts", "/accounts.csv", "/audit", "/audit.csv"))
+"""Pages without an account."""
+OF_ALL_ACCOUNTS = OF_THE_INSTALLATION | {
+    f"{HOME}{rule}" for rule in ("", "/day.csv", "/queues", "/queues/pauses", "/sign-out")
+}
+"""With the pages and forms of one account or of all of them."""
 WITHOUT_FILTERS = frozenset(
     f"{HOME}{rule}"
     for rule in (
@@ -215,6 +213,18 @@ def test_what_belongs_to_another_account_does_not_exist(estate: Estate, neighbou
                 assert "This could not be found." in words(answer), (one, path)
 
 
+def test_no_page_says_anything_of_another_account(estate: Estate, neighbour: Estate, pages: list[Page]) -> None:
+    """Whatever account its query names; the pages of the account itself say much."""
+    query, own = f"?account={estate.tenant.id}", 0
+    foreign = estate.names() - neighbour.names()
+    for one in pages:
+        if one.method == "GET" and not one.names:
+            answer = neighbour.sessions["link"].get(one.rule + query, follow_redirects=True)
+            assert names_in(answer.text) & foreign == set(), one
+            own += len(names_in(estate.sessions["link"].get(one.rule).text) & foreign)
+    assert own > 20
+
+
 def test_to_its_own_account_it_does(app: Flask, owned: list[Page]) -> None:
     """Which proves that the other account was refused for what exists. What deletes is asked for last, and of that
     first what lies below something else."""
@@ -225,7 +235,7 @@ def test_to_its_own_account_it_does(app: Flask, owned: list[Page]) -> None:
     _end_pauses(own)
 
 
-@each("wrong", ["x", "0", "-1", "9" * 18, "9" * 40, str(uuid4()), "..%2F1"])
+@each("wrong", ["x", "0", "-1", "9" * 18, "9" * 40, str(2**63), str(uuid4()), "..%2F1", "%00", "0b7c6a35-3c7f%00"])
 @pytest.mark.usefixtures("unchanged")
 def test_what_cannot_be_or_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
     browser = estate.sessions[OPERATOR]
@@ -251,6 +261,15 @@ def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list
             assert "Of which account?" not in words(chosen), one
         else:
             assert (answer.status_code, choice) in ((404, False), (200, True)), one
+
+
+@each("wrong", ["0", "x", "9" * 30])
+def test_an_account_that_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
+    """But it has had as little in the last hours as any account without messages."""
+    for one in pages:
+        if one.method == "GET" and not one.names and one.rule not in {*OF_THE_INSTALLATION, f"{HOME}/day.csv"}:
+            answer = estate.sessions[OPERATOR].get(f"{one.rule}?account={wrong}")
+            assert answer.status_code == 404, one
 
 
 def test_every_table_is_a_file_with_its_head(estate: Estate, pages: list[Page]) -> None:

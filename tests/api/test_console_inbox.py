@@ -67,9 +67,7 @@ def capture_mail(testing: Tenant) -> tuple[int, str]:
     return capture(testing, new_email(), uuid=uuid, content=mail_of(testing, uuid)), uuid
 
 
-def test_it_is_seen_by_test_keys_and_whom_a_link_has_signed_in(
-    tenant: Tenant, other_tenant: Tenant, testing: Tenant
-) -> None:
+def test_it_is_seen_by_test_keys_and_whom_a_link_has_signed_in(tenant: Tenant, testing: Tenant) -> None:
     address = new_email()
     found = capture(testing, address)
     for browser in (signed_in(testing), linked(tenant), linked(testing)):
@@ -79,10 +77,6 @@ def test_it_is_seen_by_test_keys_and_whom_a_link_has_signed_in(
     assert address in all_.get(f"{PATH}?account={tenant.id}").text
     assert address in all_.get(f"{PATH}?account={testing.id}").text
     assert all_.get(f"{PATH}/{found}").status_code == 200
-    for browser in (linked(other_tenant), signed_in(other_tenant)):
-        assert address not in browser.get(PATH, follow_redirects=True).text
-        for part in PARTS:
-            assert browser.get(f"{PATH}/{found}{part}").status_code == 404
 
 
 def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testing: Tenant) -> None:
@@ -92,9 +86,6 @@ def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testin
     assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS] == [404] * 5
     assert len(list(csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text)))) == 1
     assert "what test keys have sent" not in words(browser.get(FOLDERS))
-    for level in ("report", "limited"):
-        for path in (PATH, FOLDERS, f"{PATH}.csv", f"{PATH}/{found}", f"{FOLDERS}/{uuid4()}"):
-            assert signed_in(tenant, level).get(path).status_code == 403
 
 
 @each(
@@ -131,12 +122,7 @@ def test_a_form_leads_to_its_query(testing: Tenant, text: str, query: str) -> No
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{PATH}?{query}")
 
 
-def test_a_query_that_is_wrong_says_so_and_an_empty_inbox_what_comes_there(
-    tenant: Tenant, other_tenant: Tenant, testing: Tenant
-) -> None:
-    answer = signed_in(testing).get(f"{PATH}?colour=red")
-    assert answer.status_code == 400
-    assert "colour is not a query parameter" in words(answer)
+def test_an_empty_inbox_says_what_comes_there(tenant: Tenant, other_tenant: Tenant, testing: Tenant) -> None:
     assert "No test key has sent anything yet." in words(linked(tenant).get(PATH))
     assert "There is no test key yet." in words(linked(other_tenant).get(PATH))
     assert "No message matches." in words(linked(tenant).get(f"{PATH}?subject=x"))
@@ -247,12 +233,6 @@ def test_what_senders_wrote_never_becomes_markup(testing: Tenant) -> None:
         assert "<script>" not in text
 
 
-@each("wrong", ["0", "x", "9" * 18, "9" * 40, "-1"])
-def test_what_is_not_in_the_inbox_does_not_exist(testing: Tenant, wrong: str) -> None:
-    browser = signed_in(testing)
-    assert [browser.get(f"{PATH}/{wrong}{part}").status_code for part in PARTS] == [404] * 5
-
-
 # ---------------------------------------------------------------------------------------------- folders
 
 
@@ -309,15 +289,6 @@ def test_a_file_that_may_have_secret_values_is_for_operators(tenant: Tenant, sen
         assert answer.status_code == 403
         assert "4711" not in answer.text
     assert "4711" in operator(tenant.app).get(f"{FOLDERS}/{uuid}").text
-
-
-def test_a_file_of_another_account_does_not_exist(tenant: Tenant, other_tenant: Tenant, sends: SendsApi) -> None:
-    uuid = mail(sends)
-    (folder_of(tenant, "mail") / f"{uuid}.eml").write_bytes(mail_of(tenant, uuid))
-    for part in PARTS:
-        assert signed_in(other_tenant).get(f"{FOLDERS}/{uuid}{part}").status_code == 404
-        assert operator(tenant.app).get(f"{FOLDERS}/{uuid}{part}").status_code == 200
-    assert signed_in(tenant).get(f"{FOLDERS}/..%2F{uuid}").status_code == 404
 
 
 # ---------------------------------------------------------------------------------------------- links and checks

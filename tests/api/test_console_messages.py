@@ -16,7 +16,7 @@ from app.clock import now
 from app.console.messages import FRESH
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Account, AuditEntry, BlockedAddress, QueueEntry, Recipient, RecipientStep, Unsubscriber
-from tests.support.browser import Browser, operator, signed_in, words
+from tests.support.browser import operator, signed_in, words
 from tests.support.cases import each
 from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email
@@ -95,12 +95,6 @@ def test_a_search_finds_by_address_state_and_uuid(tenant: Tenant, sends: SendsAp
     assert "No message matches." in words(browser.get(f"{PATH}?email=nobody@example.com"))
 
 
-def test_a_query_that_is_wrong_says_so_in_the_page(tenant: Tenant) -> None:
-    answer = signed_in(tenant).get(f"{PATH}?colour=red&group_id=x")
-    assert answer.status_code == 400
-    assert "colour is not a query parameter" in words(answer)
-
-
 def test_pages_follow_each_other_by_cursors(tenant: Tenant, sends: SendsApi) -> None:
     people = [{"email": new_email()} for _ in range(60)]
     assert tenant.api.post("/v1/transactional-sends", sends.email(recipients=people)).status_code == 202
@@ -132,34 +126,6 @@ def test_who_may_not_see_contacts_sees_no_address(tenant: Tenant, sends: SendsAp
         assert "550 no" not in text
         assert "Australia" not in text
     assert browser.get(f"{PATH}?email={address}").status_code == 403
-    for action in ("retry", "unblock", "resubscribe"):
-        assert browser.post(f"{PATH}/{uuid}/{action}").status_code == 403
-
-
-def test_an_account_finds_and_mends_no_message_of_another(
-    tenant: Tenant, other_tenant: Tenant, sends: SendsApi
-) -> None:
-    address = new_email()
-    uuid = send(sends, address)
-    settle(tenant, uuid, "failed", "expired")
-    browser = signed_in(other_tenant)
-    assert address not in browser.get(f"{PATH}?account={tenant.id}", follow_redirects=True).text
-    assert browser.get(f"{PATH}/{uuid}").status_code == 404
-    assert [browser.post(f"{PATH}/{uuid}/{one}").status_code for one in ("retry", "unblock", "resubscribe")] == [
-        404
-    ] * 3
-    all_ = operator(tenant.app)
-    assert address in all_.get(f"{PATH}?account={tenant.id}").text
-    assert all_.get(f"{PATH}/{uuid}").status_code == 200
-    assert acts(tenant) == []
-
-
-def test_a_uuid_that_is_none_is_not_found(tenant: Tenant) -> None:
-    """Also where it has what PostgreSQL compares with nothing."""
-    for browser in (signed_in(tenant), operator(tenant.app)):
-        for wrong in ("x", "%00", "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a1%00"):
-            for page in ("", "/content", "/content/source"):
-                assert browser.get(f"{PATH}/{wrong}{page}").status_code == 404
 
 
 def test_a_message_says_why_it_failed_and_is_mended_in_place(tenant: Tenant, sends: SendsApi) -> None:
@@ -234,12 +200,6 @@ def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
     many = statements()
     assert len(few) == len(many) == 3
     assert not [one for one in many if "count(" in one.lower()]
-
-
-def test_an_operator_of_several_accounts_chooses_one(tenant: Tenant, other_tenant: Tenant) -> None:
-    page = words(operator(tenant.app).get(PATH))
-    assert "Of which account?" in page
-    assert Browser(tenant.app).get(PATH).status_code == 401
 
 
 def test_a_message_is_renewed_soon_before_its_outcome_and_less_often_for_an_hour(

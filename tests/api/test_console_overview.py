@@ -134,8 +134,6 @@ def test_an_operator_sees_the_installation_and_every_account(app: Flask, tenant:
     assert "Relays and gateways" in page
     for one in (tenant, other_tenant):
         assert f"<h1>{one.name}</h1>" in browser.get(f"{HOME}?account={one.id}").text
-    assert browser.get(f"{HOME}?account=0").status_code == 404
-    assert browser.get(f"{HOME}?account=x").status_code == 404
 
 
 def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant) -> None:

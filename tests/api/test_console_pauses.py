@@ -117,10 +117,6 @@ def test_only_who_may_manage_pauses_and_only_the_own_account(tenant: Tenant, oth
     theirs = paused(tenant, other_tenant.id)
     everywhere = paused(tenant, None, domain="people.example")
     before = active(tenant)
-    for level in ("report", "limited", "standard"):
-        browser = signed_in(tenant, level)
-        assert browser.post(PAUSES, kind="account").status_code == 403
-        assert browser.post(f"{PAUSES}/{theirs}/end").status_code == 403
     browser = linked(tenant)
     assert [browser.post(f"{PAUSES}/{one}/end").status_code for one in (theirs, everywhere, 0)] == [404] * 3
     assert other_tenant.name not in words(browser.get(PATH))

@@ -36,7 +36,7 @@ from tests.support.browser import HOME, Browser, new_link, operator, signed_in
 from tests.support.captured import capture
 from tests.support.definitions import STANDARD, create
 from tests.support.sends import SendsApi, file
-from tests.support.tenants import FULL_FIELDS, Tenant, add_key, new_email, new_mobile, unique
+from tests.support.tenants import FULL_FIELDS, RUN, Tenant, add_key, new_email, new_mobile, unique
 from tests.support.testing import refreshed
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -81,6 +81,11 @@ def private_pages(app: Flask) -> list[Page]:
     return [one for one in found if PUBLIC not in one.scopes]
 
 
+def names_in(text: str) -> set[str]:
+    """What the text holds of what `unique` has made."""
+    return set(re.findall(rf"\w+-{RUN}-\d+", text))
+
+
 class Estate:
     """An account with one row of everything."""
 
@@ -114,6 +119,10 @@ class Estate:
                 one.name: sorted(map(repr, session.execute(select(one).where(one.c.account_id == self.tenant.id))))
                 for one in tables
             }
+
+    def names(self) -> set[str]:
+        """What only rows of the account are called."""
+        return names_in(repr(self.rows()))
 
     def _newest(self, model: type[Any]) -> int:
         with self.tenant.services.database.read() as session:
