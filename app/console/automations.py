@@ -1,22 +1,48 @@
-"""Automations: searching them, and one with its tree of steps and their counts (docs/console.md#automations)."""
+"""Automations: searching them, one with its tree of steps and their counts, and its runs
+(docs/console.md#automations)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
+from app.addresses import AddressKind
 from app.automations.definition import Branch, Definition, Send, Step
 from app.automations.drawing import describe, entry_lines
+from app.automations.facts import EndReason
 from app.automations.parse import parse_stored
-from app.console.queries import Asked, Found
+from app.automations.run_states import IS_LIVE
+from app.automations.versions import load_versions
+from app.clock import timestamp
+from app.console.queries import Asked, Found, Pairs
+from app.contacts.get_or_create import find_by_address
+from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.lookup import find_with_id
-from app.db.models import Automation, List
+from app.db.models import Automation, AutomationRun, AutomationVersion, Contact, List
+from app.errors import ServiceError
+from app.ids import existing
+from app.query.conditions import Query
+from app.query.parameters import check_visible
+from app.query.reader import Page
 from app.runs.define import newest_version
-from app.runs.read import AUTOMATIONS, StepCounts, count_states, count_steps, page_automations
+from app.runs.pause import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED, cancel
+from app.runs.read import (
+    AUTOMATIONS,
+    OF_CONTACTS,
+    RUNS,
+    StepCounts,
+    count_states,
+    count_steps,
+    page_automations,
+    page_runs,
+    passed_steps,
+)
 
 PATH = "/console/automations"
 Counted = tuple[str, int]
@@ -119,3 +145,202 @@ def _counted(name: str, does: str, counts: Mapping[str, StepCounts], *, sends: b
     found = counts[name] if name in counts else StepCounts()
     reported = [(word.removesuffix("_contacts"), count) for word, count in found.reported.items() if count]
     return ShownStep(name, does, found.here, sorted(found.results.items()), reported if sends else ())
+
+
+# Runs of automations: searching them, and one with where it is, why, and when it goes on
+# (docs/console.md#automations).
+
+ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")
+MOST_CONTACTS = 100
+"""Of a list that have one address, and whose runs are found by it: the oldest ones."""
+MOST_RUNS = 10
+"""Of a contact that its page shows."""
+WHY_ENDED: Mapping[str, str] = {
+    EndReason.COMPLETED: "It has passed the last step.",
+    EndReason.STOPPED: "A step has ended it.",
+    EndReason.LEFT: "The conditions of leaving held.",
+    EndReason.DATE_PAST: "The date that it was to wait for was past.",
+    EndReason.NO_DATE: "Its contact has no date to wait for.",
+    EndReason.CONTACT_DELETED: "Its contact was deleted.",
+    EndReason.CONTACT_INACTIVE: "Its contact was not active when it was to go on.",
+    CANCELLED: "It was ended by hand.",
+    AUTOMATION_DELETED: "The automation was deleted.",
+    FAILED: "A fault of the service kept it from going on, each time that it was tried.",
+    DROPPED: "An operator has dropped it after a restore.",
+}
+"""Reason -> why a run ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in a table: the API's properties, with when it goes on, and the address of its contact, which is None for
+    one that is deleted or has none, or whose address the reader may not see."""
+
+    item: Mapping[str, Any]
+    path: str
+    due_time: datetime | None
+    address: str | None
+
+
+def path_of_run(automation_id: int, run_id: int) -> str:
+    """The path of the page of a run."""
+    return f"{path_of_automation(automation_id)}/runs/{run_id}"
+
+
+def search_runs(asked: Asked, automation: Automation, *, sees_contacts: bool) -> Found:
+    """The runs of the automation that match, the last to enter first: three statements at most. Beside the API's
+    filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of the query, and
+    `permission_denied`."""
+    check_visible(asked.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *OF_CONTACTS))
+    within = _by_contact(asked.session, automation, asked.pairs)
+    if within is None:
+        return Found((), None)
+
+    def read(session: Session, account_id: int, query: Query) -> Page:
+        return page_runs(session, account_id, automation.id, query, sees_contacts=sees_contacts)
+
+    found = replace(asked, pairs=within).found(path_of_automation(automation.id), RUNS.resource, read)
+    known = _known_of(asked.session, automation, [row.id for row in found.rows])
+    return replace(found, items=[_run(automation, item, known[item["id"]], sees_contacts) for item in found.items])
+
+
+def _by_contact(session: Session, automation: Automation, pairs: Pairs) -> Pairs | None:
+    """The query with the ids of contacts in place of an address; None if no contact of the list has it."""
+    addresses: list[tuple[AddressKind, str]] = [
+        (kind, text) for name, text in pairs for kind in ADDRESS_FILTERS if name == kind
+    ]
+    if not addresses:
+        return pairs
+    if len(addresses) > 1:
+        raise ServiceError("invalid_query_syntax", field=addresses[1][0], detail="Runs are found by one address.")
+    (kind, text) = addresses[0]
+    statement, values = find_by_address(kind, [text], account_id=automation.account_id, list_id=automation.list_id)
+    ids = sorted(contact_id for _, contact_id in statement.tuples(session, **values))[:MOST_CONTACTS]
+    others = [one for one in pairs if one[0] not in ADDRESS_FILTERS]
+    return [*others, ("contact_id:in", ",".join(map(str, ids)))] if ids else None
+
+
+def _known_of(session: Session, automation: Automation, ids: Sequence[int]) -> Mapping[int, Any]:
+    """What the API does not tell of the runs with these ids."""
+    of_list = and_(Contact.list_id == AutomationRun.list_id, Contact.id == AutomationRun.contact_id)
+    wanted = (
+        select(AutomationRun.id, AutomationRun.shifted_seconds, AutomationRun.due_time, Contact.email, Contact.mobile)
+        .outerjoin(Contact, of_list)
+        .where(AutomationRun.account_id == automation.account_id, in_json(AutomationRun.id, ids))
+    )
+    return {row.id: row for row in session.execute(wanted)}
+
+
+def _run(automation: Automation, item: Mapping[str, Any], known: Any, sees_contacts: bool) -> Run:
+    address = (known.email or known.mobile) if sees_contacts else None
+    due_time = None if item["state"] == "ended" else _shifted(automation, known)
+    return Run(item, path_of_run(automation.id, item["id"]), due_time, address)
+
+
+def _shifted(automation: Automation, run: Any) -> datetime:
+    """When the run is due, with what pauses have added since that was written."""
+    due_time: datetime = run.due_time
+    return due_time + timedelta(seconds=max(0, automation.shifted_seconds - run.shifted_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class OnItsWay:
+    """A run of a contact that has not ended, with the name of its automation."""
+
+    automation: str
+    path: str
+    state: str
+    step: str
+    due_time: datetime
+
+
+def runs_of_contact(session: Session, account_id: int, list_id: int, contact_id: int) -> Sequence[OnItsWay]:
+    """The contact's runs that have not ended, the last to enter first, up to `MOST_RUNS`: one statement."""
+    of_contact = AutomationRun.contact_id == contact_id, AutomationRun.list_id == list_id, IS_LIVE
+    wanted = (
+        select(AutomationRun, Automation)
+        .join(Automation, Automation.id == AutomationRun.automation_id)
+        .where(AutomationRun.account_id == account_id, *of_contact)
+        .order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc())
+    )
+    return [
+        OnItsWay(one.name, path_of_run(one.id, run.id), run.state, run.step or "", _shifted(one, run))
+        for run, one in session.execute(wanted.limit(MOST_RUNS))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class OneRun:
+    """A run with its version, the words for where it is, why and when it goes on, and the steps that it has passed.
+    `address` is as in `Run`, and `has_contact` says whether the contact still exists."""
+
+    row: AutomationRun
+    path: str
+    version: int
+    does: str | None
+    """What the step does that is next."""
+    why: Sequence[str]
+    passed: Sequence[Mapping[str, Any]]
+    has_contact: bool
+    address: str | None
+
+
+def find_run(session: Session, automation: Automation, run_id: int) -> AutomationRun:
+    """The run of the automation. Raises `not_found`."""
+    of_automation = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
+    found = session.scalars(select(AutomationRun).where(*of_automation, AutomationRun.id == run_id)).first()
+    return existing(found, "run", run_id)
+
+
+def read_run(session: Session, automation: Automation, run_id: int, moment: datetime, *, sees_contacts: bool) -> OneRun:
+    """What the page of a run shows. Raises `not_found`."""
+    row = find_run(session, automation, run_id)
+    version = load_versions(session, [row.version_id])[row.version_id]
+    step = version.definition.step(row.step) if row.step else None
+    passed = passed_steps(session, row.account_id, row.id)
+    of_list = Contact.account_id == row.account_id, Contact.list_id == row.list_id
+    wanted = select(Contact.email, Contact.mobile).where(*of_list, Contact.id == row.contact_id)
+    contact = session.execute(wanted).first()
+    address = (contact.email or contact.mobile) if contact is not None and sees_contacts else None
+    return OneRun(
+        row,
+        path_of_run(automation.id, row.id),
+        session.scalars(select(AutomationVersion.number).where(AutomationVersion.id == row.version_id)).one(),
+        describe(step) if step else None,
+        list(_why(automation, row, version.step_names, moment)),
+        passed,
+        contact is not None,
+        address,
+    )
+
+
+def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, str], moment: datetime) -> Iterator[str]:
+    """Why it stands where it does, and when it goes on."""
+    due_time = _shifted(automation, run)
+    due = timestamp(due_time)
+    if run.state == "ended":
+        yield WHY_ENDED.get(run.reason or "", f"{run.reason}.")
+    elif run.state == "held" and run.reason == RESTORED:
+        yield "It came with a backup that was restored, and is held until an operator releases it."
+    elif run.state == "held":
+        yield f"It fell due at {due}, while the automation was paused, and is held until that is resumed."
+    elif run.attempts:
+        times = "once" if run.attempts == 1 else f"{run.attempts} times"
+        yield f"A fault of the service has kept it from going on {times}. It is tried again at {due}."
+    elif due_time <= moment:
+        yield f"It has been due since {due}, and goes on as soon as a worker comes to it."
+    elif run.watched_step is not None:
+        asked = step_names.get(run.watched_step, "")
+        yield f"It waits for the message of the step “{asked}” to be {run.watched_event}, until {due} at the latest."
+    else:
+        yield f"It goes on at {due}."
+    if run.state == "waiting" and automation.state == "paused":
+        yield "The automation is paused: what falls due is held."
+    if run.state != "ended" and run.skips_next:
+        yield "Its next message, change or call is skipped, because it fell due in a pause."
+
+
+def cancel_run(transaction: Transaction, automation: Automation, run_id: int) -> None:
+    """Ends the run: its contact is sent nothing more by it. One that has ended stays so. Raises `not_found`."""
+    run = find_run(transaction, automation, run_id)
+    cancel(transaction, run.account_id, run.id)

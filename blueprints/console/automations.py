@@ -6,9 +6,17 @@ from flask import Response, request
 
 from app.accounts.sessions import MANAGE
 from app.clock import now
-from app.console import automation_runs
-from app.console.automation_runs import cancel_run, path_of_run, read_run
-from app.console.automations import PATH, find_automation, path_of_automation, read_automation, search
+from app.console.automations import (
+    PATH,
+    cancel_run,
+    find_automation,
+    path_of_automation,
+    path_of_run,
+    read_automation,
+    read_run,
+    search,
+    search_runs,
+)
 from app.console.queries import by_name, of_address
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, Automation
@@ -108,7 +116,7 @@ def _runs(one: Automation) -> Search:
         title=one.name,
         template="automation.html",
         sought=of_address,
-        find=lambda asked: automation_runs.search(asked, one, sees_contacts=_sees_contacts()),
+        find=lambda asked: search_runs(asked, one, sees_contacts=_sees_contacts()),
         columns=tuple(RUN_FILTERS),
         row=lambda run: run.item,
         time="trigger_time",

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.contact_form import ContactChanges, cells_of, inputs_of
-from app.console.contacts import path_of_contact, read_contact, state_of
+from app.console.contacts import ContactChanges, cells_of, inputs_of, path_of_contact, read_contact, state_of
 from app.console.lists import name_of, path_of_list
 from app.console.messages import PATH as OF_MESSAGES
 from app.contacts.by_hand import ContactActs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.contact_form import inputs_of
-from app.console.contacts import columns_of_table, search, state_of
+from app.console.contacts import columns_of_table, inputs_of, search, state_of
 from app.console.lists import ListForm, list_of, name_of, path_of_list
 from app.console.queries import of_address
 from app.console.uploads import MOST_ROWS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Response
 
 from app.clock import now
-from app.console.installation import installation
-from app.console.overview import day, of_account
+from app.console.overview import day, installation, of_account
 from app.db.models import Account
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import page

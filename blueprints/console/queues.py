@@ -8,14 +8,16 @@ from flask import Response, request
 
 from app.accounts.sessions import MANAGE, OPERATOR
 from app.clock import now
-from app.console.deferred import LOOKED_AT, backoffs, deferred_by_domain
-from app.console.installation import queue_figures, transport_states
+from app.console.overview import queue_figures, transport_states
 from app.console.queues import (
     KINDS,
+    LOOKED_AT,
     NO_PAUSE,
     PATH,
     PauseForm,
     add_pause,
+    backoffs,
+    deferred_by_domain,
     end_pause,
     switch_transport,
     turn_of,

@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from app.automations.parse import read_definition
 from app.clock import now, timestamp
-from app.console.automation_runs import WHY_ENDED
+from app.console.automations import WHY_ENDED
 from app.console.queries import ON_A_PAGE
 from app.db.models import AuditEntry, Automation, AutomationRun, AutomationStep
 from app.runs.define import update_automation

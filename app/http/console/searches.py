@@ -12,8 +12,7 @@ from typing import Any
 from flask import Response, request
 
 from app.accounts.exports import record_export
-from app.console.installation import live_accounts, only_account
-from app.console.overview import MOST, Day
+from app.console.overview import MOST, Day, live_accounts, only_account
 from app.console.queries import IN_A_FILE, ON_A_PAGE, Asked, Found, Pairs, Sought, canonical, days_of, whole
 from app.csv_files.reader import cell
 from app.db.database import ReadSession, Transaction
