@@ -20,7 +20,7 @@ from app.http.context import services
 from app.http.paths import path_id
 from app.lists.fields import ListSpec
 from blueprints.console.blueprint import blp
-from blueprints.console.list_page import list_of_path, list_page, may_write
+from blueprints.console.lists import list_of_path, list_page, may_write
 
 
 @blp.changes(

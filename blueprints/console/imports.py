@@ -24,7 +24,7 @@ from app.imports.importer import write_at_once
 from app.imports.kinds import ContactsOfList, SuppressionsOfAccount
 from app.imports.rows import Row
 from blueprints.console.blueprint import blp
-from blueprints.console.list_page import list_of_path, list_page, may_write
+from blueprints.console.lists import list_of_path, list_page, may_write
 from blueprints.console.suppressions import refused
 
 MOST_SENT_BACK = 2 * MOST_BYTES

@@ -1,27 +1,48 @@
-"""Stored messages: searching and creating them, and their versions (docs/console.md#stored-messages)."""
+"""Stored messages: searching, creating and writing them, their versions, what they look like, and a test
+(docs/console.md#stored-messages)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.stored_messages import ATTRIBUTES, PATH, VERSIONS, compared, find_message, sought
+from app.console.messages import PATH as OF_MESSAGES
+from app.console.stored_messages import (
+    ATTRIBUTES,
+    LONGEST_VALUES,
+    PATH,
+    VERSIONS,
+    Reader,
+    compared,
+    find_message,
+    newest_lists,
+    preview_message,
+    send_test,
+    sought,
+)
+from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
 from app.db.models import Message
-from app.errors import ServiceError
+from app.errors import FieldError, ServiceError
 from app.http.console.guard import chosen_account_id, signed_in
-from app.http.console.pages import link, page, page_after
+from app.http.console.pages import form_texts, link, page, page_after, texts_of
+from app.http.console.parts import framed_html, framed_text, framing
 from app.http.console.searches import Search, account_of_request
-from app.http.context import services
+from app.http.context import request_id, services
 from app.http.paths import path_id
 from app.ids import shown_id
-from app.messages.define import create_message
+from app.messages.define import create_message, update_message
 from app.messages.history import restore_version, versions_of
 from app.messages.read import MESSAGES, page_messages
 from app.messages.versions import MOST
+from app.sends.dry_run.dry_run import Preview
+from app.sends.dry_run.prepare import ForecastOutcome
 from blueprints.console.blueprint import blp
 from schemas.base import load
-from schemas.messages import NEW
+from schemas.messages import NEW, WRITTEN
+from schemas.sends import load_send
 
 SEARCH = Search(
     path=PATH,
@@ -90,3 +111,128 @@ def path_of(message: Message) -> str:
 
 def _own(message: Message) -> str:
     return f"{PATH}/{shown_id(message.id)}"
+
+
+# One stored message: writing it, what it looks like, and a test (docs/console.md#stored-messages).
+
+MOST_SENT = 8 * MAX_BODY_BYTES
+"""Bytes of the form of a message: two bodies, of which each byte may be written as three, and the rest."""
+
+
+@blp.shows("/stored-messages/<message_id>", "message.view")
+def message(message_id: str) -> Response:
+    """The content of a message, and what it looks like without any values."""
+    one = _message(message_id)
+    return _one(one, {name: getattr(one, name) or "" for name in ATTRIBUTES[one.type]}, Reader())
+
+
+def _as_written(error: ServiceError | None = None, *, message_id: str) -> Response:
+    """The page with the message of the form as its reader would get it."""
+    one = _message(message_id)
+    return _one(one, _written(one), _reader(), error)
+
+
+@blp.changes("/stored-messages/<message_id>", MANAGE, refused=_as_written)
+def write(transaction: Transaction, message_id: str) -> str:
+    """Stores what the form says."""
+    one = message_of_path(transaction, message_id)
+    update_message(transaction, one, load(WRITTEN[one.type], _attributes(_written(one))))
+    return path_of(one)
+
+
+@blp.changes("/stored-messages/<message_id>/delete", MANAGE)
+def delete(transaction: Transaction, message_id: str) -> str:
+    """Deletes a message. Reports of its sends are kept."""
+    one = message_of_path(transaction, message_id)
+    transaction.delete(one)
+    return link(PATH, [], one.account_id)
+
+
+@blp.takes("/stored-messages/<message_id>/preview", "send.email", "send.sms")
+def show(message_id: str) -> Response:
+    """The page again, with the message of the form as its reader would get it. Stores nothing."""
+    return _as_written(message_id=message_id)
+
+
+@blp.takes("/stored-messages/<message_id>/html", "send.email", "send.sms")
+def show_html(message_id: str) -> Response:
+    """The HTML of the form as its reader would get it, to the byte, for the frame of the page. Stores nothing."""
+    one = _message(message_id)
+    try:
+        found = _preview(one, _written(one), _reader())
+    except ServiceError as error:
+        return framed_text("\n".join(texts_of(error)))
+    rendered = found.forecast.shown.rendered if found.forecast.shown else None
+    if rendered is None or rendered.html is None:
+        return framed_text(found.forecast.detail or "There is no HTML body.")
+    return framed_html(rendered.html)
+
+
+@blp.changes("/stored-messages/<message_id>/test", "send.email", "send.sms", refused=_as_written)
+def send(transaction: Transaction, message_id: str) -> str:
+    """Sends a message, as it is stored, to the address of the form, and goes to what is sent."""
+    one = message_of_path(transaction, message_id)
+    uuid = send_test(transaction, services(), one, _reader(), load=load_send, request_id=request_id())
+    return f"{OF_MESSAGES}/{uuid}"
+
+
+def _message(message_id: str) -> Message:
+    with services().database.read() as session:
+        return message_of_path(session, message_id)
+
+
+def _written(message: Message) -> dict[str, str]:
+    """The content of the form. Browsers end each line of it by CR and LF."""
+    request.max_form_memory_size = MOST_SENT
+    return {name: request.form.get(name, "").replace("\r\n", "\n") for name in ATTRIBUTES[message.type]}
+
+
+def _attributes(form: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: text if name == "name" else text or None for name, text in form.items()}
+
+
+def _reader() -> Reader:
+    request.max_form_memory_size = MOST_SENT
+    return Reader(**form_texts("list", "address", "values"))
+
+
+def _preview(message: Message, form: Mapping[str, str], reader: Reader) -> Preview:
+    return preview_message(services(), message, _attributes(form), reader, load=load_send, request_id=request_id())
+
+
+def _one(message: Message, form: Mapping[str, str], reader: Reader, error: ServiceError | None = None) -> Response:
+    """The page, with what the message of the form looks like, and the errors of what was to be done at their fields."""
+    who = signed_in()
+    may_send = "send.email" in who.scopes
+    preview, faults = None, list[FieldError]()
+    if may_send:
+        try:
+            preview = _preview(message, form, reader)
+        except ServiceError as fault:
+            faults = fault.errors
+    with services().database.read() as session:
+        lists = newest_lists(session, message.account_id) if may_send else ()
+    shown = [] if error is None else error.errors
+    at = {one.field: one.developer_message for one in shown if one.collection is None and one.field}
+    places = {*form, *Reader.__slots__}
+    answer = page_after(
+        error,
+        "stored_message.html",
+        message=message,
+        form=form,
+        reader=reader,
+        lists=lists,
+        preview=preview,
+        is_sent=preview is not None and preview.forecast.outcome == ForecastOutcome.SEND,
+        faults=[one.developer_message for one in faults],
+        errors=at,
+        refused=[one.developer_message for one in shown if one.collection is not None or one.field not in places],
+        may_manage=MANAGE in who.scopes,
+        may_send=may_send,
+        sees_versions=VERSIONS in who.scopes,
+        longest_values=LONGEST_VALUES,
+        own=f"{PATH}/{shown_id(message.id)}",
+        of=link(PATH, [], message.account_id),
+        shown_id=shown_id(message.id),
+    )
+    return framing(answer) if may_send else answer
