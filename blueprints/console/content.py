@@ -8,8 +8,8 @@ from typing import Any
 from flask import Response
 
 from app.console.content import MOST_SHOWN, Content, TextMessage, compose_content, find_content
-from app.console.inbox.captured import PATH as INBOX
-from app.console.inbox.opened import open_mail, to_look_at
+from app.console.inbox import PATH as INBOX
+from app.console.inbox import open_mail, to_look_at
 from app.console.messages import PATH, message_of
 from app.db.database import ReadSession
 from app.errors import ServiceError

@@ -1,4 +1,4 @@
-"""What test keys have sent, captured instead of sent (docs/console.md#inbox)."""
+"""What test keys have sent, captured instead of sent, and what is in folders (docs/console.md#inbox)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,31 @@ from flask import Response
 
 from app.accounts.testing import test_account_of
 from app.addresses import MESSAGE_TYPES
+from app.console import messages
 from app.console.content import TextMessage
-from app.console.inbox import folders
-from app.console.inbox.captured import PATH, find_message, sought
-from app.console.inbox.opened import message_of_capture
+from app.console.inbox import (
+    FOLDERS,
+    PATH,
+    check_secrets,
+    find_file,
+    find_message,
+    message_of_capture,
+    read_file,
+    sought,
+)
 from app.console.queries import Asked, Found
-from app.db.models import Account
+from app.db.database import ReadSession
+from app.db.models import Account, Recipient
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, link
 from app.http.console.searches import Search, exported
 from app.http.context import services
 from app.http.paths import path_id
 from app.inbox.shown import INBOX, page_captured
+from app.privacy.files import folders_of_transports
 from app.query.cursors import CURSOR
+from app.recipients.read import Viewer
+from app.recipients.redaction import Redaction
 from app.transports.email.read_mail import Mail
 from blueprints.console.blueprint import blp
 from blueprints.console.content import add_opened_parts, opened_page
@@ -44,7 +56,7 @@ SEARCH = Search(
     sought=sought,
     find=_find,
     columns=("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid"),
-    known=lambda: {"types": MESSAGE_TYPES, "of_folders": None if signed_in().is_test else link(folders.PATH)},
+    known=lambda: {"types": MESSAGE_TYPES, "of_folders": None if signed_in().is_test else link(FOLDERS)},
     shown=lambda asked, _: {
         "has_tests": _captured_for(asked) is not None,
         "is_live": CURSOR not in dict(asked.pairs),
@@ -56,7 +68,7 @@ SEARCH = Search(
 
 def _inbox() -> Response:
     """Who sees no tests comes to the folders, into which test keys do not write."""
-    return SEARCH.page() if signed_in().sees_tests else goes_to(link(folders.PATH))
+    return SEARCH.page() if signed_in().sees_tests else goes_to(link(FOLDERS))
 
 
 blp.searches(SEARCH, "contact.view", page=_inbox)
@@ -77,3 +89,54 @@ def _message(captured_id: str) -> Mail | TextMessage:
 
 
 add_opened_parts("/inbox/<captured_id>", _message)
+
+
+# What `file://` transports have written into folders (docs/console.md#inbox).
+
+
+def _find_in_folders(asked: Asked) -> Found:
+    """The account's messages that match, each with whether it is in a folder."""
+    settings = services().settings
+    found = messages.search(asked, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
+    folders = folders_of_transports(asked.session, settings)
+    paths = (find_file(folders, one["type"], one["uuid"]) for one in found.items)
+    items = [{**one, "in_folder": path is not None} for one, path in zip(found.items, paths, strict=True)]
+    return replace(found, items=items)
+
+
+SEARCH_OF_FOLDERS = Search(
+    path=FOLDERS,
+    title="Folders",
+    template="folders.html",
+    sought=messages.sought,
+    find=_find_in_folders,
+    columns=("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder"),
+    known=lambda: {"of_tests": link(PATH) if signed_in().sees_tests else None},
+    shown=lambda asked, _: {"no_folders": not folders_of_transports(asked.session, services().settings)},
+    recorded=exported("recipient.exported", "recipients"),
+)
+blp.searches(SEARCH_OF_FOLDERS, "contact.view")
+
+
+@blp.shows("/inbox/folders/<uuid>", "contact.view")
+def file(uuid: str) -> Response:
+    """The parts of a message in a folder, its links and checks."""
+    with services().database.read() as session:
+        recipient = messages.message_of(session, signed_in(), uuid)
+        known = {"uuid": recipient.uuid, "base": f"{FOLDERS}/{recipient.uuid}", "captured": None}
+        return opened_page(session, recipient.account_id, _message_in_folder(session, recipient), **known)
+
+
+def _message_in_folder(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:
+    if not signed_in().is_operator:
+        check_secrets(session, recipient)
+    folders = folders_of_transports(session, services().settings)
+    return read_file(folders, recipient.type, recipient.uuid)
+
+
+def _found(uuid: str) -> Mail | TextMessage:
+    with services().database.read() as session:
+        return _message_in_folder(session, messages.message_of(session, signed_in(), uuid))
+
+
+add_opened_parts("/inbox/folders/<uuid>", _found)

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from app.clock import now
-from app.console.inbox.opened import MOST_LINKS, MailLink, checks_of, html_facts
+from app.console.inbox import MOST_LINKS, MailLink, checks_of, html_facts
 from app.db.models import AuditEntry, Recipient
 from app.privacy.files import folders_of_transports
 from app.retention.slices import delete_content

@@ -1,24 +1,111 @@
-"""A message of the inbox with all that its page shows (docs/console.md#inbox)."""
+"""The messages that test keys have sent, those that `file://` transports have written into folders, and one of them
+with all that its page shows (docs/console.md#inbox)."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from app.accounts.sessions import SignedIn
 from app.console.content import TextMessage
+from app.console.queries import of_address
 from app.content.plain_text import Tag, parse_html
 from app.content.values import decode
 from app.db.expressions import in_json
-from app.db.models import CapturedMessage, SendLink
+from app.db.models import Account, CapturedMessage, Recipient, Send, SendLink
+from app.errors import ServiceError
+from app.ids import UUID
 from app.secret_keys import SecretKeys
+from app.sends.secret_values import may_have_secrets
 from app.tracking.feedback_channels import Instrumenter
 from app.tracking.links import InlineLink, StoredLink, links_in_source, parse_link_token
 from app.transports.email.read_mail import Mail, read_mail
+
+PATH = "/console/inbox"
+
+
+def sought(text: str) -> tuple[str, str]:
+    """The filter of a text that somebody looks for: a uuid, an address or a number, else a whole subject."""
+    if UUID.fullmatch(text):
+        return "uuid", text
+    name, value = of_address(text)
+    return ("address", value) if name == "email" or value.isdigit() else ("subject", text)
+
+
+def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMessage:
+    """A captured message that somebody may see. Raises `not_found`."""
+    wanted = select(CapturedMessage).where(CapturedMessage.id == message_id)
+    if who.account_id is not None:
+        of_account = or_(Account.id == who.account_id, Account.test_of == who.account_id)
+        wanted = wanted.join(Account, Account.id == CapturedMessage.account_id).where(of_account)
+    found = session.scalars(wanted).first() if who.sees_tests else None
+    if found is None:
+        raise ServiceError("not_found", detail=f"The inbox has no message {message_id}.")
+    return found
+
+
+# The messages that `file://` transports have written into folders of this machine (docs/console.md#inbox).
+#
+# A file has no account: it is found by the uuid of a message that somebody may see.
+
+FOLDERS = "/console/inbox/folders"
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a file that is read: more than the largest mail has."""
+SUFFIXES = {"email": ".eml", "sms": ".json"}
+
+
+def find_file(folders: Iterable[Path], message_type: str, uuid: str) -> Path | None:
+    """The file of the message; None if there is none."""
+    name = f"{uuid}{SUFFIXES[message_type]}"
+    return next((path for folder in folders if (path := folder / name).is_file()), None)
+
+
+def read_file(folders: Iterable[Path], message_type: str, uuid: str) -> Mail | TextMessage:
+    """The message as it was written. Raises `not_found`."""
+    path = find_file(folders, message_type, uuid)
+    content = None if path is None else _content(path)
+    found = None if content is None else _message(content, message_type)
+    if found is None:
+        raise ServiceError("not_found", detail="No folder of this machine has a file of this message.")
+    return found
+
+
+def check_secrets(session: Session, recipient: Recipient) -> None:
+    """For who is no operator. Raises `permission_denied` for a message with secret values, which its file has, and for
+    one whose content is purged, so that nobody knows any more whether it had some."""
+    purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
+    if may_have_secrets(recipient.values, purged):
+        raise ServiceError("permission_denied", detail="The file may have secret values: operators alone see it.")
+
+
+def _content(path: Path) -> bytes | None:
+    """None for a file that was deleted meanwhile, or is none of a transport."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError:
+        return None
+    return content if len(content) <= MOST_BYTES else None
+
+
+def _message(content: bytes, message_type: str) -> Mail | TextMessage | None:
+    if message_type == "email":
+        return read_mail(content)
+    try:
+        fields = json.loads(content)
+        return TextMessage(str(fields["from"]), str(fields["to"]), str(fields["text"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# A message of the inbox with all that its page shows (docs/console.md#inbox).
 
 # What the HTML of a mail has in it: links with their texts, images, and how much text. Pure, and linear in its length.
 
