@@ -75,7 +75,7 @@ FILES = {
     "/day.csv": ("day.csv", "hour accepted delivered bounced opened clicked"),
     "/domains.csv": ("domains.csv", "id name verified trusted verified_time checked_time links return_path"),
     "/domains/<domain_id>/records.csv": ("records.csv", "purpose name type value state found"),
-    "/senders.csv": ("senders.csv", "id address kind list_id list messages_per_second creation_time"),
+    "/senders.csv": ("senders.csv", "id address kind list_id list messages_per_second note creation_time"),
     "/inbox/folders.csv": ("folders.csv", "uuid creation_time type email mobile state in_folder"),
     "/groups.csv": (
         "groups.csv",
