@@ -99,8 +99,9 @@ def test_operators_see_whose_turn_it_is(tenant: Tenant, other_tenant: Tenant) ->
     Rows(other_tenant.services, other_tenant.id).add_send(["a@one.example"], due_in=-DAY, priority="high")
     page = words(operator(tenant.app).get(PATH))
     first = page.index(f"{tenant.name} at least 1 000 0 2 d ")
-    second = page.index(f"{other_tenant.name} 1 1 1 d 0 0")
-    assert first < second, "who has waited for longest comes first"
+    second = re.search(rf"{other_tenant.name} 1 1 1 d (\d+ s )?0 0", page)
+    assert second, "a slow machine shows a second more"
+    assert first < second.start(), "who has waited for longest comes first"
     assert re.search(r"Each claim of a worker takes the same number from each of (these|all) \d+ accounts", page)
 
 
