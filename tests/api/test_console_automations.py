@@ -21,7 +21,7 @@ from app.runs.define import update_automation
 from app.runs.delete import delete_automation
 from app.runs.work import advance_due
 from tests.support.automations import runs_of
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import linked, operator, signed_in, words
 from tests.support.definitions import STANDARD, advanced, branch, create, send
 from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant
@@ -56,13 +56,6 @@ def enter(author: Tenant, **attributes: Any) -> dict[str, Any]:
     while advance_due(author.services):
         pass
     return made
-
-
-def manager(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def change_run(author: Tenant, automation_id: int, **values: Any) -> str:
@@ -318,7 +311,7 @@ def test_who_was_signed_in_by_a_link_ends_a_run(author: Tenant) -> None:
     automation_id = new_automation(author, *STEPS)
     enter(author)
     (run,) = runs_of(author.services, automation_id)
-    browser, path = manager(author), f"{PATH}/{automation_id}/runs/{run.id}"
+    browser, path = linked(author), f"{PATH}/{automation_id}/runs/{run.id}"
     assert "End the run" in words(browser.get(path))
     for _ in range(2):
         assert browser.post(f"{path}/cancel").headers["Location"] == path
@@ -332,7 +325,7 @@ def test_a_run_of_another_automation_is_not_found(author: Tenant) -> None:
     first, second = new_automation(author, *STEPS), create(author, STANDARD)
     enter(author)
     (run,) = runs_of(author.services, first)
-    own, path = manager(author), f"{PATH}/{second}/runs/{run.id}"
+    own, path = linked(author), f"{PATH}/{second}/runs/{run.id}"
     assert own.get(path).status_code == own.post(f"{path}/cancel").status_code == 404
     assert runs_of(author.services, first)[0].state == "waiting"
 

@@ -15,8 +15,8 @@ from app.console.uploads import MOST_ROWS
 from app.db.models import Contact, List
 from app.distribution import COMMAND_LINE
 from app.imports.rows import MOST_FIRST
-from tests.api.test_console_lists import PATH, acts, linked
-from tests.support.browser import SAME_ORIGIN, Browser, signed_in, words
+from tests.api.test_console_lists import PATH, acts
+from tests.support.browser import SAME_ORIGIN, Browser, linked, signed_in, words
 from tests.support.cases import each
 from tests.support.foreign_files import FOREIGN_FILES
 from tests.support.tenants import FULL_FIELDS, PLAIN_FIELDS, Tenant

@@ -11,8 +11,8 @@ from sqlalchemy import select, update
 from app.clock import this_second
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Account, AuditEntry, Contact, List, Recipient, Unsubscriber
-from tests.api.test_console_lists import BLANK, PATH, linked, older_of
-from tests.support.browser import operator, signed_in, words
+from tests.api.test_console_lists import BLANK, PATH, older_of
+from tests.support.browser import linked, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.sends import SendsApi
 from tests.support.statements import StatementCounter

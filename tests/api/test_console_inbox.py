@@ -25,7 +25,7 @@ from app.transports.base import OutboundEmail
 from app.transports.email.read_mail import Mail, read_mail
 from tests.api.test_console_content import PARTS, PIXEL, mail
 from tests.api.test_console_messages import send
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import linked, operator, signed_in, words
 from tests.support.captured import capture
 from tests.support.cases import each
 from tests.support.sends import SendsApi
@@ -41,13 +41,6 @@ SCRIPT = "<script>alert(1)</script>"
 def testing(tenant: Tenant) -> Tenant:
     """The test account."""
     return refreshed(tenant)
-
-
-def linked(tenant: Tenant) -> Browser:
-    """A browser that a link has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def mail_of(tenant: Tenant, uuid: str) -> bytes:

@@ -15,17 +15,10 @@ from app.accounts.keys import key_with_token
 from app.clock import now, this_second
 from app.db.models import Account, ApiKey, AuditEntry
 from app.errors import ServiceError
-from tests.support.browser import Browser, new_link, operator, words
+from tests.support.browser import linked, operator, words
 from tests.support.tenants import Tenant, add_key, unique
 
 PATH = "/console/keys"
-
-
-def manager(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def works(tenant: Tenant, token: str) -> bool:
@@ -60,7 +53,7 @@ def acts(tenant: Tenant) -> list[str]:
 
 
 def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
-    browser, name = manager(tenant), unique("key")
+    browser, name = linked(tenant), unique("key")
     token = shown_token(browser.post(PATH, name=name, level="limited"))
     made = key_of(tenant, token)
     assert (made.account_id, made.name, made.access_level) == (tenant.id, name, "limited")
@@ -77,7 +70,7 @@ def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
 
 
 def test_a_test_key_is_one_of_the_test_account(tenant: Tenant) -> None:
-    browser, name = manager(tenant), unique("key")
+    browser, name = linked(tenant), unique("key")
     made = key_of(tenant, shown_token(browser.post(PATH, name=name, level="standard", test="1")))
     with tenant.services.database.read() as session:
         assert session.get_one(Account, made.account_id).test_of == tenant.id
@@ -86,7 +79,7 @@ def test_a_test_key_is_one_of_the_test_account(tenant: Tenant) -> None:
 
 
 def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
-    browser, old = manager(tenant), add_key(tenant, "report")
+    browser, old = linked(tenant), add_key(tenant, "report")
     key = key_of(tenant, old)
     refused = browser.post(f"{PATH}/{key.id}/rotate", overlap="5")
     assert refused.status_code == 422
@@ -107,7 +100,7 @@ def test_a_key_is_rotated_with_an_overlap(tenant: Tenant) -> None:
 def test_the_table_says_when_each_was_last_used(tenant: Tenant) -> None:
     used = this_second() - timedelta(hours=1)
     token = add_key(tenant, "report", last_used_time=used)
-    browser = manager(tenant)
+    browser = linked(tenant)
     assert used.strftime("%Y-%m-%d %H:%M UTC") in words(browser.get(PATH))
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     named = [dict(zip(head, one, strict=True)) for one in rows]
@@ -117,7 +110,7 @@ def test_the_table_says_when_each_was_last_used(tenant: Tenant) -> None:
 
 
 def test_networks_are_allowed_but_not_so_that_one_shuts_oneself_out(tenant: Tenant) -> None:
-    browser = manager(tenant)
+    browser = linked(tenant)
     refused = browser.post(f"{PATH}/networks", networks="192.0.2.0/24")
     assert refused.status_code == 403
     assert "192.0.2.0/24</textarea>" in refused.text
@@ -132,7 +125,7 @@ def test_networks_are_allowed_but_not_so_that_one_shuts_oneself_out(tenant: Tena
 
 
 def test_only_an_operator_makes_keys_of_another_account(tenant: Tenant, other_tenant: Tenant) -> None:
-    browser, key = manager(other_tenant), key_of(tenant, tenant.tokens["report"])
+    browser, key = linked(other_tenant), key_of(tenant, tenant.tokens["report"])
     token = shown_token(browser.post(f"{PATH}?account={tenant.id}", name=unique(), level="report"))
     assert key_of(tenant, token).account_id == other_tenant.id
     all_ = operator(tenant.app)

@@ -17,19 +17,12 @@ from app.clock import this_second
 from app.console.overview import MOST
 from app.db.models import Account, AuditEntry, Contact, List, ListField
 from app.distribution import COMMAND_LINE
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import Browser, linked, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.tenants import Tenant, new_email, new_mobile, unique
 
 PATH = "/console/lists"
 SCRIPT = "<script>alert(1)</script>"
-
-
-def linked(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def acts(tenant: Tenant) -> list[tuple[str, str | None, dict[str, int]]]:

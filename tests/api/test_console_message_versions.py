@@ -13,18 +13,11 @@ from app.accounts.testing import refreshed_test_account
 from app.console.stored_messages import MOST_LINES
 from app.db.models import Account, AuditEntry, Message, MessageVersion
 from app.messages.define import update_message
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import Browser, linked, operator, signed_in, words
 from tests.support.tenants import Tenant, add_key, unique
 
 PATH = "/console/stored-messages"
 SCRIPT = "<script>alert(1)</script>"
-
-
-def manager(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def stored(tenant: Tenant, message_id: int) -> Message:
@@ -45,7 +38,7 @@ def version_numbers(tenant: Tenant, message_id: int) -> list[int]:
 
 
 def test_the_history_says_who_changed_which_fields_when(tenant: Tenant) -> None:
-    browser = manager(tenant)
+    browser = linked(tenant)
     made = browser.post(PATH, name=unique("message"), type="email")
     path = made.headers["Location"]
     message_id = int(path.rpartition("/")[2])
@@ -103,7 +96,7 @@ def test_a_version_shows_what_differs_from_the_one_before_or_from_another(tenant
 def test_texts_of_a_version_are_escaped(tenant: Tenant) -> None:
     message_id = tenant.add_message(subject=SCRIPT, body_html=SCRIPT, body_text=SCRIPT)
     write(tenant, message_id, name=SCRIPT, subject=f"x{SCRIPT}", body_html=f"x{SCRIPT}\n{SCRIPT}", body_text=None)
-    browser, path = manager(tenant), f"{PATH}/{message_id}/versions"
+    browser, path = linked(tenant), f"{PATH}/{message_id}/versions"
     for page in (
         browser.get(path),
         browser.get(f"{path}/1"),
@@ -118,7 +111,7 @@ def test_texts_of_a_version_are_escaped(tenant: Tenant) -> None:
 def test_a_version_is_written_back_as_the_newest(tenant: Tenant) -> None:
     message_id = tenant.add_message(subject="Hi", body_html="<p>one</p>")
     write(tenant, message_id, subject="Hello", body_html="<p>two</p>")
-    browser, path = manager(tenant), f"{PATH}/{message_id}/versions"
+    browser, path = linked(tenant), f"{PATH}/{message_id}/versions"
     page = browser.get(f"{path}/1").text
     assert f'action="{path}/1/restore"' in page
     assert "/restore" not in browser.get(f"{path}/2").text
@@ -141,7 +134,7 @@ def test_what_cannot_be_written_back_is_said_on_its_page(tenant: Tenant) -> None
     message_id = tenant.add_message(name=name)
     write(tenant, message_id, name=unique("other"))
     tenant.add_message(name=name)
-    answer = manager(tenant).post(f"{PATH}/{message_id}/versions/1/restore")
+    answer = linked(tenant).post(f"{PATH}/{message_id}/versions/1/restore")
     assert answer.status_code == 409
     assert f"the account has a message '{name}' already" in words(answer)
     assert version_numbers(tenant, message_id) == [1, 2]
@@ -152,7 +145,7 @@ def test_levels_see_and_write_what_their_scopes_allow(tenant: Tenant) -> None:
     write(tenant, message_id, subject="Hello")
     path = f"{PATH}/{message_id}/versions"
     browsers = {level: signed_in(tenant, level) for level in ("report", "limited", "standard")}
-    browsers["link"] = manager(tenant)
+    browsers["link"] = linked(tenant)
     for level, browser in browsers.items():
         assert ("/versions" in browser.get(f"{PATH}/{message_id}").text) == (level in ("standard", "link"))
         assert browser.post(f"{path}/2/restore").status_code == (303 if level == "link" else 403), level
@@ -164,7 +157,7 @@ def test_another_account_has_no_such_version(tenant: Tenant, other_tenant: Tenan
     message_id, own = tenant.add_message(subject="Hi"), other_tenant.add_message()
     for number in range(3):
         write(tenant, message_id, subject=f"Hello {number}")
-    browser = manager(other_tenant)
+    browser = linked(other_tenant)
     own_path = f"{PATH}/{own}/versions"
     for missing in ("2", "0", "x", "1?against=2", "1?against=x", f"1?against={2**63}", f"{2**62}"):
         assert browser.get(f"{own_path}/{missing}").status_code == 404, missing

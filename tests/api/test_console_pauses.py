@@ -9,19 +9,12 @@ from sqlalchemy import delete, select
 
 from app.db.models import Account, AuditEntry, SendPause
 from app.sends.pauses.pause import Subject, pause
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import Browser, linked, operator, signed_in, words
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, unique
 
 PATH = "/console/queues"
 PAUSES = f"{PATH}/pauses"
-
-
-def linked(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ from app.db.models import AuditEntry, Contact, QueueEntry, Recipient
 from app.infrastructure.digests import address_digest
 from app.privacy.forget import Forgotten
 from tests.api.test_console_bulk_actions import is_free
-from tests.api.test_console_lists import linked
-from tests.support.browser import operator, signed_in, words
+from tests.support.browser import linked, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email, new_mobile

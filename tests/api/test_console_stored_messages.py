@@ -16,20 +16,13 @@ from werkzeug.test import TestResponse
 from app.accounts.testing import refreshed_test_account
 from app.db.models import Account, AuditEntry, Contact, Message, Recipient
 from app.http.console.parts import FRAMED_POLICY, LINKS_DO_NOTHING
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import Browser, linked, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.tenants import Tenant, add_key, new_email, new_mobile, unique
 
 PATH = "/console/stored-messages"
 SENDS = "/v1/transactional-sends"
 HTML = "<p>Dear %%first_name%%,</p>\n<p>%%colour**blue%%</p>\n%%plan:IS:gold%%<b>Gold</b>"
-
-
-def manager(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def stored(tenant: Tenant, message_id: int) -> Message:
@@ -105,7 +98,7 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
 
 
 def test_one_is_created_written_and_deleted(tenant: Tenant) -> None:
-    browser, name = manager(tenant), unique("message")
+    browser, name = linked(tenant), unique("message")
     made = browser.post(PATH, name=f"  {name} ", type="email")
     assert made.status_code == 303
     message_id = int(made.headers["Location"].rpartition("/")[2])
@@ -127,7 +120,7 @@ def test_one_is_created_written_and_deleted(tenant: Tenant) -> None:
 
 
 def test_a_text_message_has_a_text_and_a_sender(tenant: Tenant) -> None:
-    browser = manager(tenant)
+    browser = linked(tenant)
     made = browser.post(PATH, name=unique(), type="sms")
     path = made.headers["Location"]
     page = browser.get(path)
@@ -158,7 +151,7 @@ def test_a_text_message_has_a_text_and_a_sender(tenant: Tenant) -> None:
 def test_what_the_api_would_not_accept_is_refused_at_its_field(
     tenant: Tenant, changes: dict[str, str], status: int, text: str
 ) -> None:
-    browser, message_id = manager(tenant), tenant.add_message()
+    browser, message_id = linked(tenant), tenant.add_message()
     message = stored(tenant, message_id)
     (name,) = changes
     answer = browser.post(f"{PATH}/{message_id}", **of(message, **{"from_name": "Kept", **changes}))
@@ -171,7 +164,7 @@ def test_what_the_api_would_not_accept_is_refused_at_its_field(
 
 
 def test_a_name_is_taken_once(tenant: Tenant) -> None:
-    browser, name = manager(tenant), unique()
+    browser, name = linked(tenant), unique()
     message_id = tenant.add_message()
     tenant.add_message(name=name)
     answer = browser.post(f"{PATH}/{message_id}", **of(stored(tenant, message_id), name=name))
@@ -225,7 +218,7 @@ def test_what_is_missing_is_named_with_its_line(tenant: Tenant) -> None:
 def test_what_would_be_refused_or_skipped_is_shown_all_the_same(tenant: Tenant) -> None:
     list_id, address = tenant.add_list(), new_email()
     tenant.new_contact(list_id, email=address)
-    assert manager(tenant).post("/console/suppressions", address=address, state="blocked").status_code == 303
+    assert linked(tenant).post("/console/suppressions", address=address, state="blocked").status_code == 303
     message_id = tenant.add_message(from_address="hello@elsewhere.example", subject=None)
     browser = signed_in(tenant)
     form = of(stored(tenant, message_id), list=str(list_id), address=address)
@@ -332,13 +325,13 @@ def test_levels_are_offered_what_their_scopes_allow(tenant: Tenant) -> None:
     assert "Preview" not in words(page)
     assert page.text.count(" readonly") == 8
     assert "Save" not in words(standard.get(path))
-    assert "Save" in words(manager(tenant).get(path))
+    assert "Save" in words(linked(tenant).get(path))
 
 
 def test_a_preview_knows_no_list_of_another_account(tenant: Tenant, other_tenant: Tenant) -> None:
     message_id, list_id = tenant.add_message(), tenant.add_list(unique("theirs"))
     own = other_tenant.add_message()
-    browser = manager(other_tenant)
+    browser = linked(other_tenant)
     form = of(stored(tenant, message_id))
     page = browser.post(f"{PATH}/{own}/preview", **{**form, "list": str(list_id)})
     assert f"the account has no list '{list_id}'" in words(page)

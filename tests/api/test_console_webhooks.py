@@ -21,19 +21,12 @@ from app.http.context import EXTENSION
 from app.network_checks.run import NetworkChecker
 from app.settings import Settings
 from tests.support.apps import app_with
-from tests.support.browser import Browser, new_link, operator, signed_in, words
+from tests.support.browser import Browser, linked, new_link, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.tenants import Tenant, unique
 
 PATH = "/console/webhooks"
 SCRIPT = "<script>alert(1)</script>"
-
-
-def manager(tenant: Tenant) -> Browser:
-    """A browser that a link of the command line has signed in to the account."""
-    browser = Browser(tenant.app)
-    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
-    return browser
 
 
 def add_webhook(tenant: Tenant, **values: Any) -> int:
@@ -103,7 +96,7 @@ def test_the_list_says_which_fail_are_behind_or_held(tenant: Tenant) -> None:
 
 
 def test_one_is_registered_with_a_choice_and_its_secret_is_shown_once(tenant: Tenant) -> None:
-    list_id, browser = tenant.add_list("Customers"), manager(tenant)
+    list_id, browser = tenant.add_list("Customers"), linked(tenant)
     url = f"https://192.0.32.10/{unique()}"
     form = {"url": url, "event": ["contact.created", "recipient.bounced"], "lists": "Customers\n"}
     answer = browser.post(PATH, **form)  # type: ignore[arg-type]
@@ -153,7 +146,7 @@ def test_a_host_is_checked_by_a_worker_and_the_page_shows_the_result(tenant: Ten
     with app_with(settings, webhook_allow_private=True) as lenient:
         run_checks(lenient)
         assert "It was refused" not in words(Browser(lenient).sign_in(tenant.tokens["standard"]).get(path))
-    assert manager(tenant).post(f"{path}/check").status_code == 409
+    assert linked(tenant).post(f"{path}/check").status_code == 409
     assert acts(tenant) == ["webhook.created"]
 
 
@@ -165,7 +158,7 @@ def run_checks(app: Flask) -> None:
 
 
 def test_secrets_are_added_shown_once_and_removed(tenant: Tenant) -> None:
-    webhook_id, browser = add_webhook(tenant), manager(tenant)
+    webhook_id, browser = add_webhook(tenant), linked(tenant)
     path = f"{PATH}/{webhook_id}"
     assert browser.post(f"{path}/remove-secret", key_id="k1").status_code == 409
     key_id, _ = shown_secret(browser.post(f"{path}/rotate"))
@@ -176,7 +169,7 @@ def test_secrets_are_added_shown_once_and_removed(tenant: Tenant) -> None:
 
 
 def test_the_choice_is_changed_and_a_webhook_deleted(tenant: Tenant) -> None:
-    webhook_id, browser = add_webhook(tenant), manager(tenant)
+    webhook_id, browser = add_webhook(tenant), linked(tenant)
     path, list_id = f"{PATH}/{webhook_id}", tenant.add_list()
     assert browser.post(f"{path}/choice", event="recipient.bounced", lists=str(list_id)).status_code == 303
     chosen = find(tenant, webhook_id)
@@ -190,7 +183,7 @@ def test_the_choice_is_changed_and_a_webhook_deleted(tenant: Tenant) -> None:
 
 
 def test_a_test_event_a_delivery_and_a_time_are_sent_again(tenant: Tenant) -> None:
-    webhook_id, browser = add_webhook(tenant), manager(tenant)
+    webhook_id, browser = add_webhook(tenant), linked(tenant)
     path = f"{PATH}/{webhook_id}"
     delivery = add_delivery(tenant, webhook_id)
     with tenant.services.database.write() as transaction:
@@ -229,10 +222,10 @@ def test_a_delivery_shows_request_answer_and_what_proves_it(tenant: Tenant) -> N
     assert "&lt;script&gt;" in answer.text
     assert "<script>" not in answer.text
     lost = add_delivery(tenant, webhook_id, events=2)
-    page = words(manager(tenant).get(f"{PATH}/{webhook_id}/deliveries/{lost}"))
+    page = words(linked(tenant).get(f"{PATH}/{webhook_id}/deliveries/{lost}"))
     assert "2 events, of which 1 are still kept" in page
     assert "not known any more" in page
-    refused = manager(tenant).post(f"{PATH}/{webhook_id}/deliveries/{lost}/redeliver")
+    refused = linked(tenant).post(f"{PATH}/{webhook_id}/deliveries/{lost}/redeliver")
     assert refused.status_code == 409
     assert "of its 2 events 1 are still kept" in words(refused)
 
@@ -257,7 +250,7 @@ def test_no_key_changes_a_webhook_or_sees_its_url(tenant: Tenant, level: str) ->
     webhook_id, browser = add_webhook(tenant), signed_in(tenant, level)
     path = f"{PATH}/{webhook_id}"
     assert "secret-" not in browser.get(PATH).text + browser.get(path).text
-    assert "secret-" in manager(tenant).get(path).text
+    assert "secret-" in linked(tenant).get(path).text
 
 
 def test_an_operator_sees_and_changes_the_webhooks_of_every_account(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -68,6 +68,13 @@ def new_link(app: Flask, account_id: int | None = None) -> str:
         return make_link(transaction, account)
 
 
+def linked(tenant: Tenant) -> Browser:
+    """A browser that a link of the command line has signed in to the account."""
+    browser = Browser(tenant.app)
+    assert browser.follow_link(new_link(tenant.app, tenant.id)).status_code == 303
+    return browser
+
+
 def operator(app: Flask) -> Browser:
     """A browser of an operator."""
     browser = Browser(app)

@@ -32,7 +32,7 @@ from app.http.api import PUBLIC, scopes_of
 from app.privacy.files import folders_of_transports
 from app.routing.table import DEFAULT
 from tests.support.automations import runs_of
-from tests.support.browser import HOME, Browser, new_link, operator, signed_in
+from tests.support.browser import HOME, Browser, linked, operator, signed_in
 from tests.support.captured import capture
 from tests.support.definitions import STANDARD, create
 from tests.support.sends import SendsApi, file
@@ -104,10 +104,8 @@ class Estate:
     @cached_property
     def sessions(self) -> dict[str, Browser]:
         """Whoever can be signed in to the account -> their browser."""
-        linked = Browser(self.tenant.app)
-        assert linked.follow_link(new_link(self.tenant.app, self.tenant.id)).status_code == 303
         levels = {level: signed_in(self.tenant, level) for level in self.tenant.tokens}
-        return {**levels, "link": linked, OPERATOR: operator(self.tenant.app)}
+        return {**levels, "link": linked(self.tenant), OPERATOR: operator(self.tenant.app)}
 
     def rows(self) -> dict[str, list[str]]:
         """All that is stored of the account."""
