@@ -192,6 +192,15 @@ def test_who_has_one_of_them_is_not(estate: Estate, pages: list[Page], who: str)
             assert browser.open(one.method, path, headers=SAME_ORIGIN).status_code not in (401, 403), (who, one)
 
 
+def test_no_page_shows_what_only_the_program_knows(estate: Estate, pages: list[Page]) -> None:
+    """A field of a form may have the name of a method."""
+    for one in pages:
+        if one.method == "GET" and one.rule != SIGN_OUT:
+            answer = estate.sessions["link"].get(one.path(estate.ids))
+            shown = answer.data.decode(errors="replace")
+            assert re.findall(r"&lt;(?:bound method|function|[\w.]+ object)[^&]*", shown) == [], one
+
+
 @each("who", MAY)
 def test_the_menu_has_no_page_that_one_may_not_see(estate: Estate, pages: list[Page], who: str) -> None:
     menu = set(re.findall(r'href="([^"?]+)', estate.sessions[who].get(HOME).text))

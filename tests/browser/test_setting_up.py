@@ -130,7 +130,7 @@ def test_a_sender_of_text_messages_is_approved_and_withdrawn(watched: Watched) -
     watched.expected |= {422}
     page.get_by_role("link", name="Domains", exact=True).click()
     page.get_by_label("Number in international format").fill("A name that is too long")
-    page.get_by_label("Kind").select_option("name")
+    page.get_by_label("Kind").select_option("alphanumeric")
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_label("Number in international format").fill("BROWSED")
