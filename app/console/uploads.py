@@ -51,12 +51,12 @@ class Upload:
         return [*(column.key for column in self.columns), clears, str(len(self.rows)), str(self.faults.faulty)]
 
     def try_out(self, database: Database) -> Upserted:
-        """What the valid rows would do. If something refuses them, that is the problem of the file."""
+        """What the valid rows would do. If something refuses them, that is the problem of the file if it has none."""
         try:
             return try_out(database, self.kind, self.rows) if self.rows else Upserted()
         except ServiceError as error:
             first = error.errors[0]
-            self.problem = f"Line {self.rows[first.index or 0].line}: {first.developer_message}"
+            self.problem = self.problem or f"Line {self.rows[first.index or 0].line}: {first.developer_message}"
             return Upserted()
 
 

@@ -89,7 +89,7 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
         "account.html",
         one=found,
         account=found.account,
-        form=form_texts(*SETTINGS) if request.form else form_of(found.account),
+        form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(found.account),
         texts=TEXTS,
         retentions=RETENTIONS,
         choices=CHOICES,

@@ -65,7 +65,9 @@ def domain(error: ServiceError | None = None, *, domain_id: str) -> Response:
         row = _find(session, domain_id)
         found = shown_domain(session, services().settings, row)
         is_checked = is_under_way(session, "domain", row.account_id, row.id)
-    hosts = form_texts(*HOSTS) if request.form else {name: found.row[name] or "" for name in HOSTS}
+    hosts = (
+        form_texts(*HOSTS) if HOSTS.keys() & request.form.keys() else {name: found.row[name] or "" for name in HOSTS}
+    )
     live = {"is_checked": is_checked, "renewed": RENEWED}
     of = link(PATH, [], row.account_id)
     return page_after(error, "domain.html", one=found, of=of, hosts=hosts, may_manage=_may_manage(), **live)

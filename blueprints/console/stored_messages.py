@@ -231,7 +231,7 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         may_send=may_send,
         sees_versions=VERSIONS in who.scopes,
         longest_values=LONGEST_VALUES,
-        own=f"{PATH}/{shown_id(message.id)}",
+        own=_own(message),
         of=link(PATH, [], message.account_id),
         shown_id=shown_id(message.id),
     )
