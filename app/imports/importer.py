@@ -22,7 +22,7 @@ from app.db.json_fields import KeyCounts
 from app.db.models import ContactImport
 from app.db.write_turns import WriteTurns
 from app.errors import ServiceError
-from app.imports.kinds import ContactsOfList, Kind
+from app.imports.kinds import ContactsOfList, Kind, SuppressionsOfAccount
 from app.imports.rows import CheckedRows, Fault, FaultReport, Row
 from app.lists.fields import ListSpec
 
@@ -106,7 +106,11 @@ def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> 
 
 
 def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> Upserted:
-    """Does the same, and takes it back."""
+    """What the same would do. Contacts are written, and taken back; the suppressions that would be added are counted,
+    without the locks of those who write."""
+    if isinstance(kind, SuppressionsOfAccount):
+        with database.read() as session:
+            return Upserted(created=kind.number_of_new(session, rows))
     work = partial(write_at_once, kind=kind, rows=rows)
     return WriteTurns(database).take(len(rows), work, keep=False)
 

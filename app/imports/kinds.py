@@ -1,5 +1,5 @@
 """What can be imported from a CSV file. A kind of import says which columns there are, when a row is valid, how valid
-rows are written, in a fixed number of statements, and what the audit log says of it."""
+rows are written, in a number of statements that does not grow with them, and what the audit log says of it."""
 
 from __future__ import annotations
 
@@ -176,11 +176,27 @@ class SuppressionsOfAccount:
     def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> Upserted:
         """Adds suppressions; returns how many, and how many contacts have changed by that."""
         lock_subscriptions(transaction, self.account_id)
-        keys = dict.fromkeys(map(_key, rows))
-        added = keys.keys() - self._known(transaction, [address for address, _, _ in keys])
+        self._require_lists(transaction, rows)
+        keys, added = dict.fromkeys(map(_key, rows)), self.number_of_new(transaction, rows)
         changed = [*self._unsubscribe(transaction, keys), *self._block(transaction, rows)]
         record_contact_events(transaction, self.account_id, "updated", sorted(changed), this_second())
-        return Upserted(created=len(added), updated=len(changed))
+        return Upserted(created=added, updated=len(changed))
+
+    def number_of_new(self, session: Session, rows: Iterable[Row]) -> int:
+        """How many suppressions of the rows are not there."""
+        keys = {*map(_key, rows)}
+        return len(keys - {*self._known(session, [address for address, _, _ in keys])})
+
+    def _require_lists(self, transaction: Transaction, rows: Sequence[Row]) -> None:
+        """Keeps the lists of the rows from being deleted. Raises `invalid_id` for one that is gone since it was
+        found."""
+        ids = {row.values["list_id"] for row in rows} - {None}
+        there = select(List.id).where(List.account_id == self.account_id, in_json(List.id, sorted(ids)))
+        gone = ids - {*transaction.scalars(there.with_for_update(read=True, key_share=True))} if ids else ids
+        for index, row in enumerate(rows):
+            if row.values["list_id"] in gone:
+                detail = f"The list {row.values['list']!r} was deleted."
+                raise ServiceError("invalid_id", field="list", index=index, detail=detail)
 
     def _known(self, session: Session, addresses: Sequence[NormalizedAddress]) -> Iterator[Key]:
         """The suppressions of the addresses."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
-from app.db.models import BlockedAddress, Unsubscriber
+from app.db.models import BlockedAddress, List, Unsubscriber
+from app.errors import ServiceError
+from app.imports.importer import write_at_once
 from app.imports.kinds import SuppressionsOfAccount
 from tests.imports.importing import acts, checked, imported, tried_out
 from tests.support.tenants import Tenant
@@ -94,3 +97,24 @@ def test_many_rows_take_as_many_statements_as_few(tenant: Tenant, count_statemen
         return int(counter.count)
 
     assert statements(range(2)) == statements(range(2, 1500))
+
+
+def test_a_list_that_was_deleted_since_it_was_found_is_said_and_nothing_is_added(tenant: Tenant) -> None:
+    list_id, kind = tenant.add_list("Customers"), kind_of(tenant)
+    text = "address,list\nann@example.com,\nbob@example.com,Customers"
+    rows, _ = checked(tenant.services, kind, text)
+    with tenant.services.database.write() as transaction:
+        transaction.delete(transaction.get_one(List, list_id))
+    with pytest.raises(ServiceError) as refused, tenant.services.database.write() as transaction:
+        write_at_once(transaction, kind, rows)
+    (error,) = refused.value.errors
+    assert (error.code, error.field, error.index) == ("invalid_id", "list", 1)
+    assert error.developer_message == "The list 'Customers' was deleted."
+    assert stored(tenant) == set()
+
+
+def test_trying_out_writes_nothing(tenant: Tenant, count_statements: Callable[[], Any]) -> None:
+    """It waits for nobody who writes, and nobody waits for it."""
+    with count_statements() as counter:
+        assert tried_out(tenant.services, kind_of(tenant), "address\nann@example.com").created == 1
+    assert [one for one in counter.statements if one != "BEGIN" and not one.startswith("SELECT")] == []
