@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, CursorResult, Row, delete, select
+from sqlalchemy import Column, ColumnElement, CursorResult, Row, delete, false, select
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
@@ -116,10 +116,8 @@ def place_of_addresses(name: str, holds: str, model: type[Base], *columns: str, 
 
 def rows_with_address(session: Session, person: Person, model: type[Base], *columns: str) -> Rows:
     """These columns of the rows that have the person's address."""
-    of_person, table = with_address(model, person), table_of(model)
-    if not of_person:
-        return []
-    statement = select(*(table.c[name] for name in columns)).where(*of_person)
+    table = table_of(model)
+    statement = select(*(table.c[name] for name in columns)).where(*with_address(model, person))
     return session.execute(statement.order_by(table.c.id)).all()
 
 
@@ -127,12 +125,13 @@ def with_address(
     model: type[Base], person: Person, written: Collection[str] | None = None
 ) -> list[ColumnElement[bool]]:
     """The conditions on rows of a model that a column, which is marked as such, has the person's address, as it is
-    written or in one of its forms: an index answers them. None if the model has no addresses of that kind."""
+    written or in one of its forms: an index answers them. No row meets them if the model has no addresses of that
+    kind."""
     columns, forms = table_of(model).c, person.forms if written is None else written
     marked = {column.info.get(ADDRESS): column for column in columns}
     of_kind = [columns.kind == person.kind] if OF_KIND in marked else []
     address = marked.get(OF_KIND, marked.get(person.kind))
-    return [] if address is None else [columns.account_id == person.account_id, *of_kind, address.in_(forms)]
+    return [false()] if address is None else [columns.account_id == person.account_id, *of_kind, address.in_(forms)]
 
 
 def emptied(model: type[Base], place: str) -> dict[str, None]:
