@@ -16,13 +16,18 @@ def strip_name(name: str | None) -> str:
     return check_name(name.strip() if name else name)
 
 
-def check_name(name: str | None) -> str:
-    """Returns the name. Raises `ServiceError` unless it has 1 to 255 characters, not all blank and without control
-    characters."""
+def check_name(name: str | None, field: str = "name", longest: int = LONGEST_NAME) -> str:
+    """Returns the name. Raises `ServiceError` unless it has 1 to `longest` characters, not all blank and without
+    control characters."""
     if not name or not name.strip():
-        raise ServiceError("not_empty", field="name", detail="must not be empty")
-    if len(name) > LONGEST_NAME:
-        raise ServiceError("too_long", field="name", detail=f"has more than {LONGEST_NAME} characters")
-    if CONTROL.search(name):
-        raise ServiceError("invalid_string", field="name", detail="holds a control character")
-    return name
+        raise ServiceError("not_empty", field=field, detail="must not be empty")
+    return check_line(name, field, longest)
+
+
+def check_line(text: str, field: str, longest: int) -> str:
+    """Returns the text. Raises `too_long` or `invalid_string` unless it is one line of at most so many characters."""
+    if len(text) > longest:
+        raise ServiceError("too_long", field=field, detail=f"has more than {longest} characters")
+    if CONTROL.search(text):
+        raise ServiceError("invalid_string", field=field, detail="holds a control character")
+    return text

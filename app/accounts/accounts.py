@@ -16,7 +16,7 @@ from app.clock import find_zone, this_second
 from app.db.models import Account
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.names import CONTROL, check_name
+from app.names import check_name
 from app.settings import parse_rate, parse_retention
 
 # The name and the colour of an account on the pages that recipients see (docs/inbound.md#pages-for-recipients).
@@ -49,14 +49,7 @@ def _luminance(colour: str) -> float:
 
 def checked_brand_name(text: str) -> str:
     """The name without surrounding white space. Raises `not_empty`, `too_long` or `invalid_string`."""
-    name = text.strip()
-    if not name:
-        raise ServiceError("not_empty", field="brand_name", detail="must not be empty")
-    if len(name) > LONGEST_NAME:
-        raise ServiceError("too_long", field="brand_name", detail=f"has more than {LONGEST_NAME} characters")
-    if CONTROL.search(name):
-        raise ServiceError("invalid_string", field="brand_name", detail="holds a control character")
-    return name
+    return check_name(text.strip(), "brand_name", LONGEST_NAME)
 
 
 def checked_colour(text: str) -> str:

@@ -12,7 +12,7 @@ from app.db.locks import advisory_lock
 from app.db.models import Account, SmsSender
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.names import CONTROL
+from app.names import check_line
 from app.resources.definition import Values
 
 ALPHANUMERIC_KIND = "alphanumeric"
@@ -89,7 +89,5 @@ def _check(address: str, values: Values) -> None:
         raise ServiceError("invalid_mobile_address", field="address", detail=f"{address!r} is not {wanted}")
     if rate is not None and not SLOWEST <= rate <= FASTEST:
         raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")
-    if note is not None and len(note) > LONGEST_NOTE:
-        raise ServiceError("too_long", field="note", detail=f"has more than {LONGEST_NOTE} characters")
-    if note is not None and CONTROL.search(note):
-        raise ServiceError("invalid_string", field="note", detail="holds a control character")
+    if note is not None:
+        check_line(note, "note", LONGEST_NOTE)

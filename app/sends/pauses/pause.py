@@ -20,7 +20,7 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, List, SendPause, table_of
 from app.errors import ServiceError
-from app.names import CONTROL
+from app.names import check_line
 
 PauseKind = Literal["account", "list", "domain"]
 
@@ -154,10 +154,4 @@ def _of_account(account_id: int | None) -> ColumnElement[bool]:
 
 
 def _checked_reason(reason: str | None) -> str | None:
-    text = (reason or "").strip()
-    if len(text) > LONGEST_REASON:
-        detail = f"has more than {LONGEST_REASON} characters"
-        raise ServiceError("too_long", field="reason", detail=detail)
-    if CONTROL.search(text):
-        raise ServiceError("invalid_string", field="reason", detail="holds a control character")
-    return text or None
+    return check_line((reason or "").strip(), "reason", LONGEST_REASON) or None
