@@ -52,7 +52,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/ tests/browser/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/ tests/installed/ tests/deploy/ tests/monitoring/ tests/browser/ tests/scaling/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: verify
 verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COMMIT", --short as .ci/run, --only, --list)
@@ -61,6 +61,10 @@ verify: setup-dev ## run every suite, with a table at the end (ARGS="--since COM
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
 	@$(PYTEST) tests/e2e $(ARGS)
+
+.PHONY: scaling
+scaling: setup-dev ## test that no work grows with a table or faster than a text, and what each request and mail costs
+	@$(PYTEST) tests/scaling $(ARGS)
 
 .PHONY: coverage-of-spec
 coverage-of-spec: setup-dev ## show which test produces which error code, and fail for a code without one

@@ -51,6 +51,7 @@ WITH_POSTGRES = f".venv/bin/python -m tests.support.with_postgres ACCEPTANCE_DAT
 SUITES = (
     Suite("lint", "make lint", short="make lint", always=True),
     Suite("test", "env BOTH_DATABASES=on make test", short="make test", always=True),
+    Suite("scaling", "make scaling", ("bench", "docs", "tests/scaling"), short="make scaling"),
     Suite("e2e", "make e2e", ("tests/e2e",), short="make e2e"),
     Suite("acceptance on SQLite", ACCEPTANCE, short=ACCEPTANCE, program=ACCEPTANCE),
     Suite("acceptance on PostgreSQL", WITH_POSTGRES, short=WITH_POSTGRES, program=ACCEPTANCE),

@@ -40,7 +40,7 @@ NOT_RUN = [
     ("docs/operations.md", "`make deploy-check` runs these commands, with stand-ins for those of systemd"),
     ("docs/performance.md", "needs the files of two benchmarks"),
     ("docs/performance.md", "takes minutes"),
-    ("docs/performance.md", "`tests/guards/test_cost.py` runs it"),
+    ("docs/performance.md", "`tests/scaling/test_cost.py` runs it"),
     ("docs/sms.md", "configures Kannel; `make interop` runs one"),
 ]
 """The blocks that no test runs, and why."""

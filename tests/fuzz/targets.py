@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader of the table in tests/unit/growth, and those that read bytes or whole files.
+"""What is fuzzed: every reader of the table in tests/scaling, and those that read bytes or whole files.
 
 A target may refuse its input in the ways that its callers expect; anything else that it raises is a fault.
 """
@@ -25,11 +25,11 @@ from app.seed.read import read_file
 from app.transports.sms.incoming import IncompleteMessage, read_deliver_sm
 from app.transports.sms.smpp_client import LOST, SmppClient, UnreadablePdu
 from app.transports.sms.smpp_url import parse_smpp_url
-from tests.unit.growth.files import read_csv
-from tests.unit.growth.inbound import FIELDS, HEAD, INBOUND, MULTIPART, PARTS, STATUSES
-from tests.unit.growth.reader import KIB, Reader
-from tests.unit.growth.requests import IN_REQUESTS
-from tests.unit.growth.sends import IN_SENDS
+from tests.scaling.files import read_csv
+from tests.scaling.inbound import FIELDS, HEAD, INBOUND, MULTIPART, PARTS, STATUSES
+from tests.scaling.reader import KIB, Reader
+from tests.scaling.requests import IN_REQUESTS
+from tests.scaling.sends import IN_SENDS
 
 MANY, FEW = 1_000_000, 100_000
 SHORT = 24

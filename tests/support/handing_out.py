@@ -21,7 +21,7 @@ SLOW = (
     "tests/api/test_openapi.py",
     "tests/cli/test_process.py",
     "tests/guards/test_migrations",
-    "tests/guards/test_plans.py",
+    "tests/scaling/test_plans.py",
     "tests/jobs/delivery/test_crash.py",
     "tests/jobs/delivery/test_day.py",
     "tests/jobs/delivery/test_fairness.py",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.growth.outputs import WRITERS, Writer
-from tests.unit.growth.reader import KIB
+from tests.scaling.outputs import WRITERS, Writer
+from tests.scaling.reader import KIB
 
 EXAMPLE = Writer("an example", lambda text: text.replace("a", "a" * 100), ("a", "b"), 4)
 

@@ -28,7 +28,7 @@ from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
 from app.transports.sms import segments
 from app.transports.sms.incoming import read_deliver_sm
-from tests.unit.growth.reader import KIB, MIB, Reader
+from tests.scaling.reader import KIB, MIB, Reader
 
 MAIL = 256 * KIB
 UUID = "12345678-1234-1234-1234-123456789012"

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.scaling.files import IN_FILES
+from tests.scaling.inbound import INBOUND
+from tests.scaling.reader import KIB, Reader
+from tests.scaling.requests import IN_REQUESTS
+from tests.scaling.sends import IN_SENDS
 from tests.support.growth import MOST_GROWTH, growth
-from tests.unit.growth.files import IN_FILES
-from tests.unit.growth.inbound import INBOUND
-from tests.unit.growth.reader import KIB, Reader
-from tests.unit.growth.requests import IN_REQUESTS
-from tests.unit.growth.sends import IN_SENDS
 
 LONGER = 0.002
 """Seconds of the smaller text if the two are compared again: quadratic growth with a small factor shows late."""

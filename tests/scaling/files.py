@@ -6,7 +6,7 @@ import io
 from contextlib import suppress
 
 from app.csv_files.reader import UnreadableFile, find_format, reading
-from tests.unit.growth.reader import KIB, Reader
+from tests.scaling.reader import KIB, Reader
 
 
 def read_csv(content: bytes) -> None:

@@ -33,7 +33,7 @@ from app.tracking.tokens import recipient_from_token
 from schemas.base import load
 from schemas.contacts import contact_schema, contacts_schema
 from schemas.sends import load_send
-from tests.unit.growth.reader import KIB, MIB, Reader
+from tests.scaling.reader import KIB, MIB, Reader
 
 REQUEST_LINE = 256 * KIB
 HEADER = 8 * KIB

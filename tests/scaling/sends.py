@@ -32,7 +32,7 @@ from app.transports.email.mime import (
 from app.transports.email.smtp import _dot_stuffed
 from app.transports.email.smtp_session import Reply
 from app.transports.sms import segments
-from tests.unit.growth.reader import KIB, MIB, Reader
+from tests.scaling.reader import KIB, MIB, Reader
 
 REDACTION = Redaction(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
 BODY = 256 * KIB

@@ -26,10 +26,10 @@ from app.transports.email.smtp import _dot_stuffed
 from app.transports.email.smtp_session import Reply
 from app.transports.sms import segments
 from schemas.sends import load_send
-from tests.unit.growth.inbound import ELEMENTS, JSON, MEMBERS, PARTS, STATUS, STATUSES, XML
-from tests.unit.growth.reader import KIB, Reader
-from tests.unit.growth.requests import LIMITS, RESOURCE
-from tests.unit.growth.sends import HTML, MARKER, MARKUP, PROSE, REDACTION, TEXT, WORDS_OF_A_BODY, _mail
+from tests.scaling.inbound import ELEMENTS, JSON, MEMBERS, PARTS, STATUS, STATUSES, XML
+from tests.scaling.reader import KIB, Reader
+from tests.scaling.requests import LIMITS, RESOURCE
+from tests.scaling.sends import HTML, MARKER, MARKUP, PROSE, REDACTION, TEXT, WORDS_OF_A_BODY, _mail
 
 LONG = 128 * KIB
 IMAGE = "content_" + "0" * 32

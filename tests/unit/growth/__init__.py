@@ -1,1 +1,0 @@
-"""Functions that read text of clients and strangers, which `test_readers` measures."""
