@@ -141,9 +141,11 @@ openapi-packages: setup-dev
 		cp $(NODE_LOCK) $(NODE_TOOLS)/.installed; }
 
 .PHONY: release-description
-release-description: setup-dev ## store the OpenAPI description of a release, with which later ones are compared
+release-description: setup-dev ## store what later versions are compared with: the OpenAPI description of a release, and its names
 	@$(PYTHON) -m tests.support.description > docs/released/openapi.json.new
+	@$(PYTHON) -m tests.support.names > docs/released/names.txt.new
 	@mv docs/released/openapi.json.new docs/released/openapi.json
+	@mv docs/released/names.txt.new docs/released/names.txt
 
 .PHONY: clients
 clients: setup-dev client-interpreters ## test the library and the examples against the running service (as root on Debian: installs Node and PHP)

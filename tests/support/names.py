@@ -1,0 +1,77 @@
+"""The names that scripts, files and dashboards of others contain: commands, settings, keys of a seed file, metrics.
+
+`python -m tests.support.names > docs/released/names.txt` stores them with a release: later versions are compared with
+it (docs/stability.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from app.infrastructure.metric_kinds import DEFINITIONS
+from app.infrastructure.startup_report import FILES, FORMER, KNOWN, NOT_OF_SETTINGS
+from app.maintenance import figures
+from app.plain_data import Record
+from app.seed import nouns
+from app.tms import tms
+
+RELEASED = Path(__file__).parents[2] / "docs" / "released" / "names.txt"
+NEED = re.compile(r"(.+) needs .+")
+
+
+def names() -> list[str]:
+    """One line for each name of this version, and one for each that must be given."""
+    assert figures.__name__  # it defines the last of the metrics
+    return sorted([*_commands(tms, click.Context(tms)), *_metrics(), *_seed_keys(), *_settings()])
+
+
+def lost(old: Iterable[str], new: Iterable[str]) -> list[str]:
+    """What no longer works of that which was written for the old names: a name that is gone, and a new need of a
+    command or an entry that there was."""
+    before, now = set(old), set(new)
+    gone = [line for line in before - now if not NEED.fullmatch(line)]
+    needs = filter(None, map(NEED.fullmatch, now - before))
+    return sorted([*gone, *(one[0] for one in needs if one[1] in before)])
+
+
+def _commands(command: click.Command, context: click.Context, *words: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _commands(below, click.Context(below, parent=context), *words, name)
+        return
+    place = f"command {' '.join(words)}"
+    yield place
+    position = 0
+    for one in command.params:
+        position += isinstance(one, click.Argument)
+        called = one.opts if isinstance(one, click.Option) else [f"argument {position}"]
+        yield from (f"{place} {name}" for name in (*called, *one.secondary_opts))
+        if one.required:
+            yield f"{place} needs {called[0]}"
+
+
+def _metrics() -> Iterator[str]:
+    for one in DEFINITIONS.values():
+        yield f"metric {one.name} {one.type} of {', '.join(sorted(one.labels)) or 'nothing'}"
+
+
+def _seed_keys() -> Iterator[str]:
+    found = {name.lower(): one for name, one in vars(nouns).items() if isinstance(one, Record)}
+    for entry, record in (*found.items(), *((one.seed_key, one.record) for one in nouns.RESOURCES)):
+        yield f"seed {entry}"
+        yield from (f"seed {entry} {key}" for key in (*record.required, *record.optional))
+        yield from (f"seed {entry} needs {key}" for key in record.required)
+
+
+def _settings() -> Iterator[str]:
+    return (f"setting {name}" for name in KNOWN.union(FORMER, FILES).difference(NOT_OF_SETTINGS))
+
+
+if __name__ == "__main__":
+    print(*names(), sep="\n")
