@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NAME = "transactional-messaging-service"
-VERSION = "1.0.2"
-"""The only version number: that of the package, of the API and of its description."""
+VERSION = "1.1.0"
+"""The version of a release: of the package, the API's description, the image and the client library
+(docs/stability.md#versions)."""
 
 FOLDER = Path(__file__).parents[1]
 """Has `app`, `blueprints`, `jobs`, `schemas`, `wsgi.py` and `gunicorn.conf.py`: a checkout, or a site-packages."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 from flask import Flask
 
-from app import distribution
 from app.events.outbox import called_event, contact_event, recipient_event, reply_event
 from app.settings import Settings
 from tests.support.apps import app_with
@@ -99,14 +96,6 @@ def test_query_parameters_can_be_names_of_variables(document: dict[str, Any]) ->
     for place, operation in operations(document):
         names = [one["name"] for one in operation.get("parameters", ()) if one.get("in") == "query"]
         assert [name for name in names if not re.fullmatch("[a-z_]+([.](email|mobile))?", name)] == [], place
-
-
-def test_there_is_one_version_number(document: dict[str, Any]) -> None:
-    """That of the package is read from the same constant when the package is built."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    assert "version" in project["project"]["dynamic"]
-    assert project["tool"]["hatch"]["version"] == {"path": "app/distribution.py"}
-    assert document["info"]["version"] == distribution.VERSION
 
 
 # ---------------------------------------------------------------------------------------------- filters

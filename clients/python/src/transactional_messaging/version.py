@@ -1,3 +1,3 @@
-"""The version of this library. It speaks version 1 of the API (`/v1`)."""
+"""The version of this library: that of the service it is released with. It speaks version 1 of the API (`/v1`)."""
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
