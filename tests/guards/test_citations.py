@@ -12,7 +12,15 @@ from tests.support.pages import PAGES, anchors, links, unresolved
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("app", "bench", "blueprints", "clients", "docs", "examples", "jobs", "schemas", "tests")
 SUFFIXES = {".py", ".md", ".yaml", ".sh", ".html"}
-LOOSE_FILES = ("CHANGELOG.md", "Makefile", "README.md", "gunicorn.conf.py", "pyproject.toml", "wsgi.py")
+LOOSE_FILES = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "README.md",
+    "gunicorn.conf.py",
+    "pyproject.toml",
+    "wsgi.py",
+)
 
 CITED = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
 NAMED = re.compile(

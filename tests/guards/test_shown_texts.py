@@ -12,7 +12,15 @@ from tests.support.sources import ROOT
 
 LEFT_OUT = ("bench", "clients", "deploy", "docs", "examples", "tests", "tools")
 """Folders of the checkout that a wheel does not contain."""
-LEFT_OUT_FILES = ("CHANGELOG.md", "Makefile", "Procfile", "README.md", "pyproject.toml", "requirements.lock")
+LEFT_OUT_FILES = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+    "Procfile",
+    "README.md",
+    "pyproject.toml",
+    "requirements.lock",
+)
 _TARGETS = "|".join(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 UNKNOWN = re.compile(
     rf"\bflask --app|`flask |\bflask (?:run|[a-z-]+ (?:create|list|show|add))\b|`?\bmake (?:{_TARGETS})`"

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "clients" / "python" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
