@@ -32,6 +32,7 @@ EXAMPLES = {
     "SMS_TRANSPORT_URL": "smpp://user:password@gateway.example.com:2775",
     "PUBLIC_URL": "https://api.example.com",
     "BOUNCE_DOMAIN": "bounces.example.com",
+    "CONSOLE_HOSTS": "console.example.com",
     "INBOUND_LISTEN": "127.0.0.1:8024",
     "SENDGRID_WEBHOOK_SECRET": "0123456789abcdef0123456789abcdef",
     "POSTMARK_WEBHOOK_SECRET": "0123456789abcdef0123456789abcdef",
@@ -47,7 +48,7 @@ EXAMPLES = {
     "TRACES_URL": "http://127.0.0.1:4318/v1/traces",
     "LOG_FORMAT": "json",
 }
-"""For settings whose default is computed."""
+"""For settings whose default is computed, or is no value that one could write."""
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 WIDTH = 118
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from app.generated_docs.environment import example
+from app.generated_docs.environment import EXAMPLES, example
 from app.generated_docs.settings import page
 from app.settings import Settings, from_environment, variable_of
 
@@ -21,6 +21,12 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_file_to_fill_in_is_up_to_date() -> None:
     """Otherwise: `make docs`."""
     assert (ROOT / "deploy" / "environment.example").read_text("utf-8") == example()
+
+
+def test_words_for_a_default_are_no_value_to_fill_in() -> None:
+    """`none` would be taken for the name of a host. Otherwise: an example in `EXAMPLES`."""
+    worded = [one for one in fields(Settings) if not (one.metadata["shown"] or "`").startswith("`")]
+    assert [variable_of(one) for one in worded if variable_of(one) not in EXAMPLES] == []
 
 
 def test_every_value_of_the_file_to_fill_in_is_valid(tmp_path: Path) -> None:
