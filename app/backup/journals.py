@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from app.backup.archive import ArchiveReader
 from app.backup.manifest import JOURNALS
-from app.sends.outcomes.attempt_result import SUFFIX, AttemptResult, journal_folder, parse_line
+from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, AttemptResult, journal_folder, parse_line
 from app.settings import Settings
 
 
@@ -19,7 +19,7 @@ def results_of_archive(archive: ArchiveReader) -> list[AttemptResult]:
 def results_of_machine(settings: Settings) -> list[AttemptResult]:
     """Those of the journals that senders have left on this machine: where the database was lost, what they had handed
     over since could not be written anywhere else. Raises `OSError`."""
-    paths = sorted(journal_folder(settings).glob(f"*{SUFFIX}"))
+    paths = sorted(journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}"))
     return _results(line for path in paths for line in path.read_bytes().splitlines())
 
 

@@ -17,22 +17,22 @@ from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
 from app.recipients.collection import Matching, Place, newest_place
 from app.recipients.conditions import CURRENT_STATE
-from app.sends.holds.held import MatchingHeld
-from app.sends.holds.release import DroppedAs, drop_some, release_some
+from app.sends.holds.held import MatchingHeldMessages
+from app.sends.holds.release import DropOutcome, drop_some, release_some
 from app.sends.outcomes.recovery import signs_of_arrival
-from app.sends.outcomes.requeue import LeftOut, requeue_all, would_refuse
+from app.sends.outcomes.requeue import RefusalReason, requeue_all, would_refuse
 from app.services import Services
 
 ARRIVED = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
 WORDS: Mapping[str, str] = {
-    LeftOut.STATE: "not in need of a retry any more",
-    LeftOut.FORGOTTEN: "the recipient was forgotten",
-    LeftOut.NO_CONTACT: "there is no contact to send to",
-    LeftOut.BLOCKED: "the address is blocked",
-    LeftOut.CONTENT_PURGED: "the content was purged",
-    LeftOut.SECRET_VALUES_GONE: "the secret values are gone",
-    LeftOut.CHANGED: "it does not match any more",
+    RefusalReason.STATE: "not in need of a retry any more",
+    RefusalReason.FORGOTTEN: "the recipient was forgotten",
+    RefusalReason.NO_CONTACT: "there is no contact to send to",
+    RefusalReason.BLOCKED: "the address is blocked",
+    RefusalReason.CONTENT_PURGED: "the content was purged",
+    RefusalReason.SECRET_VALUES_GONE: "the secret values are gone",
+    RefusalReason.CHANGED: "it does not match any more",
     ARRIVED: "it has arrived, and ends as sent",
 }
 """Why messages are left out."""
@@ -102,7 +102,7 @@ class Retry:
 class Release:
     """Sends messages that are held after a restore (docs/operations.md#what-a-restore-holds)."""
 
-    found: MatchingHeld
+    found: MatchingHeldMessages
 
     @classmethod
     def of(cls, account: Account, pairs: Pairs, _newest: Place | None) -> Release:
@@ -123,11 +123,11 @@ class Release:
 class Drop:
     """Ends messages that are held after a restore, without sending them."""
 
-    found: MatchingHeld
-    outcome: DroppedAs
+    found: MatchingHeldMessages
+    outcome: DropOutcome
 
     @classmethod
-    def of(cls, outcome: DroppedAs, account: Account, pairs: Pairs, _newest: Place | None) -> Drop:
+    def of(cls, outcome: DropOutcome, account: Account, pairs: Pairs, _newest: Place | None) -> Drop:
         """The drop of held messages that match the query. Raises the query's errors."""
         return cls(held(account, pairs), outcome)
 

@@ -14,7 +14,7 @@ from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
 from app.recipients.collection import SEARCHED, Matching, Place
-from app.sends.holds.held import HELD, HeldMessages, MatchingHeld
+from app.sends.holds.held import HELD_MESSAGES_SHAPE, HeldMessages, MatchingHeldMessages
 from app.sends.outcomes.requeue import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]
@@ -44,9 +44,9 @@ def parse_query(account: Account, pairs: Pairs) -> Query:
     return _parsed(pairs, SEARCHED, is_test=account.test_of is not None)
 
 
-def held(account: Account, pairs: Pairs) -> MatchingHeld:
+def held(account: Account, pairs: Pairs) -> MatchingHeldMessages:
     """The messages that match and are held after a restore. Raises the errors of the query."""
-    return MatchingHeld(HeldMessages(account.id), _parsed(pairs, HELD.resource))
+    return MatchingHeldMessages(HeldMessages(account.id), _parsed(pairs, HELD_MESSAGES_SHAPE.resource))
 
 
 def _parsed(pairs: Pairs, resource: Resource, *, is_test: bool = False) -> Query:

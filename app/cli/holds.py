@@ -26,8 +26,8 @@ from app.events.holds import HeldWebhook, drop_events, held_webhooks, release_we
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS, WEBHOOKS
 from app.maintenance.findings import counted
 from app.runs.holds import HeldRuns, count_held_runs, drop_runs, release_runs
-from app.sends.holds.held import WAS, HeldMessages, MatchingHeld, count_held, held_messages
-from app.sends.holds.release import DROPPED_AS, DroppedAs, drop_messages, release_messages
+from app.sends.holds.held import FORMER_STATES, HeldMessages, MatchingHeldMessages, count_held, held_messages
+from app.sends.holds.release import DROP_OUTCOMES, DropOutcome, drop_messages, release_messages
 from app.services import Services
 
 # Options of the commands that release and drop what is held, and the question before.
@@ -52,7 +52,9 @@ class Moment(click.ParamType[datetime]):
 before_option = click.option("--due-before", type=Moment(), help="Only what was due before this time.")
 after_option = click.option("--due-after", type=Moment(), help="Only what was due at this time or later.")
 group_option = click.option("--group", "group_", metavar="NAME|ID", help="Only messages of this group.")
-was_option = click.option("--was", type=click.Choice(WAS), help="Only messages that were in this state in the backup.")
+was_option = click.option(
+    "--was", type=click.Choice(FORMER_STATES), help="Only messages that were in this state in the backup."
+)
 uuid_option = click.option("--uuid", "uuids", multiple=True, metavar="UUID", help="Only this message; repeatable.")
 automation_option = click.option("--automation", metavar="NAME|ID", help="Only runs of this automation.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only count.")
@@ -203,7 +205,7 @@ def _held_messages(parts: Services, **options: Any) -> tuple[HeldMessages, Calla
     def count(*, sent: bool) -> HeldNow:
         with parts.database.read() as session:
             held = sum(one.messages for one in count_held(session, wanted))
-            looked_at = look_at(session, Release(MatchingHeld(wanted)), held) if sent else LookedAt()
+            looked_at = look_at(session, Release(MatchingHeldMessages(wanted)), held) if sent else LookedAt()
         return HeldNow(held, looked_at)
 
     return wanted, count
@@ -242,12 +244,12 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
 @click.option(
     "--as",
     "outcome",
-    type=click.Choice(DROPPED_AS),
+    type=click.Choice(DROP_OUTCOMES),
     required=True,
     help="Their outcome: they were sent before the restore, or they fail, with the reason `dropped`.",
 )
 @of_messages
-def drop_messages_(parts: Services, *, outcome: DroppedAs, dry_run: bool, yes: bool, **options: Any) -> Done:
+def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> Done:
     """End messages without sending them, each with its event."""
     wanted, count = _held_messages(parts, **options)
     if dry_run:

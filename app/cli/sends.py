@@ -51,7 +51,7 @@ from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_e
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
 from app.sends.explain.obstacles import obstacles
-from app.sends.explain.recipient import ARRIVED, Explained, explain_recipient, messages_to, newest_messages
+from app.sends.explain.recipient import ARRIVED_STATES, Explanation, explain_recipient, messages_to, newest_messages
 from app.sends.explain.waits import Finding, Route
 from app.sends.outcomes.requeue import requeue
 from app.sends.pauses.pause import Subject, find_pause, pause, resume, subject_of
@@ -92,7 +92,7 @@ class _Told:
         settings = services().settings
         self._messages = [explain_recipient(session, one, settings, named) for one in newest]
         # A message that did not arrive is followed by what stands in its way.
-        tells = bool(self._messages) and self._messages[0].state not in ARRIVED
+        tells = bool(self._messages) and self._messages[0].state not in ARRIVED_STATES
         self._now = [] if tells else list(obstacles(session, Route(account, kind, self._address, named)))
 
     def lines(self, *, named: bool) -> Iterator[str]:
@@ -113,7 +113,7 @@ class _Told:
         return {"account": self._account.name, "findings": _facts(self._now), "messages": messages}
 
 
-def _message(session: Session, uuid: str) -> Explained:
+def _message(session: Session, uuid: str) -> Explanation:
     recipient = find_recipient(session, uuid)
     account = session.get_one(Account, recipient.account_id)
     return explain_recipient(session, recipient, services().settings, _account_words(session, account))
@@ -124,7 +124,7 @@ def _account_words(session: Session, account: Account) -> tuple[str, ...]:
     return ("--account", account.name) if len(all_accounts(session)) > 1 else ()
 
 
-def _lines_of_message(message: Explained) -> list[str]:
+def _lines_of_message(message: Explanation) -> list[str]:
     recipient = message.recipient
     to = message.address or ("somebody forgotten" if message.is_forgotten else "a contact without an address")
     head = f"{recipient.uuid}: {recipient.type} to {to}, accepted {timestamp(recipient.creation_time)}: {message.state}"
@@ -137,7 +137,7 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
         yield from (f"      {_written(command)}" for command in finding.commands)
 
 
-def _facts_of_message(message: Explained) -> Row:
+def _facts_of_message(message: Explanation) -> Row:
     shown = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
     return {**shown, "address": message.address, "state": message.state.value, "findings": _facts(message.findings)}
 

@@ -25,7 +25,7 @@ from app.query.reader import Page
 from app.recipients.collection import SEARCHED, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
 from app.recipients.states import UNSETTLED
-from app.sends.explain.recipient import Explained, explain_recipient
+from app.sends.explain.recipient import Explanation, explain_recipient
 from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
@@ -107,7 +107,7 @@ class Message:
     """A message with its steps, what there is to say about it, and what the reader may do about it here."""
 
     recipient: Recipient
-    explained: Explained
+    explained: Explanation
     steps: Sequence[RecipientStep]
     actions: Sequence[str]
 

@@ -35,7 +35,7 @@ from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow, add_steps, has_step, lock_queue_entry, lock_recipient
 from app.recipients.states import UNSETTLED, RecipientState
 from app.recipients.timeline import TimelineStep
-from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
+from app.sends.outcomes.arrival import STATES_ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce
 from app.sends.outcomes.transitions import Bounce
 from app.services import Services
@@ -102,9 +102,9 @@ def _deliver(transaction: Transaction, text: RecipientRow, detail: str) -> Effec
         return Effect.KNOWN
     if text.state == RecipientState.FAILED and not (text.mobile and was_attempted(transaction, text)):
         return Effect.KNOWN
-    if text.state not in (RecipientState.SENT, RecipientState.HELD, *ENDED_BY_ARRIVAL):
+    if text.state not in (RecipientState.SENT, RecipientState.HELD, *STATES_ENDED_BY_ARRIVAL):
         return Effect.KNOWN
-    if text.state in ENDED_BY_ARRIVAL:
+    if text.state in STATES_ENDED_BY_ARRIVAL:
         write_arrival(transaction, text, TimelineStep.ACKNOWLEDGED)
     if text.state != RecipientState.HELD:
         acknowledge(transaction, [text])
@@ -117,7 +117,7 @@ def _bounce(transaction: Transaction, text: RecipientRow, detail: str) -> Effect
         return Effect.KNOWN
     if text.state in UNSETTLED and _is_decided(transaction, text, detail):
         return Effect.KNOWN
-    write_late_bounce(transaction, text, Bounce.of_receipt(detail))
+    write_late_bounce(transaction, text, Bounce.from_receipt(detail))
     return Effect.RECORDED
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.privacy.person import Person
 from app.routing.transports import transport_urls
-from app.sends.outcomes.attempt_result import SUFFIX, journal_folder
+from app.sends.outcomes.attempt_result import JOURNAL_SUFFIX, journal_folder
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import TransportUrlError
@@ -52,7 +52,7 @@ def journals_naming(services: Services, person: Person) -> list[str]:
     """The names of this machine's journals that have a result of the person's: they are emptied as soon as the results
     are in the database."""
     found = []
-    for path in sorted(journal_folder(services.settings).glob(f"*{SUFFIX}")):
+    for path in sorted(journal_folder(services.settings).glob(f"*{JOURNAL_SUFFIX}")):
         try:
             text = path.read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 
 logger = logging.getLogger(__name__)
 
-KEY = "tms:send_queue:begin"
-KEPT = 60
+REDIS_KEY = "tms:send_queue:begin"
+KEEP_SECONDS = 60
 """Seconds for which it counts, should the scheduler have stopped."""
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class QueueBegin(NamedTuple):
 def publish_begin(redis: Redis, begin: QueueBegin) -> None:
     """Tells other processes. Without Redis they read more."""
     try:
-        redis.set(KEY, orjson.dumps([*begin]), ex=KEPT)
+        redis.set(REDIS_KEY, orjson.dumps([*begin]), ex=KEEP_SECONDS)
     except RedisError as error:
         logger.warning("cannot tell where the send queue begins", extra={"error": str(error)})
 
@@ -42,7 +42,7 @@ def publish_begin(redis: Redis, begin: QueueBegin) -> None:
 def known_begin(redis: Redis) -> QueueBegin:
     """What was told last, within the time for which it counts."""
     try:
-        stored = cast("bytes | None", redis.get(KEY))
+        stored = cast("bytes | None", redis.get(REDIS_KEY))
     except RedisError:
         return QueueBegin()
     return QueueBegin(*map(datetime.fromisoformat, orjson.loads(stored))) if stored else QueueBegin()

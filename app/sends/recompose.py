@@ -20,7 +20,7 @@ from app.recipients.conditions import is_forgotten
 from app.secret_keys import SecretUnreadable
 from app.sends.delivery.load import load
 from app.sends.delivery.message import MessageBuilder
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sizes import Unsendable
 from app.sends.explain.waits import at
 from app.sends.secret_values import MASK
@@ -38,7 +38,7 @@ class NotComposable(Exception):
 class Ingredients:
     """What a message is composed from, and how it may differ from that which was sent."""
 
-    recipient: Claimed
+    recipient: ClaimedRecipient
     remarks: Sequence[str]
 
 
@@ -54,7 +54,7 @@ def load_again(session: Session, settings: Settings, recipient: Recipient) -> In
     return Ingredients(claimed, list(_remarks(recipient, claimed)))
 
 
-def recompose(settings: Settings, recipient: Claimed) -> None:
+def recompose(settings: Settings, recipient: ClaimedRecipient) -> None:
     """Completes the recipient with its message. Raises `NotComposable` if it would not be sent either."""
     builder = MessageBuilder(settings)
     try:
@@ -65,14 +65,14 @@ def recompose(settings: Settings, recipient: Claimed) -> None:
         raise NotComposable("It cannot be composed: SECRET_KEY is not the one of the domain's DKIM keys.") from None
 
 
-def as_claimed(recipient: Recipient) -> Claimed:
+def as_claimed(recipient: Recipient) -> ClaimedRecipient:
     """The recipient as a worker would claim it, with a mask in place of each secret value."""
     columns = {name: getattr(recipient, name) for name in (*RECIPIENT, "attempts", "creation_time")}
     masks = dict.fromkeys((name for name, value in recipient.values.items() if value is None), MASK)
-    return Claimed.of_columns(columns | {"reason": None}, masks)
+    return ClaimedRecipient.from_columns(columns | {"reason": None}, masks)
 
 
-def _remarks(recipient: Recipient, claimed: Claimed) -> Iterator[str]:
+def _remarks(recipient: Recipient, claimed: ClaimedRecipient) -> Iterator[str]:
     contact = claimed.contact
     if claimed.secrets is not None:
         yield f"{MASK} stands for values that are secret."

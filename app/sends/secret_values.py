@@ -62,12 +62,12 @@ class SecretValues:
 
     @classmethod
     def decrypted(cls, secret_keys: SecretKeys, uuid: str, stored: str, names: Collection[str]) -> SecretValues:
-        """Those of the recipient with this uuid, whose row has null for the `names`. Raises `SecretUnreadable`, also
-        for those of another recipient."""
-        found = json.loads(decrypt(secret_keys, stored))
-        if found["uuid"] != uuid or found["values"].keys() != set(names):
+        """The secret values of the recipient with this uuid, whose row has null for the `names`. Raises
+        `SecretUnreadable`, also for the values of another recipient."""
+        content = json.loads(decrypt(secret_keys, stored))
+        if content["uuid"] != uuid or content["values"].keys() != set(names):
             raise SecretUnreadable("these secret values are those of another recipient")
-        return cls(found["values"])
+        return cls(content["values"])
 
     @property
     def masked(self) -> dict[str, str]:

@@ -24,11 +24,11 @@ from app.db.prepared import PreparedStatement
 from app.inbox.magic import magic_of
 from app.recipients.states import FailReason
 
-TYPES: Mapping[AddressKind, str] = {kind: type_ for type_, kind in ADDRESS_KIND_BY_TYPE.items()}
+MESSAGE_TYPES: Mapping[AddressKind, str] = {kind: type_ for type_, kind in ADDRESS_KIND_BY_TYPE.items()}
 """Kind of an address -> the type of the messages that go to it."""
 
 
-class Addressed(Protocol):
+class AddressedRecipient(Protocol):
     """A recipient by what names its address: itself, or a contact that must be in the list of its send."""
 
     @property
@@ -47,7 +47,7 @@ class Addressed(Protocol):
     def mobile(self) -> str | None: ...
 
 
-def load_contacts(session: Session, recipients: Iterable[Addressed]) -> dict[int, ContactRow]:
+def load_contacts(session: Session, recipients: Iterable[AddressedRecipient]) -> dict[int, ContactRow]:
     """The contact of each recipient that still has one, by recipient id; no select if none refers to a contact."""
     by_id = load_contact_rows(
         session, (recipient.contact_id for recipient in recipients if recipient.contact_id is not None)
@@ -56,18 +56,18 @@ def load_contacts(session: Session, recipients: Iterable[Addressed]) -> dict[int
     return {recipient.id: contact for recipient, contact in pairs if contact and _is_in_its_list(recipient, contact)}
 
 
-def _is_in_its_list(recipient: Addressed, contact: ContactRow) -> bool:
+def _is_in_its_list(recipient: AddressedRecipient, contact: ContactRow) -> bool:
     return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id
 
 
-def delivery_address(recipient: Addressed, contact: ContactRow | None) -> str | None:
+def delivery_address(recipient: AddressedRecipient, contact: ContactRow | None) -> str | None:
     """The address of the request, else the current one of the contact."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def suppression_key(recipient: Addressed, contact: ContactRow | None) -> AccountAddress | None:
+def suppression_key(recipient: AddressedRecipient, contact: ContactRow | None) -> AccountAddress | None:
     """The delivery address in the form in which the suppression tables store it."""
     address = delivery_address(recipient, contact)
     return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address) if address else None
@@ -79,9 +79,9 @@ class Entry(NamedTuple):
     since: datetime
     address: AccountAddress
     list_id: int | None
-    """Of an unsubscribed one; None for the whole account."""
+    """The list from which the address is unsubscribed; None for the whole account, and for a blocked address."""
     cause: str | None
-    """Of a blocked one."""
+    """Why the address was blocked; None for an unsubscribed one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Skip(NamedTuple):
     entry: Entry | None = None
 
 
-KNOWN_BEFORE = (FailReason.INVALID_CONTACT_ID, FailReason.UNREADABLE_VALUES)
+STORED_REASONS = (FailReason.INVALID_CONTACT_ID, FailReason.UNREADABLE_VALUES)
 """Reasons that stand in the recipient: found when the send was accepted, or when the recipient was loaded."""
 
 
@@ -114,28 +114,28 @@ def skips(
     names_contact: bool,
     include_unsubscribed: bool,
     is_test: bool,
-    known: str | None = None,
+    stored_reason: str | None = None,
 ) -> list[Skip]:
     """Why the recipient gets nothing: the first reason counts; empty if it is sent to. `key` is its `suppression_key`,
-    `list_id` the list of its send, `names_contact` whether it is a contact, or was, and `known` its stored reason. A
-    test sends to a magic address again and again, whatever that has simulated."""
-    found: list[Skip] = []
-    if known is not None and known in KNOWN_BEFORE:
-        found.append(Skip(FailReason(known)))
+    `list_id` the list of its send, `names_contact` whether it is a contact, or was, and `stored_reason` the reason in
+    its row. A test sends to a magic address again and again, whatever that has simulated."""
+    reasons: list[Skip] = []
+    if stored_reason is not None and stored_reason in STORED_REASONS:
+        reasons.append(Skip(FailReason(stored_reason)))
     if contact is None and names_contact:
-        found.append(Skip(FailReason.CONTACT_DELETED))
+        reasons.append(Skip(FailReason.CONTACT_DELETED))
     if contact is not None and not contact.is_active:
-        found.append(Skip(FailReason.CONTACT_INACTIVE))
+        reasons.append(Skip(FailReason.CONTACT_INACTIVE))
     if key is None:
-        found.append(Skip(FailReason.ADDRESS_MISSING))
-        return found
-    if is_test and magic_of(TYPES[key.kind], key.key):
-        return found
+        reasons.append(Skip(FailReason.ADDRESS_MISSING))
+        return reasons
+    if is_test and magic_of(MESSAGE_TYPES[key.kind], key.key):
+        return reasons
     if key in suppressions.blocked:
-        found.append(Skip(FailReason.BLOCKED, suppressions.blocked[key]))
+        reasons.append(Skip(FailReason.BLOCKED, suppressions.blocked[key]))
     if not include_unsubscribed:
-        found += _unsubscribed(key, contact, suppressions.unsubscribed, list_id)
-    return found
+        reasons += _unsubscribed(key, contact, suppressions.unsubscribed, list_id)
+    return reasons
 
 
 def _unsubscribed(
@@ -144,18 +144,18 @@ def _unsubscribed(
     entries: Mapping[tuple[AccountAddress, int | None], Entry],
     list_id: int | None,
 ) -> list[Skip]:
-    """By an entry for the list or for the whole account, else by the flag of the contact alone."""
-    found: list[Skip] = []
+    """The reasons by an entry for the list or for the whole account, else by the flag of the contact alone."""
+    reasons: list[Skip] = []
     if list_id is not None and (key, list_id) in entries:
-        found.append(Skip(FailReason.UNSUBSCRIBED, entries[key, list_id]))
+        reasons.append(Skip(FailReason.UNSUBSCRIBED, entries[key, list_id]))
     if (key, None) in entries:
-        found.append(Skip(FailReason.UNSUBSCRIBED, entries[key, None]))
+        reasons.append(Skip(FailReason.UNSUBSCRIBED, entries[key, None]))
     is_off = contact is not None and not (
         contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile
     )
-    if is_off and not found:
-        found.append(Skip(FailReason.UNSUBSCRIBED))
-    return found
+    if is_off and not reasons:
+        reasons.append(Skip(FailReason.UNSUBSCRIBED))
+    return reasons
 
 
 def _parameter(name: str) -> BindParameter[Any]:

@@ -11,7 +11,7 @@ from app.console.bulk_actions import OF_HELD
 from app.console.queries import whole
 from app.http.console.pages import link
 from app.http.console.searches import Search, exported
-from app.sends.holds.held import HELD, WAS, page_held
+from app.sends.holds.held import FORMER_STATES, HELD_MESSAGES_SHAPE, page_held
 from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
 
@@ -22,9 +22,9 @@ SEARCH = Search(
     title="Held messages",
     template="held_messages.html",
     sought=lambda text: ("uuid", text),
-    find=lambda asked: asked.found(OF_HELD, HELD.resource, page_held),
+    find=lambda asked: asked.found(OF_HELD, HELD_MESSAGES_SHAPE.resource, page_held),
     columns=("uuid", "creation_time", "due_time", "was", "type", "email", "mobile", "group_id"),
-    known=lambda: {"was": WAS},
+    known=lambda: {"was": FORMER_STATES},
     shown=lambda asked, _: {"act": link(f"{OF_HELD}/preview", whole(asked.pairs))},
     recorded=exported("recipient.exported", "recipients"),
     time="due_time",

@@ -162,7 +162,7 @@ def show_html(message_id: str) -> Response:
         found = _preview(one, _written(one), _reader())
     except ServiceError as error:
         return framed_text("\n".join(texts_of(error)))
-    rendered = found.forecast.shown.rendered if found.forecast.shown else None
+    rendered = found.forecast.masked.rendered if found.forecast.masked else None
     if rendered is None or rendered.html is None:
         return framed_text(found.forecast.detail or "There is no HTML body.")
     return framed_html(rendered.html)

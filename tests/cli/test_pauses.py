@@ -99,7 +99,7 @@ def test_what_is_paused_cannot_be_paused_again(cli: Cli, bare: Cli, rows: Rows) 
 
 
 def test_an_account_has_so_many_pauses_at_most(cli: Cli, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pausing, "MOST", 2)
+    monkeypatch.setattr(pausing, "MAX_PAUSES", 2)
     for number in range(2):
         cli.json("sends", "pause", "--domain", f"{number}.example")
     assert cli.refused("sends", "pause").endswith("2 pauses at most; go on with another first")
@@ -110,7 +110,7 @@ def test_an_account_has_so_many_pauses_at_most(cli: Cli, rows: Rows, monkeypatch
 def test_more_messages_than_are_counted_are_shown_as_the_least(
     cli: Cli, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "MOST_COUNTED", 2)
+    monkeypatch.setattr(read, "MAX_COUNTED_MESSAGES", 2)
     cli.json("sends", "pause")
     paused(rows, "a@example.com", "b@example.com", "c@example.com")
     (row,) = cli.json("sends", "pauses")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from app.recipients.states import POSTPONEMENTS, WaitReason
-from app.sends.delivery.postponed import CLAIMED, LOADED
+from app.sends.delivery.postponed import CHECKS_OF_CLAIMED, CHECKS_OF_LOADED
 from app.sends.explain.waits import WAITS
 from tests.support.sources import ROOT
 
@@ -21,7 +21,7 @@ def test_every_reason_has_its_row() -> None:
 
 
 def test_delivery_looks_for_each_reason_in_the_order_of_the_table() -> None:
-    assert [*CLAIMED, *LOADED, *AT_DISPATCH] == list(POSTPONEMENTS)
+    assert [*CHECKS_OF_CLAIMED, *CHECKS_OF_LOADED, *AT_DISPATCH] == list(POSTPONEMENTS)
 
 
 def test_explain_has_words_for_each_reason() -> None:

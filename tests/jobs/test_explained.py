@@ -31,7 +31,7 @@ from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.explain.recipient import REASONS
 from app.sends.explain.waits import WAITS
-from app.sends.outcomes.requeue import LeftOut
+from app.sends.outcomes.requeue import RefusalReason
 from app.services import Services
 from app.settings import Settings
 from tests.cli.conftest import Cli
@@ -395,9 +395,9 @@ CASES: dict[str, Case] = {
     FailReason.DROPPED: Case(dropped, "an operator dropped it", named=1),
     FailReason.FORGOTTEN: Case(forgotten, "there is nobody to send to", leaves=False),
     # Why a retry is refused, besides.
-    LeftOut.NO_CONTACT: Case(to_contact(delete_contact), NONE, leaves=False),
-    LeftOut.CONTENT_PURGED: Case(purged, "its content was purged", leaves=False),
-    LeftOut.SECRET_VALUES_GONE: Case(reset_that_bounced, NONE, leaves=False),
+    RefusalReason.NO_CONTACT: Case(to_contact(delete_contact), NONE, leaves=False),
+    RefusalReason.CONTENT_PURGED: Case(purged, "its content was purged", leaves=False),
+    RefusalReason.SECRET_VALUES_GONE: Case(reset_that_bounced, NONE, leaves=False),
     # Why a message waits.
     WaitReason.OWNER_UNCONFIRMED: Case(
         after(lambda walk, _: walk.change(Account, owner_confirmed=False)), "has not confirmed the address", named=1
@@ -446,7 +446,7 @@ CASES: dict[str, Case] = {
 
 def test_every_reason_and_every_state_has_its_row() -> None:
     """A new one without a row is not explained yet."""
-    of_retries = {*LeftOut} - {LeftOut.STATE, LeftOut.CHANGED}
+    of_retries = {*RefusalReason} - {RefusalReason.STATE, RefusalReason.CHANGED}
     assert {*FailReason, *WaitReason, *UNSETTLED, *of_retries} <= CASES.keys()
     assert REASONS.keys() == {*FailReason}
     assert WAITS.keys() == {*WaitReason}

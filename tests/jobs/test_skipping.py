@@ -21,7 +21,7 @@ from app.recipients.states import FailReason
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
-from app.sends.skipping import KNOWN_BEFORE
+from app.sends.skipping import STORED_REASONS
 from app.services import Services
 from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
@@ -42,7 +42,7 @@ WORDS = {
     "is unsubscribed.": FailReason.UNSUBSCRIBED,
 }
 """What `sends explain` says -> the reason."""
-SKIPS = {*WORDS.values(), *KNOWN_BEFORE}
+SKIPS = {*WORDS.values(), *STORED_REASONS}
 
 
 @dataclass

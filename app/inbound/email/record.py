@@ -42,7 +42,7 @@ from app.recipients.row import (
 )
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
-from app.sends.outcomes.arrival import ENDED_BY_ARRIVAL, was_attempted, write_arrival
+from app.sends.outcomes.arrival import STATES_ENDED_BY_ARRIVAL, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce
 from app.sends.outcomes.transitions import MAY_STILL_BOUNCE, Bounce, bounce_string
 from app.tracking.feedback_channels import UnsubscribeRequest, apply_unsubscribe
@@ -165,7 +165,11 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
 
 def _is_ended_by_arrival(transaction: Transaction, recipient: RecipientRow) -> bool:
     """Of one that has bounced and is sent again, the report may be a late one of the mail that bounced."""
-    if recipient.state not in ENDED_BY_ARRIVAL or recipient.email is None or not was_attempted(transaction, recipient):
+    if (
+        recipient.state not in STATES_ENDED_BY_ARRIVAL
+        or recipient.email is None
+        or not was_attempted(transaction, recipient)
+    ):
         return False
     return not has_step(transaction, recipient.id, TimelineStep.BOUNCED)
 
@@ -175,7 +179,7 @@ def _bounce(transaction: Transaction, recipient: RecipientRow, report: Report) -
         return Effect.KNOWN
     if recipient.state != RecipientState.HELD and not was_attempted(transaction, recipient):
         return Effect.KNOWN
-    write_late_bounce(transaction, recipient, Bounce.of_dsn(report.detail, report.status))
+    write_late_bounce(transaction, recipient, Bounce.from_dsn(report.detail, report.status))
     return Effect.RECORDED
 
 

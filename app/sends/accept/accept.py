@@ -72,7 +72,7 @@ def read_request(
 
 
 def _find_saved_message(services: Services, account_id: int, message_id: object) -> SavedMessage | None:
-    """That of the `message_id` of a body, which is not checked yet; None if it is not the id of a message."""
+    """The message that the unchecked `message_id` of a body names; None if it is not the id of a message."""
     if not isinstance(message_id, int) or isinstance(message_id, bool) or not sought_id(message_id):
         return None
     with services.database.read() as session:
@@ -150,7 +150,8 @@ def check_rules(check: SendCheck, saved_message: SavedMessage | None, group: Sen
 
 
 def _check_transport(check: SendCheck) -> None:
-    """One statement more for a send that names a transport (docs/sending.md#choosing-a-transport)."""
+    """Checks that the account may name the transport of the send (docs/sending.md#choosing-a-transport). It takes one
+    statement, none for a send that names no transport."""
     name, type_ = check.draft.transport, check.draft.type
     if name is not None and check.rows(allowed_transport(check.account_id, name, type_)).first() is None:
         detail = f"transport: the account may name no transport {name!r} for {type_} sends."

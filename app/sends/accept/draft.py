@@ -78,7 +78,7 @@ EMAIL_ONLY = (
 """Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
-NOT_VALUES = (*DESTINATIONS, "attachments")
+RESERVED_VALUE_NAMES = (*DESTINATIONS, "attachments")
 """Attributes of a recipient that are no wildcard values."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 MAX_NAME_LENGTH = 255
@@ -192,30 +192,30 @@ def secret_value_errors(
     names: Sequence[str], recipients: Sequence[RecipientDraft], *, with_list: bool
 ) -> Iterator[Violation]:
     """Each of `secret_values` names a value of at least one recipient, once (docs/sending.md#secret-values)."""
-    known = (
+    value_names = (
         {name.removeprefix("#").lower() for recipient in recipients for name in recipient.values} if names else set()
     )
     rules, seen = RecipientRules(None, with_list, allow_html_marker=False), set[str]()
     for index, name in enumerate(names):
         path, key = ("secret_values", index), name.lower()
-        if key in NOT_VALUES:
+        if key in RESERVED_VALUE_NAMES:
             yield Violation(path, "invalid_wildcard_name_reserved", f"{name} is not the name of a wildcard value.")
         elif violation := rules.wildcard_error(name, None):
             yield violation._replace(path=path)
         elif key in seen:
             yield Violation(path, "invalid_string", f"{name} stands twice in secret_values.")
-        elif key not in known:
+        elif key not in value_names:
             yield Violation(path, "invalid_string", f"No recipient has a value with the name {name}.")
         seen.add(key)
 
 
 def attachment_errors(
-    shared: Sequence[AttachmentDraft], own: Sequence[Sequence[AttachmentDraft]], limits: Limits
+    shared: Sequence[AttachmentDraft], recipient_files: Sequence[Sequence[AttachmentDraft]], limits: Limits
 ) -> Iterator[Violation]:
     """Names are unique per recipient, and the attachments of one recipient stay within the limits
     (docs/sending.md#attachments).
 
-    `shared` are the attachments of the send, `own` those of each recipient. An error of the shared
+    `shared` are the attachments of the send, `recipient_files` those of each recipient. An error of the shared
     ones is reported once, not again for each recipient.
     """
     yield from _duplicate_names(shared, frozenset(), ("attachments",))
@@ -223,7 +223,7 @@ def attachment_errors(
     excess = _limit_detail(count, size, limits)
     if excess:
         yield Violation(("attachments",), "too_long", excess)
-    for index, files in enumerate(own):
+    for index, files in enumerate(recipient_files):
         if files:
             path = ("recipients", index, "attachments")
             yield from _duplicate_names(files, names, path)
@@ -288,7 +288,9 @@ def _has_lossy_numbers(recipients: list[Any], source: bytes) -> bool:
     if float in types:
         return True
     may_be_zero = int in types and b"-0" in source
-    return may_be_zero and any(type(value) is int and value == 0 for one in objects for value in one.values())
+    return may_be_zero and any(
+        type(value) is int and value == 0 for recipient in objects for value in recipient.values()
+    )
 
 
 def _with_number_texts(recipient: Any, written: Any) -> Any:
@@ -299,8 +301,8 @@ def _with_number_texts(recipient: Any, written: Any) -> Any:
 
 def _text_of(name: str, value: Any, written: Mapping[str, Any]) -> Any:
     text = written[name]
-    return str(text) if isinstance(text, NumberText) and name not in NOT_WILDCARDS else value
+    return str(text) if isinstance(text, NumberText) and name not in OTHER_ATTRIBUTES else value
 
 
-NOT_WILDCARDS = frozenset({*DESTINATIONS, "attachments"})
+OTHER_ATTRIBUTES = frozenset({*DESTINATIONS, "attachments"})
 """Attributes of a recipient that are not wildcards: their numbers stay numbers."""

@@ -41,7 +41,7 @@ from app.sends.accept.draft import MessageType, Priority, SendDraft
 
 BY_ID, BY_ADDRESS = "id", "address"
 
-EXISTING = PreparedStatement(
+CONTACT_IDS = PreparedStatement(
     select(Contact.id)
     .join(List, List.id == Contact.list_id)
     .where(
@@ -59,25 +59,25 @@ class NamedContacts:
     by_key: Mapping[str, int]
 
     @classmethod
-    def of(cls, draft: SendDraft, found: Mapping[str, Sequence[Any]]) -> NamedContacts:
-        """From the results of `contact_reads`."""
-        by_key = ids_by_address(ADDRESS_KIND_BY_TYPE[draft.type], found.get(BY_ADDRESS, ()))
-        return cls(frozenset(row.id for row in found.get(BY_ID, ())), by_key)
+    def of(cls, draft: SendDraft, contact_rows: Mapping[str, Sequence[Any]]) -> NamedContacts:
+        """The contacts in the results of `contact_reads`."""
+        by_key = ids_by_address(ADDRESS_KIND_BY_TYPE[draft.type], contact_rows.get(BY_ADDRESS, ()))
+        return cls(frozenset(row.id for row in contact_rows.get(BY_ID, ())), by_key)
 
 
 def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
     """The statements that find them: none for a send without a list, or if no recipient has an id or an address."""
     if draft.list_id is None:
         return {}
-    of_list = {"account_id": account_id, "list_id": sought_id(draft.list_id)}
+    list_parameters = {"account_id": account_id, "list_id": sought_id(draft.list_id)}
     ids = [recipient.contact_id for recipient in draft.recipients if recipient.contact_id is not None]
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
     addresses = addresses_of(draft)
     reads: dict[str, Read] = {}
     if ids:
-        reads[BY_ID] = EXISTING, {**of_list, "ids": json_array(ids)}
+        reads[BY_ID] = CONTACT_IDS, {**list_parameters, "ids": json_array(ids)}
     if addresses:
-        reads[BY_ADDRESS] = find_by_address(kind, addresses, **of_list)
+        reads[BY_ADDRESS] = find_by_address(kind, addresses, **list_parameters)
     return reads
 
 
@@ -136,16 +136,16 @@ def find_references(session: Session, account_id: int, draft: SendDraft, content
         "from_domain": domains[0],
         "bcc_domain": domains[1],
     }
-    statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
+    statement = REFERENCES_BY_GROUP_ID if draft.group_id is not None else REFERENCES_BY_GROUP_NAME
     reads = contact_reads(account_id, draft)
-    (row,), *found = read_together(session, (statement, values), *reads.values())
+    (row,), *contact_rows = read_together(session, (statement, values), *reads.values())
     configured = dict(zip(domains, (row.from_configured, row.bcc_configured), strict=True))
     return SendReferences(
         SendingAccount(*(getattr(row, name) for name in SendingAccount.__slots__)),
         None if row.group_id is None else ExistingGroup(row.group_id, row.group_type, row.group_name),
         {domain: bool(verified) for domain, verified in configured.items() if domain is not None},
         None if row.list_id is None else list_of(row),
-        NamedContacts.of(draft, dict(zip(reads, found, strict=True))),
+        NamedContacts.of(draft, dict(zip(reads, contact_rows, strict=True))),
     )
 
 
@@ -159,7 +159,7 @@ def _is_configured(parameter: str) -> ColumnElement[bool]:
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 
 
-_OF_ACCOUNT: dict[str, Any] = {
+_ACCOUNT_COLUMNS: dict[str, Any] = {
     **{name: getattr(Account, name) for name in SendingAccount.__slots__ if name != "is_test"},
     "is_test": Account.test_of.is_not(None).label("is_test"),
 }
@@ -168,7 +168,7 @@ _OF_ACCOUNT: dict[str, Any] = {
 def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
     return PreparedStatement(
         select(
-            *(_OF_ACCOUNT[name] for name in SendingAccount.__slots__),
+            *(_ACCOUNT_COLUMNS[name] for name in SendingAccount.__slots__),
             *(Group.id.label("group_id"), Group.type.label("group_type"), Group.name.label("group_name")),
             _is_configured("from_domain").label("from_configured"),
             _is_configured("bcc_domain").label("bcc_configured"),
@@ -180,8 +180,8 @@ def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
     )
 
 
-BY_GROUP_ID = _statement(Group.id == bindparam("group"))
-BY_GROUP_NAME = _statement(Group.name == bindparam("group"))
+REFERENCES_BY_GROUP_ID = _statement(Group.id == bindparam("group"))
+REFERENCES_BY_GROUP_NAME = _statement(Group.name == bindparam("group"))
 
 
 @dataclass(frozen=True, slots=True)

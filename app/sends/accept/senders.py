@@ -71,8 +71,8 @@ def _check_domains(check: SendCheck, sender: Sender | None) -> None:
     addresses = {"from_address": sender and sender.address, "bcc_address": check.draft.bcc_address}
     domains = {field: domain_of(address) for field, address in addresses.items() if address}
     # The domain of the default sender is not in the request, so it has not been looked up yet.
-    known = check.references.configured
-    configured = {**known, **_verified_domains(check, set(domains.values()) - known.keys())}
+    configured_domains = check.references.configured
+    configured = {**configured_domains, **_verified_domains(check, set(domains.values()) - configured_domains.keys())}
     unconfigured = {domain for domain in domains.values() if not configured[domain]}
     added = _added_domains(check, unconfigured)
     for field, domain in domains.items():
@@ -174,9 +174,10 @@ def has_stop_word(text: str, words: Iterable[str] = ()) -> bool:
 def _has_word(text: str, word: str) -> bool:
     """Whether the word stands in the text, in any case, with nothing before and after it that belongs to a word:
     letters, digits, marks such as accents, and underscores."""
-    found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
+    matches = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
     return any(
-        not _is_mark(text[at.start() - 1 : at.start()]) and not _is_mark(text[at.end() : at.end() + 1]) for at in found
+        not _is_mark(text[at.start() - 1 : at.start()]) and not _is_mark(text[at.end() : at.end() + 1])
+        for at in matches
     )
 
 

@@ -217,9 +217,9 @@ def send_columns(
 ) -> dict[str, Any]:
     """The send with a copy of its content: later changes of a saved message do not affect it."""
     draft, content, sender = valid.draft, valid.content, valid.sender
-    of_step = {"automation_id": valid.automation_id, "step_id": group_id} if valid.automation_id else {}
+    automation_columns = {"automation_id": valid.automation_id, "step_id": group_id} if valid.automation_id else {}
     return {
-        **of_step,
+        **automation_columns,
         "account_id": account_id,
         "request_id": request_id,
         "creation_time": creation_time,

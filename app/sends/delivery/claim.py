@@ -20,7 +20,7 @@ from app.db.queue import NORMAL_PART, SEND_QUEUE, claim_due
 from app.infrastructure.tracing import span
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
@@ -31,7 +31,7 @@ QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 def claim(
     transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
-) -> list[Claimed]:
+) -> list[ClaimedRecipient]:
     """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, if
     more accounts wait than can be served, some from those that had nothing due until now; `number` counts the claims of
     the worker, and `due` is its memory between them.
@@ -41,7 +41,7 @@ def claim(
     due = due or DueAccounts(SEND_QUEUE)
     due.look(transaction)
 
-    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[Claimed]:
+    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRecipient]:
         rows = claim_due(
             transaction,
             moment=now(),
@@ -52,8 +52,10 @@ def claim(
             worker=worker,
             lease_end=seconds_from_now(LEASE),
         )
-        claimed = [Claimed(*row) for row in rows]
-        places = ((one.account_id, one.priority, (one.due_time, one.id)) for one in claimed)
+        claimed = [ClaimedRecipient(*row) for row in rows]
+        places = (
+            (recipient.account_id, recipient.priority, (recipient.due_time, recipient.id)) for recipient in claimed
+        )
         due.note_taken(accounts, max(1, most // max(1, len(accounts))), places)
         return claimed
 
@@ -61,22 +63,22 @@ def claim(
         newcomers = due.newcomers(size)
         first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
         remaining = max(1, size - len(first))
-        others: list[Claimed] = []
+        others: list[ClaimedRecipient] = []
         while not others and (accounts := due.next_accounts(after, remaining)):
             others = claimed_from(accounts, remaining)
         open_span.add(tms__recipients=len(first) + len(others))
     return [*_in_turns(first), *_in_turns(others)]
 
 
-def _in_turns(claimed: Iterable[Claimed]) -> list[Claimed]:
-    by_account: dict[int, list[Claimed]] = {}
-    for recipient in sorted(claimed, key=lambda one: (one.due_time, one.id)):
+def _in_turns(claimed: Iterable[ClaimedRecipient]) -> list[ClaimedRecipient]:
+    by_account: dict[int, list[ClaimedRecipient]] = {}
+    for recipient in sorted(claimed, key=lambda recipient: (recipient.due_time, recipient.id)):
         by_account.setdefault(recipient.account_id, []).append(recipient)
     turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
     return [recipient for one_each in turns for recipient in one_each if recipient is not None]
 
 
-def _by_priority(rows: Sequence[Claimed]) -> Iterable[Claimed]:
+def _by_priority(rows: Sequence[ClaimedRecipient]) -> Iterable[ClaimedRecipient]:
     """The rows of one account: a normal one after a number of those with high priority. The last rows of a batch are
     the first to be released if connections are scarce, and these must not always be the normal ones."""
     high = [row for row in rows if row.priority == "high"]
@@ -87,7 +89,7 @@ def _by_priority(rows: Sequence[Claimed]) -> Iterable[Claimed]:
     return [*itertools.chain.from_iterable([*part, *itertools.islice(normal, 1)] for part in parts), *normal]
 
 
-def is_full(claimed: Collection[Claimed], size: int) -> bool:
+def is_full(claimed: Collection[ClaimedRecipient], size: int) -> bool:
     """Whether a claim of that size found as much as it may take of some account, so that there is probably more."""
     counts = Counter(recipient.account_id for recipient in claimed)
     return bool(counts) and max(counts.values()) >= max(1, size // len(counts))
@@ -143,11 +145,11 @@ _POSTPONE = BulkUpdate(
 )
 
 
-def release_unknown_claims(transaction: Transaction, worker: str, known: Collection[int]) -> None:
+def release_unknown_claims(transaction: Transaction, worker: str, kept_ids: Collection[int]) -> None:
     """Releases entries that are leased to the worker without its knowledge, because the answer to a committed claim was
     lost."""
     leased = select(QueueEntry.recipient_id).where(IS_SENDING, QueueEntry.worker == worker)
-    release_claims(transaction, worker, set(transaction.scalars(leased)) - set(known))
+    release_claims(transaction, worker, set(transaction.scalars(leased)) - set(kept_ids))
 
 
 def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:

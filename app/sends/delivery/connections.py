@@ -50,7 +50,7 @@ class ConnectionSlot:
     transport: str | None = None
     """Name of the transport; None for the default ones."""
     redaction: Redaction | None = None
-    """That of the transport's replies, if it is not the installation's."""
+    """What redacts the transport's replies, if it is not the installation's redaction."""
     pipelining: PipeliningConnection | None = field(init=False)
     """The mail connection, if it supports pipelining."""
 
@@ -146,14 +146,14 @@ class Turns:
         return now() + timedelta(seconds=turn - moment)
 
 
-AHEAD = 0.5
+QUEUED_SECONDS = 0.5
 """Seconds of work that may be queued for a transport of a route; the rest is due again in its turn."""
-LEAST_SECONDS = 0.0005
-LEAST_STEP = 0.02
+MIN_SECONDS = 0.0005
+MIN_STEP = 0.02
 
 
 class TransportPool:
-    """One per transport of a sender worker; `rate` is in messages per second, of all workers together."""
+    """The connections of a sender worker to a transport. `rate` is in messages per second, of all workers together."""
 
     def __init__(
         self, name: str, make_slot: Callable[[], ConnectionSlot], connections: int, rate: float | None = None
@@ -198,12 +198,12 @@ class TransportPool:
     @property
     def room(self) -> int:
         """Messages that leave soon, at the pace of the latest one: at least one for each connection."""
-        return max(self.connections, int(self.connections * AHEAD / max(self.seconds, LEAST_SECONDS)))
+        return max(self.connections, int(self.connections * QUEUED_SECONDS / max(self.seconds, MIN_SECONDS)))
 
     @property
     def step(self) -> float:
         """Seconds between two turns of an account."""
-        return max(LEAST_STEP, self.seconds / self.connections, 1 / self.rate if self.rate else 0.0)
+        return max(MIN_STEP, self.seconds / self.connections, 1 / self.rate if self.rate else 0.0)
 
     def report(self, result: DeliveryResult | None) -> None:
         """Records the answer to a message of a route; None if nothing was sent after all."""

@@ -22,8 +22,8 @@ from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
 from app.sends.delivery.postponed import deferral
-from app.sends.delivery.recipient import Claimed, RouteProgress
-from app.sends.delivery.router import PassedOn
+from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
+from app.sends.delivery.router import PassedMessage
 from app.sends.delivery.sender_worker import SenderWorker, deferred
 from app.sends.delivery.transmission_counts import count_deferred
 from app.sends.outcomes.attempt_result import AttemptResult
@@ -35,10 +35,10 @@ GATHER_TIME = 0.01
 """Seconds in which more answers arrive while many messages are queued: waking up for each of them would take the
 processor from the thread that sends."""
 
-Answer = AttemptResult | PassedOn
+Answer = AttemptResult | PassedMessage
 
 
-class Answering(Protocol):
+class AnswerSource(Protocol):
     """A dispatcher, whose length is the number of messages in flight."""
 
     def __len__(self) -> int: ...
@@ -62,7 +62,7 @@ class Answers:
 
     received: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    dispatchers: list[Answering] = field(default_factory=list)
+    dispatchers: list[AnswerSource] = field(default_factory=list)
     building_large: bool = False
     """Whether a thread builds a large message."""
 
@@ -104,7 +104,7 @@ class Dispatcher:
         self._answers = answers or Answers()
         self._answers.dispatchers.append(self)
         self._lock = self._answers.lock
-        self._queue: deque[Claimed] = deque()
+        self._queue: deque[ClaimedRecipient] = deque()
         self._in_flight: set[int] = set()
         self._running = self._blocked = 0
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
@@ -123,7 +123,7 @@ class Dispatcher:
         """Number of recipients that no thread has taken yet."""
         return len(self._queue)
 
-    def enqueue(self, recipients: Iterable[Claimed]) -> None:
+    def enqueue(self, recipients: Iterable[ClaimedRecipient]) -> None:
         """Appends recipients to the queue; the messages of some may be built already."""
         moment, added = time.monotonic(), list(recipients)
         for recipient in added:
@@ -139,10 +139,10 @@ class Dispatcher:
         """Like `withdraw_recipients`; returns their ids."""
         return [recipient.id for recipient in self.withdraw_recipients(waited)]
 
-    def withdraw_recipients(self, waited: float) -> list[Claimed]:
+    def withdraw_recipients(self, waited: float) -> list[ClaimedRecipient]:
         """Removes recipients that have been queued for `waited` seconds or longer; nothing was sent to them."""
         latest = time.monotonic() - waited
-        withdrawn = list[Claimed]()
+        withdrawn = list[ClaimedRecipient]()
         with self._lock:
             while self._queue and self._queue[0].queued_at <= latest:
                 withdrawn.append(self._queue.popleft())
@@ -182,7 +182,9 @@ class Dispatcher:
                 self._running -= 1
                 self._start_thread()
 
-    def _send(self, slot: ConnectionSlot, recipient: Claimed, *, is_announced: bool) -> Claimed | None:
+    def _send(
+        self, slot: ConnectionSlot, recipient: ClaimedRecipient, *, is_announced: bool
+    ) -> ClaimedRecipient | None:
         """Sends one message; returns the one that was pipelined behind it, which must be the slot's next."""
         if not _is_fresh(recipient):
             with self._lock:
@@ -190,7 +192,7 @@ class Dispatcher:
             return None
         route = recipient.route
         if route and route.upcoming and not is_announced and not self._pool.availability.begin():
-            self._answers.received.put(PassedOn(recipient, self._pool.name))
+            self._answers.received.put(PassedMessage(recipient, self._pool.name))
             return None
         # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
         following = self._next() if self._may_pipeline(slot) and not recipient.copy else None
@@ -219,7 +221,7 @@ class Dispatcher:
             with self._lock:
                 self._blocked -= 1
 
-    def _next(self) -> Claimed | None:
+    def _next(self) -> ClaimedRecipient | None:
         """The next recipient of the queue, with its message.
 
         Large ones are built one at a time, while small ones overtake them: several at once would take the interpreter
@@ -257,13 +259,13 @@ class Dispatcher:
             self._being_built.discard(recipient.id)
         return time.monotonic() - began
 
-    def _may_build_ahead(self, recipient: Claimed) -> bool:
+    def _may_build_ahead(self, recipient: ClaimedRecipient) -> bool:
         """A large message is built by a thread that waits for nothing else, and what counts against a quota only when
         it is sent for sure. Under the lock."""
         is_begun = recipient.is_built or recipient.id in self._being_built
         return not (is_begun or recipient.is_large or recipient.quota) and self._may_begin(recipient)
 
-    def _pop(self) -> Claimed | None:
+    def _pop(self) -> ClaimedRecipient | None:
         """The first recipient whose message may be built now. Under the lock."""
         for position, recipient in enumerate(self._queue):
             if self._may_begin(recipient):
@@ -276,19 +278,19 @@ class Dispatcher:
         """Whether the message of any queued recipient may be built now. Under the lock."""
         return any(map(self._may_begin, self._queue))
 
-    def _may_begin(self, recipient: Claimed) -> bool:
+    def _may_begin(self, recipient: ClaimedRecipient) -> bool:
         if self._answers.building_large and recipient.is_large and not recipient.is_built:
             return False
         return recipient.id not in self._being_built and _is_fresh(recipient)
 
 
-def _is_fresh(recipient: Claimed) -> bool:
+def _is_fresh(recipient: ClaimedRecipient) -> bool:
     """Whether the worker certainly still holds the lease."""
     return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE
 
 
-ONLY_DEFAULT = (DEFAULT,)
-NONE_IN_USE = deferral(WaitReason.NO_TRANSPORT)
+DEFAULT_ROUTE = (DEFAULT,)
+NO_TRANSPORT_DEFERRAL = deferral(WaitReason.NO_TRANSPORT)
 
 
 class Dispatchers:
@@ -311,23 +313,26 @@ class Dispatchers:
     def recipient_ids(self) -> list[int]:
         """The recipients whose result has not been collected yet."""
         waiting = [*self.postponed, *(result.recipient_id for result in self._unroutable)]
-        return [*waiting, *(one for dispatcher in self._all.values() for one in dispatcher.recipient_ids)]
+        return [
+            *waiting,
+            *(recipient_id for dispatcher in self._all.values() for recipient_id in dispatcher.recipient_ids),
+        ]
 
     def queued(self) -> int:
         """Number of recipients that no thread has taken yet."""
         return sum(dispatcher.queued() for dispatcher in self._all.values())
 
-    def enqueue(self, recipients: Iterable[Claimed]) -> None:
+    def enqueue(self, recipients: Iterable[ClaimedRecipient]) -> None:
         """Queues recipients, each for the first available transport of its route."""
         if self._sender_worker.router.is_empty:
             self._default.enqueue(recipients)
             return
-        by_pool: dict[TransportPool, list[Claimed]] = defaultdict(list)
+        by_pool: dict[TransportPool, list[ClaimedRecipient]] = defaultdict(list)
         for recipient in recipients:
             if pool := self._first_pool(recipient):
                 by_pool[pool].append(recipient)
             else:
-                self._unroutable.append(deferred(recipient, NONE_IN_USE))
+                self._unroutable.append(deferred(recipient, NO_TRANSPORT_DEFERRAL))
         for pool, some in by_pool.items():
             self._enqueue(pool, some, room=pool.room - len(self._of(pool)))
 
@@ -341,13 +346,13 @@ class Dispatchers:
 
     def withdraw_all(self) -> list[int]:
         """Removes all recipients that no thread has taken yet."""
-        return [one for dispatcher in self._all.values() for one in dispatcher.withdraw(0)]
+        return [recipient_id for dispatcher in self._all.values() for recipient_id in dispatcher.withdraw(0)]
 
     def collect(self, seconds: float) -> list[AttemptResult]:
         """The results so far; waits at most that long for the first one, and not at all if nothing is in flight."""
         results, self._unroutable = self._unroutable, []
         for answer in self._answers.collect(0.0 if results else seconds):
-            if isinstance(answer, PassedOn):
+            if isinstance(answer, PassedMessage):
                 results += self._pass_on(answer)
             else:
                 results.append(answer)
@@ -358,17 +363,17 @@ class Dispatchers:
         postponed, self.postponed = self.postponed, {}
         return postponed
 
-    def _first_pool(self, recipient: Claimed) -> TransportPool | None:
+    def _first_pool(self, recipient: ClaimedRecipient) -> TransportPool | None:
         if recipient.compiled.send.is_test:  # it is captured, so it waits for no transport
             return self._sender_worker.pool
         if recipient.route is None:
             names = self._sender_worker.router.route(recipient)
-            if names == ONLY_DEFAULT:
+            if names == DEFAULT_ROUTE:
                 return self._sender_worker.pool
             recipient.route = RouteProgress([*names])
         return self._sender_worker.router.next_pool(recipient.route)
 
-    def _pass_on(self, passed: PassedOn) -> list[AttemptResult]:
+    def _pass_on(self, passed: PassedMessage) -> list[AttemptResult]:
         """Queues the message for the next transport; returns its result if there is none any more."""
         recipient = passed.recipient
         progress = recipient.route or RouteProgress([])
@@ -376,11 +381,11 @@ class Dispatchers:
         TRANSPORT_FAILOVERS.labels(passed.transport).inc()
         pool = self._sender_worker.router.next_pool(progress)
         if pool is None:
-            return [deferred(recipient, passed.result or NONE_IN_USE)]
+            return [deferred(recipient, passed.result or NO_TRANSPORT_DEFERRAL)]
         self._enqueue(pool, [recipient])
         return []
 
-    def _enqueue(self, pool: TransportPool, recipients: Sequence[Claimed], *, room: int | None = None) -> None:
+    def _enqueue(self, pool: TransportPool, recipients: Sequence[ClaimedRecipient], *, room: int | None = None) -> None:
         """Queues as many as there is room for and the rate allows; the others get their turn."""
         if pool is self._sender_worker.pool:
             self._default.enqueue(recipients)
@@ -392,7 +397,7 @@ class Dispatchers:
             self._of(pool).enqueue(recipients[:count])
         self._postpone(pool, recipients[count:])
 
-    def _postpone(self, pool: TransportPool, recipients: Sequence[Claimed]) -> None:
+    def _postpone(self, pool: TransportPool, recipients: Sequence[ClaimedRecipient]) -> None:
         count_deferred(recipients, WaitReason.TRANSPORT)
         for recipient in recipients:
             self.postponed[recipient.id] = pool.turns.next(recipient.account_id, pool.step)

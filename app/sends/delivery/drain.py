@@ -39,8 +39,8 @@ from app.sends.delivery.claim import (
 from app.sends.delivery.dispatcher import Dispatchers
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.postponed import LOADED, Found, load_circumstances, put_off_claimed
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.postponed import CHECKS_OF_LOADED, Waits, load_circumstances, put_off_claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sender_worker import (
     JOURNAL_RETRY_DELAY,
     MAX_BATCH_SIZE,
@@ -69,20 +69,20 @@ logger = logging.getLogger(__name__)
 class Batch(NamedTuple):
     """What may be sent; and whether it is nothing because all that was claimed is paused, so that more may be due."""
 
-    recipients: list[Claimed]
+    recipients: list[ClaimedRecipient]
     is_paused: bool = False
 
 
 def claim_batch(
-    services: Services, sender_worker: SenderWorker, size: int, known: Collection[int] | None = None
+    services: Services, sender_worker: SenderWorker, size: int, kept_ids: Collection[int] | None = None
 ) -> Batch:
-    """Claims about `size` recipients. Of those that are leased to the worker already only `known` ones stay so, if they
-    are given."""
+    """Claims about `size` recipients. If `kept_ids` are given, other recipients that are leased to the worker already
+    are released."""
     worker, last, due = sender_worker.name, sender_worker.last_account, sender_worker.due
     number = next(sender_worker.claims)
     with services.database.write() as transaction:
-        if known is not None:
-            release_unknown_claims(transaction, worker, known)
+        if kept_ids is not None:
+            release_unknown_claims(transaction, worker, kept_ids)
         claimed = claim(transaction, worker, size=size, after=last, number=number, due=due)
         if is_full(claimed, size):
             transaction.after_commit(lambda: services.wake_ups.wake(SENDS))  # for another worker
@@ -115,7 +115,7 @@ class PendingOutcomes:
 
     @property
     def ids(self) -> list[int]:
-        """The recipients concerned."""
+        """The ids of all recipients in these outcomes."""
         return [*self.released, *self.postponed, *(result.recipient_id for result in self.results)]
 
     def add(self, results: Sequence[AttemptResult]) -> None:
@@ -323,7 +323,7 @@ class Drain:
         elif not self._claims_at_once:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
-    def _claim(self, size: int) -> list[Claimed]:
+    def _claim(self, size: int) -> list[ClaimedRecipient]:
         leased = (*self._dispatcher.recipient_ids, *self._pending.ids) if self._may_have_unknown_claims else None
         self._claims_at_once = False
         try:
@@ -338,7 +338,7 @@ class Drain:
         self._claims_at_once = is_paused or self._ended_pauses.has_left
         return accepted
 
-    def _load_and_dispatch(self, claimed: list[Claimed]) -> None:
+    def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
         """Dispatches the recipients to send to; the others are skipped, put off, or beyond the memory budget."""
         services, router = self._services, self._sender_worker.router
         try:
@@ -353,32 +353,32 @@ class Drain:
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
         self._pending.add([not_sent(recipient) for recipient in recipients if recipient.skip])
-        wanted = [recipient for recipient in recipients if not recipient.skip]
-        for reason, find in LOADED.items():
+        remaining = [recipient for recipient in recipients if not recipient.skip]
+        for reason, find in CHECKS_OF_LOADED.items():
             try:
-                found = find(circumstances, wanted)
+                waits = find(circumstances, remaining)
             except SQLAlchemyError as error:
                 self._pause(error)  # the database has gone meanwhile: one attempt is made
                 continue
-            if found:
-                self._put_off(reason, [one for one in wanted if one.id in found], found)
-                wanted = [one for one in wanted if one.id not in found]
-        self._dispatcher.enqueue(wanted)
+            if waits:
+                self._put_off(reason, [recipient for recipient in remaining if recipient.id in waits], waits)
+                remaining = [recipient for recipient in remaining if recipient.id not in waits]
+        self._dispatcher.enqueue(remaining)
 
-    def _put_off(self, reason: WaitReason, recipients: list[Claimed], found: Found) -> None:
+    def _put_off(self, reason: WaitReason, recipients: list[ClaimedRecipient], waits: Waits) -> None:
         """Ends their attempts as deferrals, or puts them off without one; those of captured messages do not count."""
         results: list[AttemptResult] = []
         for recipient in recipients:
-            put_off = found[recipient.id]
+            put_off = waits[recipient.id]
             if isinstance(put_off, datetime):
                 self._pending.postponed[recipient.id] = put_off
             else:
                 results.append(deferred(recipient, put_off))
         self._pending.add(results)
         if not results:
-            count_deferred([one for one in recipients if not one.compiled.send.is_test], reason)
+            count_deferred([recipient for recipient in recipients if not recipient.compiled.send.is_test], reason)
 
-    def _after_failed_load(self, claimed: list[Claimed], error: Exception) -> None:
+    def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
         """Defers only the row that cannot be read; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             self._pending.released += [recipient.id for recipient in claimed]

@@ -22,7 +22,7 @@ from app.db.expressions import in_json, json_array
 from app.db.models import Attachment, QueueEntry, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sizes import RenderQuota, SizeLimits
 from app.sends.limits import MAX_RECIPIENTS
 
@@ -100,7 +100,7 @@ def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: in
     return allowed, max(before.turn, clock) + 1 / rate - clock
 
 
-DELAY = (0.3, 0.6)
+QUOTA_DELAY_RANGE = (0.3, 0.6)
 """Seconds that recipients wait for results of their send. Random within these, or two workers would collide again."""
 
 _random = secrets.SystemRandom()
@@ -117,14 +117,18 @@ ROWS_OF_SENDS = PreparedStatement(
 )
 
 
-Rendered = Mapping[int, Sequence[Any]]
-"""By send, its recipients with what was rendered for them."""
+RenderedRows = Mapping[int, Sequence[Any]]
+"""Id of a send -> its recipients, with the bytes that were rendered for each."""
 
 
-def load_rendered(session: Session, batch: Iterable[Claimed], limits: SizeLimits) -> Rendered:
-    """Of those sends of the batch that can reach the limit; no select if there is none, else one."""
-    sizes = {one.compiled.send.id: one.compiled.sizes for one in batch}
-    large = [send_id for send_id, one in sizes.items() if one.max_bytes(limits.body) * MAX_RECIPIENTS > limits.send]
+def load_rendered(session: Session, batch: Iterable[ClaimedRecipient], limits: SizeLimits) -> RenderedRows:
+    """The rows of the sends of the batch that can reach the limit; no select if there is none, else one."""
+    sizes = {recipient.compiled.send.id: recipient.compiled.sizes for recipient in batch}
+    large = [
+        send_id
+        for send_id, send_sizes in sizes.items()
+        if send_sizes.max_bytes(limits.body) * MAX_RECIPIENTS > limits.send
+    ]
     rows: dict[int, list[Any]] = defaultdict(list)
     for row in ROWS_OF_SENDS.rows(session, send_ids=json_array(large)) if large else ():
         rows[row.send_id].append(row)
@@ -132,28 +136,35 @@ def load_rendered(session: Session, batch: Iterable[Claimed], limits: SizeLimits
 
 
 def beyond_quota(
-    recipients: Iterable[Claimed], batch: Iterable[Claimed], rendered: Rendered, limits: SizeLimits
+    recipients: Iterable[ClaimedRecipient],
+    batch: Iterable[ClaimedRecipient],
+    rendered: RenderedRows,
+    limits: SizeLimits,
 ) -> dict[int, datetime]:
     """The new due times of those of the batch that may not be rendered now, by id."""
     if not rendered:
         return {}
-    own, by_send = {one.id for one in batch}, defaultdict[int, list[Claimed]](list)
+    batch_ids, by_send = {recipient.id for recipient in batch}, defaultdict[int, list[ClaimedRecipient]](list)
     for recipient in recipients:
         if recipient.compiled.send.id in rendered:
             by_send[recipient.compiled.send.id].append(recipient)
-    due_time = now() + timedelta(seconds=_random.uniform(*DELAY))
-    others = (one for send_id, some in by_send.items() for one in _beyond(some, rendered[send_id], own, limits))
+    due_time = now() + timedelta(seconds=_random.uniform(*QUOTA_DELAY_RANGE))
+    others = (
+        recipient
+        for send_id, some in by_send.items()
+        for recipient in _beyond(some, rendered[send_id], batch_ids, limits)
+    )
     return {recipient.id: due_time for recipient in others}
 
 
 def _beyond(
-    recipients: Sequence[Claimed], rows: Sequence[Any], own: Collection[int], limits: SizeLimits
-) -> Sequence[Claimed]:
+    recipients: Sequence[ClaimedRecipient], rows: Sequence[Any], batch_ids: Collection[int], limits: SizeLimits
+) -> Sequence[ClaimedRecipient]:
     """The recipients of one send that may not be rendered now."""
     max_bytes = recipients[0].compiled.sizes.max_bytes(limits.body)
     rendered = {row.id: row.rendered_bytes for row in rows if row.rendered_bytes is not None}
     elsewhere = sum(
-        row.state == RecipientState.SENDING and row.id not in own and row.id not in rendered for row in rows
+        row.state == RecipientState.SENDING and row.id not in batch_ids and row.id not in rendered for row in rows
     )
     new = [recipient for recipient in recipients if recipient.id not in rendered]
     remaining = limits.send - sum(rendered.values())
@@ -181,14 +192,16 @@ ATTACHMENT_SIZES = PreparedStatement(
 )
 
 
-def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
+def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
     """The first recipients of the batch, as many as fit into the budget and at least one; two selects, none for one."""
     if len(claimed) < 2:
         return list(claimed)
-    shared, own = _load_sizes(session, {recipient.send_id for recipient in claimed})
-    total, counted_sends, fitting = 0, set[int](), list[Claimed]()
+    shared, recipient_sizes = _load_sizes(session, {recipient.send_id for recipient in claimed})
+    total, counted_sends, fitting = 0, set[int](), list[ClaimedRecipient]()
     for recipient in claimed:
-        total += own[recipient.id] + (0 if recipient.send_id in counted_sends else shared[recipient.send_id])
+        total += recipient_sizes[recipient.id] + (
+            0 if recipient.send_id in counted_sends else shared[recipient.send_id]
+        )
         counted_sends.add(recipient.send_id)
         if total > MEMORY_BUDGET and fitting:
             break
@@ -200,10 +213,10 @@ def _load_sizes(session: Session, send_ids: Collection[int]) -> tuple[dict[int, 
     """The size of what each send shares, and of what each recipient has of its own."""
     send_ids_json = json_array(send_ids)
     shared: dict[int, int] = defaultdict(int, BODY_SIZES.rows(session, send_ids=send_ids_json))
-    own: dict[int, int] = defaultdict(int)
+    recipient_sizes: dict[int, int] = defaultdict(int)
     for send_id, recipient_id, size in ATTACHMENT_SIZES.rows(session, send_ids=send_ids_json):
         if recipient_id is None:
             shared[send_id] += int(size)
         else:
-            own[recipient_id] += int(size)
-    return shared, own
+            recipient_sizes[recipient_id] += int(size)
+    return shared, recipient_sizes

@@ -22,7 +22,7 @@ from app.recipients.states import FailReason, Lacking
 from app.routing.table import VERSION
 from app.secret_keys import SecretKeys, SecretUnreadable
 from app.sends.delivery.recipient import (
-    Claimed,
+    ClaimedRecipient,
     CompiledMessage,
     SendContent,
     SendingDomain,
@@ -47,7 +47,7 @@ _HIDDEN_ATTRIBUTES = (
     .where(ListField.list_id == Send.list_id, not_(in_json(ListField.type, ADDRESS_KEYS)))
     .scalar_subquery()
 )
-_LOOKED_UP = {
+_JOINED_COLUMNS = {
     "time_zone": Account.time_zone,
     "owner_confirmed": Account.owner_confirmed,
     "is_test": Account.test_of.is_not(None),
@@ -56,11 +56,13 @@ _LOOKED_UP = {
     "relay_refuses": exists().where(RelayRefusal.account_id == Send.account_id, *IS_NOTICED),
     "routing_version": VERSION.label("routing_version"),
 }
-_COLUMNS: list[Any] = [_LOOKED_UP.get(field.name, Send.__table__.c.get(field.name)) for field in fields(SendContent)]
+_COLUMNS: list[Any] = [
+    _JOINED_COLUMNS.get(field.name, Send.__table__.c.get(field.name)) for field in fields(SendContent)
+]
 
 
 # Built once: building them takes longer than running them, and every message waits for all of them.
-_OF_SENDS = in_json(Attachment.send_id, _parameter("send_ids"))
+_SEND_FILTER = in_json(Attachment.send_id, _parameter("send_ids"))
 ATTACHMENTS = PreparedStatement(
     select(
         Attachment.send_id,
@@ -71,7 +73,7 @@ ATTACHMENTS = PreparedStatement(
         Attachment.content_id,
     )
     .where(
-        _OF_SENDS, or_(Attachment.recipient_id.is_(None), in_json(Attachment.recipient_id, _parameter("recipients")))
+        _SEND_FILTER, or_(Attachment.recipient_id.is_(None), in_json(Attachment.recipient_id, _parameter("recipients")))
     )
     .order_by(Attachment.position, Attachment.id)
 )
@@ -103,26 +105,26 @@ DOMAINS = PreparedStatement(
 )
 
 
-STORED = PreparedStatement(
+STORED_SECRET_VALUES = PreparedStatement(
     select(QueueEntry.recipient_id, QueueEntry.secret_values).where(
         in_json(QueueEntry.recipient_id, bindparam("ids", type_=String))
     )
 )
 
 
-def load_secret_values(session: Session, settings: Settings, claimed: Iterable[Claimed]) -> None:
+def load_secret_values(session: Session, settings: Settings, claimed: Iterable[ClaimedRecipient]) -> None:
     """Adds their secret values to the recipients; one select, and none if no value is secret. One whose secret values
     cannot be read fails with that reason."""
     lacking = [recipient for recipient in claimed if None in recipient.values.values()]
     if not lacking:
         return
-    stored = dict(STORED.tuples(session, ids=json_array([recipient.id for recipient in lacking])))
+    stored = dict(STORED_SECRET_VALUES.tuples(session, ids=json_array([recipient.id for recipient in lacking])))
     keys = settings.secret_keys
     for recipient in lacking:
         _decrypt(keys, recipient, stored.get(recipient.id))
 
 
-def _decrypt(secret_keys: SecretKeys, recipient: Claimed, stored: str | None) -> None:
+def _decrypt(secret_keys: SecretKeys, recipient: ClaimedRecipient, stored: str | None) -> None:
     names = [name for name, value in recipient.values.items() if value is None]
     try:
         if stored is None:
@@ -132,7 +134,7 @@ def _decrypt(secret_keys: SecretKeys, recipient: Claimed, stored: str | None) ->
         recipient.reason = FailReason.UNREADABLE_VALUES
 
 
-def load(session: Session, claimed: list[Claimed], settings: Settings) -> list[Claimed]:
+def load(session: Session, claimed: list[ClaimedRecipient], settings: Settings) -> list[ClaimedRecipient]:
     """Completes each recipient with what its message is composed from, and returns them; at most six selects, three if
     nothing is tracked or attached and no recipient is a contact, and one more if values are secret."""
     with span("load", tms__recipients=len(claimed)):
@@ -144,17 +146,22 @@ def load(session: Session, claimed: list[Claimed], settings: Settings) -> list[C
         suppressions = load_suppressions(session, keys.values(), has_digests=has_digests)
         domains = load_domains(session, claimed, sends)
         links = find_links(session, [send.id for send in sends if send.track_clicks])
-        shared, own = _attachments(session, claimed, with_attachments)
+        shared, recipient_attachments = _attachments(session, claimed, with_attachments)
     compiled = {send.id: CompiledMessage(send, shared[send.id], domains[send.id], links[send.id]) for send in sends}
     for row in claimed:
         prepare_recipient(
-            row, compiled[row.send_id], contacts.get(row.id), keys[row.id], suppressions, attachments=own[row.id]
+            row,
+            compiled[row.send_id],
+            contacts.get(row.id),
+            keys[row.id],
+            suppressions,
+            attachments=recipient_attachments[row.id],
         )
     return claimed
 
 
 def prepare_recipient(
-    recipient: Claimed,
+    recipient: ClaimedRecipient,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     key: AccountAddress | None,
@@ -166,7 +173,7 @@ def prepare_recipient(
     `key` is its `suppression_key`."""
     send = compiled.send
     recipient.compiled, recipient.contact, recipient.attachments = compiled, contact, attachments
-    found = skips(
+    possible_skips = skips(
         key,
         contact,
         suppressions,
@@ -174,26 +181,26 @@ def prepare_recipient(
         names_contact=recipient.contact_id is not None,
         include_unsubscribed=send.include_unsubscribed,
         is_test=send.is_test,
-        known=recipient.reason,
+        stored_reason=recipient.reason,
     )
-    recipient.skip, recipient.detail = found[0].reason if found else None, None
+    recipient.skip, recipient.detail = possible_skips[0].reason if possible_skips else None, None
     recipient.address = delivery_address(recipient, contact) or ""
     recipient.is_large = compiled.sizes.is_large(_wildcard_values(recipient, contact))
     recipient.quota, recipient.route, recipient.is_built = None, None, False
 
 
-def _wildcard_values(claimed: Claimed, contact: ContactRow | None) -> Iterable[object]:
+def _wildcard_values(claimed: ClaimedRecipient, contact: ContactRow | None) -> Iterable[object]:
     return (*claimed.values.values(), *(contact.values.values() if contact else ()))
 
 
-def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:
+def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[SendContent], set[int]]:
     """The sends, and the ids of those with attachments."""
     rows = SENDS.rows(session, send_ids=json_array({row.send_id for row in claimed}))
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_attachments}
 
 
 def load_domains(
-    session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]
+    session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
 ) -> dict[int, SendingDomain]:
     """What the sending domain of each send has: its active DKIM keys, RSA first, because every receiver can verify it,
     and its hosts; and what a domain that it needs lacks. One select."""
@@ -211,11 +218,11 @@ def load_domains(
         key_id, selector, private_key = key
         if key_id is not None:
             keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
-    found = {}
+    sending_domains = {}
     for send_id, some in needed.items():
-        lacking = next((Lacking.of_domain(one[1], verified.get(one)) for one in some if not verified.get(one)), None)
-        found[send_id] = SendingDomain(keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS), lacking)
-    return found
+        lacking = next((Lacking.of_domain(key[1], verified.get(key)) for key in some if not verified.get(key)), None)
+        sending_domains[send_id] = SendingDomain(keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS), lacking)
+    return sending_domains
 
 
 def _domains_of(send: SendContent) -> list[str]:
@@ -224,13 +231,13 @@ def _domains_of(send: SendContent) -> list[str]:
 
 
 def _attachments(
-    session: Session, claimed: Sequence[Claimed], with_attachments: Collection[int]
+    session: Session, claimed: Sequence[ClaimedRecipient], with_attachments: Collection[int]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
-    own: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
+    by_recipient: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
     if not with_attachments:
-        return shared, own
+        return shared, by_recipient
     parameters = {
         "send_ids": json_array(with_attachments),
         "recipients": json_array([row.id for row in claimed if row.send_id in with_attachments]),
@@ -242,6 +249,6 @@ def _attachments(
         if recipient_id is None:
             shared[send_id].append(encoded)
         else:
-            own[recipient_id].append(encoded)
+            by_recipient[recipient_id].append(encoded)
     release_after(session, size)
-    return shared, own
+    return shared, by_recipient

@@ -27,8 +27,8 @@ from app.recipients.row import add_steps, step_row
 from app.recipients.states import POSTPONEMENTS, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import SENDING, postpone
-from app.sends.delivery.limits import Rendered, beyond_quota, load_rendered, turns
-from app.sends.delivery.recipient import Claimed, RouteProgress
+from app.sends.delivery.limits import RenderedRows, beyond_quota, load_rendered, turns
+from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.sends.delivery.router import Router
 from app.sends.delivery.sizes import SizeLimits
 from app.sends.delivery.transmission_counts import count_deferred
@@ -41,24 +41,24 @@ from app.transports.base import DeliveryResult
 # A pause, and the back-off of a domain.
 
 
-def domains_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, str]:
-    """By the ids of recipients; one select if any is named by its contact, whose address it has."""
+def domains_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, str]:
+    """Id of a recipient -> the domain of its address; one select if a recipient has the address of its contact."""
     emails = [row for row in claimed if row.type == "email"]
     contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
     contacts = select(Contact.id, Contact.email).where(Contact.id.in_(contact_ids)) if contact_ids else None
     addresses = {row.id: row.email for row in session.execute(contacts)} if contacts is not None else {}
-    found = {row.id: row.email or addresses.get(row.contact_id) for row in emails}
-    return {recipient_id: domain_of(address) for recipient_id, address in found.items() if address}
+    addresses_of_recipients = {row.id: row.email or addresses.get(row.contact_id) for row in emails}
+    return {recipient_id: domain_of(address) for recipient_id, address in addresses_of_recipients.items() if address}
 
 
-DETAILS = {
+PAUSE_DETAILS = {
     "account": "sending is paused for the account",
     "list": "sending is paused for the list",
     "domain": "sending is paused for the domain of the address",
 }
 
 
-def put_aside(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
+def put_aside(transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
     """The claimed rows that may be sent; those that a pause concerns are put aside. One select if there is no pause."""
     pauses = active_pauses(transaction, {row.account_id for row in claimed}) if claimed else []
     concerned = _concerned(transaction, pauses, claimed) if pauses else {}
@@ -71,7 +71,7 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[Claimed])
     add_steps(
         transaction,
         [
-            step_row(row.account_id, row.id, TimelineStep.PAUSED, DETAILS[concerned[row.id].kind], moment)
+            step_row(row.account_id, row.id, TimelineStep.PAUSED, PAUSE_DETAILS[concerned[row.id].kind], moment)
             for row in paused
         ],
     )
@@ -80,9 +80,9 @@ def put_aside(transaction: Transaction, worker: str, claimed: Sequence[Claimed])
 
 
 def _concerned(
-    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[Claimed]
+    transaction: Transaction, pauses: Iterable[ActivePause], claimed: Sequence[ClaimedRecipient]
 ) -> dict[int, ActivePause]:
-    """By the ids of recipients, the first pause that concerns each."""
+    """Id of a recipient -> the first pause that concerns it."""
     by_account: dict[int, ActivePause] = {}
     by_list: dict[int, ActivePause] = {}
     by_domain: dict[tuple[int | None, str], ActivePause] = {}
@@ -93,38 +93,38 @@ def _concerned(
             by_list.setdefault(pause.list_id, pause)
         elif pause.account_id is not None and pause.kind == "account":
             by_account.setdefault(pause.account_id, pause)
-    found: dict[int, ActivePause] = {}
+    pause_of: dict[int, ActivePause] = {}
     for row in claimed:
-        of_list = None if row.list_id is None else by_list.get(row.list_id)
-        if first := by_account.get(row.account_id) or of_list:
-            found[row.id] = first
+        list_pause = None if row.list_id is None else by_list.get(row.list_id)
+        if first := by_account.get(row.account_id) or list_pause:
+            pause_of[row.id] = first
     if by_domain:
-        rest = [row for row in claimed if row.id not in found]
-        found |= _concerned_by_domain(transaction, by_domain, rest)
-    return found
+        rest = [row for row in claimed if row.id not in pause_of]
+        pause_of |= _concerned_by_domain(transaction, by_domain, rest)
+    return pause_of
 
 
 def _concerned_by_domain(
     transaction: Transaction,
     by_domain: dict[tuple[int | None, str], ActivePause],
-    claimed: Sequence[Claimed],
+    claimed: Sequence[ClaimedRecipient],
 ) -> dict[int, ActivePause]:
     """Mail of test accounts is captured, so that it goes to no domain."""
     accounts = {account_id for account_id, _ in by_domain}
     may_be = [row for row in claimed if None in accounts or row.account_id in accounts]
     domains = domains_of(transaction, may_be)
-    found: dict[int, ActivePause] = {}
+    pause_of: dict[int, ActivePause] = {}
     everywhere: dict[int, list[tuple[int, ActivePause]]] = defaultdict(list)
     for row in may_be:
         domain = domains.get(row.id, "")
         if pause := by_domain.get((row.account_id, domain)):
-            found[row.id] = pause
+            pause_of[row.id] = pause
         elif pause := by_domain.get((None, domain)):
             everywhere[row.account_id].append((row.id, pause))
     if everywhere:
         tests = test_accounts(transaction, everywhere)
-        found |= {key: pause for account, of in everywhere.items() if account not in tests for key, pause in of}
-    return found
+        pause_of |= {key: pause for account, of in everywhere.items() if account not in tests for key, pause in of}
+    return pause_of
 
 
 def _put_aside_statement(row: RowValues) -> Update:
@@ -148,7 +148,9 @@ _PUT_ASIDE = BulkUpdate(
 )
 
 
-def defer_backed_off(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
+def defer_backed_off(
+    transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
+) -> list[ClaimedRecipient]:
     """The claimed rows that may be sent; those that are backed off go back into the queue until the back-off ends.
 
     At most two selects if nothing is backed off.
@@ -168,23 +170,25 @@ def defer_backed_off(transaction: Transaction, worker: str, claimed: Sequence[Cl
     return [row for row in claimed if row.id not in deferred]
 
 
-def _by_domain(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[tuple[int, str], list[Claimed]]:
+def _by_domain(
+    transaction: Transaction, claimed: Sequence[ClaimedRecipient]
+) -> dict[tuple[int, str], list[ClaimedRecipient]]:
     """The emails of the batch by account and domain."""
     domains = domains_of(transaction, claimed)
-    by_domain: dict[tuple[int, str], list[Claimed]] = defaultdict(list)
+    by_domain: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
     for row in claimed:
         if domain := domains.get(row.id):
             by_domain[row.account_id, domain].append(row)
     return by_domain
 
 
-def _sender_domains(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[int, str]:
+def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
     """The sender's domain of each send of these rows."""
     senders = select(Send.id, Send.from_address).where(in_json(Send.id, {row.send_id for row in claimed}))
     return {row.id: domain_of(row.from_address) for row in transaction.execute(senders)}
 
 
-def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[Claimed]) -> list[int]:
+def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
     """Postpones all of the rows, or all but one if the back-off is over: the worker that extends it sends the probe."""
     until = max(backoff.until_time, now())
     if rows and backoff.until_time <= now() and _claim_probe(transaction, backoff):
@@ -222,12 +226,12 @@ class ApprovedSender(NamedTuple):
 Senders = Mapping[SenderKey, ApprovedSender]
 
 
-def sender_key(recipient: Claimed) -> SenderKey:
+def sender_key(recipient: ClaimedRecipient) -> SenderKey:
     """The key of the sender of the recipient's text message."""
     return recipient.account_id, recipient.compiled.send.from_address
 
 
-def load_senders(session: Session, recipients: Iterable[Claimed]) -> Senders:
+def load_senders(session: Session, recipients: Iterable[ClaimedRecipient]) -> Senders:
     """The approved senders of these text messages; no select where there is none."""
     keys = {sender_key(recipient) for recipient in recipients if recipient.type == "sms"}
     if not keys:
@@ -249,31 +253,31 @@ def load_senders(session: Session, recipients: Iterable[Claimed]) -> Senders:
 # period, which counts as no attempt. At the next try one message goes as a probe, and the others wait for its result.
 
 
-class Refusing(NamedTuple):
+class NoticedRefusal(NamedTuple):
     """The id of a noticed refusal, and the time of its next try."""
 
     id: int
     until_time: datetime
 
 
-Refusals = dict[RelayKey, Refusing]
+Refusals = dict[RelayKey, NoticedRefusal]
 
 
-def load_refusals(session: Session, recipients: Iterable[Claimed]) -> Refusals:
+def load_refusals(session: Session, recipients: Iterable[ClaimedRecipient]) -> Refusals:
     """The transports that refuse everything of an account of these recipients; no select if there is none."""
-    accounts = {one.account_id for one in recipients if _may_be_refused(one)}
+    accounts = {recipient.account_id for recipient in recipients if _may_be_refused(recipient)}
     if not accounts:
         return {}
     columns = RelayRefusal.account_id, RelayRefusal.transport, RelayRefusal.id, RelayRefusal.until_time
     rows = session.execute(select(*columns).where(in_json(RelayRefusal.account_id, accounts), *IS_NOTICED))
-    return {RelayKey(row.account_id, row.transport): Refusing(row.id, row.until_time) for row in rows}
+    return {RelayKey(row.account_id, row.transport): NoticedRefusal(row.id, row.until_time) for row in rows}
 
 
-def _may_be_refused(recipient: Claimed) -> bool:
+def _may_be_refused(recipient: ClaimedRecipient) -> bool:
     return recipient.compiled.send.relay_refuses and recipient.type == "email" and not recipient.compiled.send.is_test
 
 
-class _Waits:
+class _RelayWaits:
     """The decisions on one batch."""
 
     def __init__(self, transaction: Transaction, router: Router, refusals: Refusals, period: timedelta) -> None:
@@ -284,7 +288,7 @@ class _Waits:
         self._period = period
         self._moment = now()
 
-    def decide(self, recipient: Claimed) -> None:
+    def decide(self, recipient: ClaimedRecipient) -> None:
         """Gives the recipient a due time or, where it must go around something, its route."""
         end = recipient.compiled.send.creation_time + self._period
         if end <= self._moment:
@@ -300,7 +304,7 @@ class _Waits:
         elif len(left) < len(names):
             recipient.route = RouteProgress(left)
 
-    def _is_open(self, key: RelayKey, recipient: Claimed, *, is_first: bool) -> bool:
+    def _is_open(self, key: RelayKey, recipient: ClaimedRecipient, *, is_first: bool) -> bool:
         """Whether the recipient's message may go there: nothing is refused, or it is the probe."""
         refusing = self._refusals.get(key)
         if refusing is None:
@@ -311,7 +315,7 @@ class _Waits:
         self._refusals[key] = refusing._replace(until_time=until)
         return self._claim_probe(refusing, recipient, until)
 
-    def _claim_probe(self, refusing: Refusing, recipient: Claimed, until: datetime) -> bool:
+    def _claim_probe(self, refusing: NoticedRefusal, recipient: ClaimedRecipient, until: datetime) -> bool:
         """Whether this worker is the one that sets the time of the next try, which only one does."""
         claimed = (
             update(RelayRefusal)
@@ -329,16 +333,17 @@ class Circumstances:
     services: Services
     router: Router
     limits: SizeLimits
-    batch: Sequence[Claimed]
+    batch: Sequence[ClaimedRecipient]
     senders: Senders
-    rendered: Rendered
+    rendered: RenderedRows
     refusals: Refusals
 
 
 def load_circumstances(
-    session: Session, services: Services, router: Router, limits: SizeLimits, batch: Sequence[Claimed]
+    session: Session, services: Services, router: Router, limits: SizeLimits, batch: Sequence[ClaimedRecipient]
 ) -> Circumstances:
-    """At most three selects, none for mails of which no relay refuses anything and that cannot become too large."""
+    """Loads the circumstances of a batch: at most three selects, none for mails of which no relay refuses anything and
+    that cannot become too large."""
     senders, rendered = load_senders(session, batch), load_rendered(session, batch, limits)
     return Circumstances(services, router, limits, batch, senders, rendered, load_refusals(session, batch))
 
@@ -349,74 +354,79 @@ def deferral(reason: WaitReason, name: str = "") -> DeliveryResult:
     return DeliveryResult.deferred((how.text or "").format(name=name), how.status)
 
 
-Found = Mapping[int, DeliveryResult | datetime]
-"""By the ids of recipients, the deferral that ends the attempt, or when it is due again without one."""
-Find = Callable[[Circumstances, Sequence[Claimed]], Found]
+Waits = Mapping[int, DeliveryResult | datetime]
+"""Id of a recipient -> the deferral that ends its attempt, or when it is due again without an attempt."""
+FindWaits = Callable[[Circumstances, Sequence[ClaimedRecipient]], Waits]
 
 
-def _unconfirmed(_circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
+def _unconfirmed(_circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> Waits:
     result = deferral(WaitReason.OWNER_UNCONFIRMED)
-    return {one.id: result for one in recipients if not one.compiled.send.owner_confirmed}
+    return {recipient.id: result for recipient in recipients if not recipient.compiled.send.owner_confirmed}
 
 
-def _lacking_domain(reason: WaitReason) -> Find:
-    def find(_circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
+def _lacking_domain(reason: WaitReason) -> FindWaits:
+    def find(_circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> Waits:
         return {
-            one.id: deferral(reason, lacking.name)
-            for one in recipients
-            if (lacking := one.compiled.domain.lacking) and lacking.reason is reason and one.type == "email"
+            recipient.id: deferral(reason, lacking.name)
+            for recipient in recipients
+            if (lacking := recipient.compiled.domain.lacking) and lacking.reason is reason and recipient.type == "email"
         }
 
     return find
 
 
-def _unapproved(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
-    found = {}
-    for one in (one for one in recipients if one.type == "sms"):
-        sender = circumstances.senders.get(sender_key(one))
-        if sender is None or sender.list_id not in (None, one.compiled.send.list_id):
-            found[one.id] = deferral(WaitReason.SENDER_MISSING, one.compiled.send.from_address)
-    return found
+def _unapproved(circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> Waits:
+    deferrals = {}
+    for recipient in (recipient for recipient in recipients if recipient.type == "sms"):
+        sender = circumstances.senders.get(sender_key(recipient))
+        if sender is None or sender.list_id not in (None, recipient.compiled.send.list_id):
+            deferrals[recipient.id] = deferral(WaitReason.SENDER_MISSING, recipient.compiled.send.from_address)
+    return deferrals
 
 
-def _beyond_quota(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
+def _beyond_quota(circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> Waits:
     return beyond_quota(recipients, circumstances.batch, circumstances.rendered, circumstances.limits)
 
 
-def _beyond_rate(circumstances: Circumstances, recipients: Sequence[Claimed]) -> Found:
+def _beyond_rate(circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> Waits:
     senders = circumstances.senders
-    rates = {key: one.messages_per_second for key, one in senders.items() if one.messages_per_second is not None}
+    rates = {
+        key: sender.messages_per_second for key, sender in senders.items() if sender.messages_per_second is not None
+    }
     by_sender: dict[SenderKey, list[int]] = defaultdict(list)
-    for one in recipients if rates else ():
-        if one.type == "sms" and sender_key(one) in rates:
-            by_sender[sender_key(one)].append(one.id)
+    for recipient in recipients if rates else ():
+        if recipient.type == "sms" and sender_key(recipient) in rates:
+            by_sender[sender_key(recipient)].append(recipient.id)
     due_times: dict[int, datetime] = {}
     for sender, ids in by_sender.items():
         due_times |= turns(circumstances.services.redis, sender, rates[sender], ids)
     return due_times
 
 
-def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[Claimed]) -> dict[int, datetime]:
-    """Those that must wait; of the others, the route leads around what refuses them. A message that was attempted least
-    comes first as a probe: one that is refused for itself must not stand for all others each time."""
-    concerned = [one for one in recipients if _may_be_refused(one)] if circumstances.refusals else []
+def _waiting_for_relays(circumstances: Circumstances, recipients: Sequence[ClaimedRecipient]) -> dict[int, datetime]:
+    """The due times of the recipients that must wait; the others get a route around the transports that refuse them. A
+    message that was attempted least comes first as a probe: one that is refused for itself must not stand for all
+    others each time."""
+    concerned = [recipient for recipient in recipients if _may_be_refused(recipient)] if circumstances.refusals else []
     if not concerned:
         return {}
     services = circumstances.services
     with services.database.write() as transaction:
         period = timedelta(seconds=services.settings.retry_period)
-        waits = _Waits(transaction, circumstances.router, circumstances.refusals, period)
-        for recipient in sorted(concerned, key=lambda one: one.attempts):
+        waits = _RelayWaits(transaction, circumstances.router, circumstances.refusals, period)
+        for recipient in sorted(concerned, key=lambda recipient: recipient.attempts):
             waits.decide(recipient)
     return waits.due_times
 
 
-CLAIMED: Mapping[WaitReason, Callable[[Transaction, str, Sequence[Claimed]], list[Claimed]]] = {
+CHECKS_OF_CLAIMED: Mapping[
+    WaitReason, Callable[[Transaction, str, Sequence[ClaimedRecipient]], list[ClaimedRecipient]]
+] = {
     WaitReason.PAUSE: put_aside,
     WaitReason.DOMAIN_BACKOFF: defer_backed_off,
 }
 """What puts claimed rows off for a reason, and returns the others."""
-LOADED: Mapping[WaitReason, Find] = {
+CHECKS_OF_LOADED: Mapping[WaitReason, FindWaits] = {
     WaitReason.OWNER_UNCONFIRMED: _unconfirmed,
     WaitReason.DOMAIN_MISSING: _lacking_domain(WaitReason.DOMAIN_MISSING),
     WaitReason.DOMAIN_UNVERIFIED: _lacking_domain(WaitReason.DOMAIN_UNVERIFIED),
@@ -429,11 +439,11 @@ LOADED: Mapping[WaitReason, Find] = {
 
 
 def put_off_claimed(
-    transaction: Transaction, worker: str, claimed: list[Claimed]
-) -> tuple[list[Claimed], set[WaitReason]]:
+    transaction: Transaction, worker: str, claimed: list[ClaimedRecipient]
+) -> tuple[list[ClaimedRecipient], set[WaitReason]]:
     """The claimed rows that may be sent, and the reasons for which others are put off."""
     reasons = set()
-    for reason, put_off in CLAIMED.items():
+    for reason, put_off in CHECKS_OF_CLAIMED.items():
         left = put_off(transaction, worker, claimed)
         if len(left) < len(claimed):
             reasons.add(reason)

@@ -140,7 +140,7 @@ class RenderedContent(NamedTuple):
 
 
 def render_part(name: str, limit: int, render: Render, values: WildcardValues, names: Mapping[str, str]) -> str:
-    """One part for one recipient. Raises `MessageTooLarge` for more than `limit` bytes."""
+    """The text of one part for one recipient. Raises `MessageTooLarge` for more than `limit` bytes."""
     try:
         return render(values, names, limit).text
     except RenderingTooLong:
@@ -157,14 +157,14 @@ class RouteProgress:
     upcoming: list[str]
     passed: list[str] = field(default_factory=list)
 
-    def note(self, own: str | None) -> str | None:
+    def note(self, last_note: str | None) -> str | None:
         """The operator's note on the attempt: which transports did not take the message, and why."""
-        notes = [*self.passed, *([own] if own else [])]
+        notes = [*self.passed, *([last_note] if last_note else [])]
         return "; ".join(notes)[:MAX_NOTE] if notes else None
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Claimed:
+class ClaimedRecipient:
     """A recipient from its claim to the result of the attempt: one object, which the stations of delivery complete in
     this order (docs/architecture.md#a-send).
 
@@ -227,11 +227,11 @@ class Claimed:
     """How many bytes were rendered, those of the copy included."""
 
     @classmethod
-    def of_columns(cls, columns: Mapping[str, Any], secret_values: Mapping[str, str]) -> Claimed:
-        """One that no worker has claimed, to show what its message is: from the columns of its row, of which those
-        that are missing are null, and from what stands in place of its secret values."""
-        own: dict[str, Any] = {name: columns.get(name) for name in RECIPIENT}
-        claimed = cls(**own, attempts=columns["attempts"], due_time=columns["creation_time"])
+    def from_columns(cls, columns: Mapping[str, Any], secret_values: Mapping[str, str]) -> ClaimedRecipient:
+        """A recipient that no worker has claimed, to show what its message is. Missing columns of its row are null;
+        `secret_values` are what stands in place of its secret values."""
+        recipient_columns: dict[str, Any] = {name: columns.get(name) for name in RECIPIENT}
+        claimed = cls(**recipient_columns, attempts=columns["attempts"], due_time=columns["creation_time"])
         if secret_values:
             claimed.fill_in(SecretValues(secret_values))
         return claimed
@@ -240,7 +240,7 @@ class Claimed:
         """Adds the secret values, which its row does not have."""
         self.values, self.secrets = {**self.values, **secrets.values}, secrets
 
-    def masked(self) -> Claimed:
+    def masked(self) -> ClaimedRecipient:
         """The recipient with a mask in place of each secret value; the same object if it has none."""
         if self.secrets is None:
             return self
@@ -299,7 +299,7 @@ class CompiledMessage:
     def _text(self) -> Template | None:
         return cached_template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
-    def render(self, recipient: Claimed, channels: FeedbackChannels, limit: int) -> RenderedContent:
+    def render(self, recipient: ClaimedRecipient, channels: FeedbackChannels, limit: int) -> RenderedContent:
         """Subject and bodies for one recipient, each body of at most `limit` bytes.
 
         Raises `MessageTooLarge`.
@@ -314,7 +314,7 @@ class CompiledMessage:
                 raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
         return RenderedContent(subject, html, text)
 
-    def unfilled(self, recipient: Claimed, channels: FeedbackChannels, limit: int) -> Unfilled:
+    def unfilled(self, recipient: ClaimedRecipient, channels: FeedbackChannels, limit: int) -> Unfilled:
         """Attribute -> what has no value in it for this recipient, whose content was rendered within the limits."""
         values, names = self._values(recipient, channels), self._attachment_names(recipient)
         parts = {"subject": self._subject, "body_html": self._html, "body_text": self._text}
@@ -324,12 +324,12 @@ class CompiledMessage:
             if template
         }
 
-    def _attachment_names(self, recipient: Claimed) -> dict[str, str]:
+    def _attachment_names(self, recipient: ClaimedRecipient) -> dict[str, str]:
         """Name -> Content-ID of the attachments that the recipient gets."""
         return {file.name: file.content_id or "" for file in (*self._attachments, *recipient.attachments)}
 
     def build_email(
-        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, limit: int
+        self, recipient: ClaimedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
         """The mail for one recipient. Every attempt has the same Message-ID and the same date.
 
@@ -344,7 +344,7 @@ class CompiledMessage:
         return OutboundEmail(recipient.uuid, channels.return_path, recipient.address, content)
 
     def build_copy(
-        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, limit: int
+        self, recipient: ClaimedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
         """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
         (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
@@ -354,7 +354,7 @@ class CompiledMessage:
 
     def _encode(
         self,
-        recipient: Claimed,
+        recipient: ClaimedRecipient,
         rendered: RenderedContent,
         limit: int,
         unsubscribe: tuple[str, str | None] | None,
@@ -385,7 +385,7 @@ class CompiledMessage:
             return None
         return channels.unsubscribe_link, channels.unsubscribe_address
 
-    def check_attachments(self, recipient: Claimed, limit: int, *, bodies: int = 0) -> None:
+    def check_attachments(self, recipient: ClaimedRecipient, limit: int, *, bodies: int = 0) -> None:
         """Raises `MessageTooLarge` if the attachments, with bodies of that size, are too large for a mail; called
         before the rest of the work."""
         if bodies + sum(len(file.body) for file in (*self._attachments, *recipient.attachments)) > limit:
@@ -399,12 +399,12 @@ class CompiledMessage:
             self._last_text = html, text
         return text
 
-    def _with_html_tracking(self, html: str, recipient: Claimed, channels: FeedbackChannels) -> str:
+    def _with_html_tracking(self, html: str, recipient: ClaimedRecipient, channels: FeedbackChannels) -> str:
         """The body with tracked links and the pixel, as far as the send has them."""
         html = self._with_links(html, "html_email", recipient, channels)
         return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
 
-    def _with_links(self, body: str, kind: LinkType, recipient: Claimed, channels: FeedbackChannels) -> str:
+    def _with_links(self, body: str, kind: LinkType, recipient: ClaimedRecipient, channels: FeedbackChannels) -> str:
         """The body with tracked links, if the send has them. A link with a secret value is never tracked."""
         if not self.send.track_clicks:
             return body
@@ -413,7 +413,7 @@ class CompiledMessage:
         return channels.instrumenter.with_links(body, kind, recipient.id, self._links, is_exempt)
 
     def build_sms(
-        self, recipient: Claimed, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
+        self, recipient: ClaimedRecipient, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
     ) -> OutboundSms:
         """The text message for one recipient, with an opt-out link if the send has one
         (docs/sending.md#opting-out-of-sms).
@@ -427,12 +427,14 @@ class CompiledMessage:
             text = f"{text}\nOpt out: {channels.unsubscribe_link}"
         return OutboundSms(recipient.uuid, self.send.from_address, recipient.address, text, receipt_url)
 
-    def _values(self, recipient: Claimed, channels: FeedbackChannels) -> WildcardValues:
+    def _values(self, recipient: ClaimedRecipient, channels: FeedbackChannels) -> WildcardValues:
         """The recipient's own, then the contact's (docs/personalisation.md#values), then the unsubscribe link."""
-        own = recipient_values(recipient.values, html_encoded=self.send.recipient_data_html_encoded)
-        return MergedValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
+        values_of_recipient = recipient_values(recipient.values, html_encoded=self.send.recipient_data_html_encoded)
+        return MergedValues(
+            values_of_recipient, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link}
+        )
 
-    def _contact_values(self, recipient: Claimed) -> Mapping[str, object]:
+    def _contact_values(self, recipient: ClaimedRecipient) -> Mapping[str, object]:
         if recipient.contact is None:
             list_id = shown_id(self.send.list_id)
             return {"mobile" if self.send.type == "sms" else "email": recipient.address, "list_id": list_id}

@@ -18,7 +18,7 @@ from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
 from app.secret_keys import SecretUnreadable, decrypt
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
-from app.sends.delivery.recipient import Claimed, RouteProgress
+from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls
@@ -28,12 +28,13 @@ from app.transports.sms.incoming import GatewayReceipt, Incoming, IncomingHandle
 logger = logging.getLogger(__name__)
 
 
-Opened = tuple[str, str]
+TransportKey = tuple[str, str]
 """Name and encrypted URL of a transport."""
 
 
 class Router:
-    """One per sender worker. Its drain uses it, and the threads of its pools."""
+    """The pools of the transports in use. Each sender worker has a router, which its drain and the threads of its pools
+    use."""
 
     def __init__(self, settings: Settings, default: TransportPool) -> None:
         self._settings = settings
@@ -41,7 +42,7 @@ class Router:
         self._pools = {DEFAULT: default}
         self._used: dict[str, NamedTransport] = {}
         self._unused: list[TransportPool] = []
-        self._transports: dict[Opened, tuple[Transport[Any], Redaction]] = {}
+        self._transports: dict[TransportKey, tuple[Transport[Any], Redaction]] = {}
         self._handler: IncomingHandler | None = None
 
     @property
@@ -57,7 +58,7 @@ class Router:
         """Takes over the transports of a router whose drain has crashed: binds to gateways have no part in that."""
         self._handler, self._transports = crashed._handler, crashed._transports
 
-    def update(self, session: Session, recipients: Sequence[Claimed]) -> None:
+    def update(self, session: Session, recipients: Sequence[ClaimedRecipient]) -> None:
         """Reads transports and routes again if these recipients were loaded under another version."""
         if recipients and recipients[0].compiled.send.routing_version != self._table.version:
             self._replace(load_table(session))
@@ -68,7 +69,7 @@ class Router:
         if current_version(session) != self._table.version:
             self._replace(load_table(session))
 
-    def route(self, recipient: Claimed) -> tuple[str, ...]:
+    def route(self, recipient: ClaimedRecipient) -> tuple[str, ...]:
         """The names of the transports in use for a message, in order; none if all of its route are disabled."""
         send = recipient.compiled.send
         message = RoutedMessage(recipient.type, recipient.account_id, send.from_address, send.priority, send.transport)
@@ -91,7 +92,7 @@ class Router:
         unused, self._unused = self._unused, []
         for pool in unused:
             pool.close()
-        used = {(one.name, one.url) for one in self._used.values()}
+        used = {(transport.name, transport.url) for transport in self._used.values()}
         for key in self._transports.keys() - used:
             _end(self._transports.pop(key)[0])
 
@@ -128,8 +129,8 @@ class Router:
         transport, redaction = self._transports[key]
 
         def make_slot() -> ConnectionSlot:
-            own, none = transport.connect(), NoConnection()
-            email, sms = (own, none) if named.type == "email" else (none, own)
+            connection, none = transport.connect(), NoConnection()
+            email, sms = (connection, none) if named.type == "email" else (none, connection)
             return ConnectionSlot(email, sms, transport=named.name, redaction=redaction)
 
         connections = named.connections or self._settings.send_connections
@@ -191,10 +192,10 @@ def _end(transport: Transport[Any]) -> None:
 # (docs/transports.md#failover).
 
 
-class PassedOn(NamedTuple):
+class PassedMessage(NamedTuple):
     """The recipient, the name of the transport, and its answer: None if it was not asked, because it is backed off."""
 
-    recipient: Claimed
+    recipient: ClaimedRecipient
     transport: str
     result: DeliveryResult | None = None
 
@@ -204,7 +205,7 @@ class PassedOn(NamedTuple):
 
     @property
     def why(self) -> str:
-        """For the operator."""
+        """Why the transport did not take the message, for the operator."""
         if self.result is None:
             return f"not over {self.transport}: it is backed off"
         return f"not over {self.transport}: {self.result.note or self.result.reply}"

@@ -28,8 +28,8 @@ from app.recipients.redaction import Redaction
 from app.routing.table import DEFAULT
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
 from app.sends.delivery.message import MessageBuilder, deferred_by_fault
-from app.sends.delivery.recipient import Claimed, RouteProgress
-from app.sends.delivery.router import PassedOn, Router
+from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
+from app.sends.delivery.router import PassedMessage, Router
 from app.sends.delivery.transmission_counts import Transmission
 from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_folder, redact_reply, sanitize_result
 from app.sends.outcomes.recovery import ExpiredLeases
@@ -46,12 +46,12 @@ logger = logging.getLogger(__name__)
 
 SLOW_DELAYS = (1.0, 2.0)
 """Seconds until the next attempt after each deferral; then the message is accepted."""
-NEVER_AGAIN = math.inf
+NO_NEXT_ATTEMPT = math.inf
 
 # Not of the codes that concern a whole domain: further mail to magic addresses is not backed off.
 _DEFERRED_MAIL = DeliveryResult.deferred("451 4.3.2 simulated: try again later", "4.3.2")
 _DEFERRED_TEXT = DeliveryResult.deferred("simulated: try again later")
-_ANSWERS = {
+_SIMULATED_RESULTS = {
     Magic.BOUNCE: DeliveryResult.refused("550 5.1.1 simulated: no such user", "5.1.1"),
     Magic.REJECTED: DeliveryResult.refused("simulated: the number is invalid"),
     Magic.EXPIRED: _DEFERRED_TEXT,
@@ -63,16 +63,16 @@ def simulated_answer(magic: Magic | None, message_type: str, attempt: int) -> De
     if magic is Magic.SLOW:
         deferred = _DEFERRED_TEXT if message_type == "sms" else _DEFERRED_MAIL
         return deferred if attempt <= len(SLOW_DELAYS) else None
-    return _ANSWERS.get(magic) if magic else None
+    return _SIMULATED_RESULTS.get(magic) if magic else None
 
 
-def simulated_delay(recipient: Claimed, address: str) -> float | None:
+def simulated_delay(recipient: ClaimedRecipient, address: str) -> float | None:
     """Seconds until the next attempt at a magic address that defers this one; infinite if there is none. None if the
     retry rules apply."""
     magic = magic_of(recipient.type, address)
     if magic is Magic.SLOW and recipient.attempts <= len(SLOW_DELAYS):
         return SLOW_DELAYS[recipient.attempts - 1]
-    return NEVER_AGAIN if magic is Magic.EXPIRED else None
+    return NO_NEXT_ATTEMPT if magic is Magic.EXPIRED else None
 
 
 class Capture(Protocol):
@@ -80,7 +80,7 @@ class Capture(Protocol):
     magic one that is answered otherwise."""
 
     def __call__(
-        self, recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool
+        self, recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool
     ) -> DeliveryResult: ...
 
 
@@ -88,7 +88,7 @@ def capture_in(database: Database) -> Capture:
     """A capture that stores in this database, in a transaction of its own for each message. Raises
     `SQLAlchemyError`."""
 
-    def capture(recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
+    def capture(recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool) -> DeliveryResult:
         magic = None if is_copy else magic_of(recipient.type, message.to)
         answer = simulated_answer(magic, recipient.type, recipient.attempts)
         if answer is None or magic is not Magic.SLOW:
@@ -102,7 +102,7 @@ def capture_in(database: Database) -> Capture:
 
 
 def _row(
-    recipient: Claimed, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
+    recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
 ) -> dict[str, Any]:
     happens_later = magic is not None and magic not in ANSWERED
     return {
@@ -119,7 +119,7 @@ def _row(
     }
 
 
-def _columns(recipient: Claimed, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
+def _columns(recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms) -> dict[str, Any]:
     """The columns that mails and text messages fill from different attributes. The list of the inbox shows the subject,
     so secret values are masked in it; the content is what has left."""
     if isinstance(message, OutboundSms):
@@ -163,7 +163,7 @@ class AdaptiveBatchSize:
         self._has_shrunk = False
 
 
-def not_sent(recipient: Claimed) -> AttemptResult:
+def not_sent(recipient: ClaimedRecipient) -> AttemptResult:
     """The result of a recipient that is skipped, or whose message cannot be sent."""
     return AttemptResult(
         recipient.id,
@@ -176,7 +176,7 @@ def not_sent(recipient: Claimed) -> AttemptResult:
     )
 
 
-def deferred(recipient: Claimed, result: DeliveryResult) -> AttemptResult:
+def deferred(recipient: ClaimedRecipient, result: DeliveryResult) -> AttemptResult:
     """The result of a recipient whose message goes to no transport now, with what became of it at those before."""
     if recipient.route:
         result = result._replace(note=recipient.route.note(result.note))
@@ -187,7 +187,7 @@ def deferred(recipient: Claimed, result: DeliveryResult) -> AttemptResult:
 JOURNAL_RETRY_DELAY = 1.0
 """Seconds before a journal that cannot be written is tried again."""
 QUIET_SECONDS = 60.0
-"""Between two lines in the log about it."""
+"""Seconds between two lines in the log about the journal."""
 
 
 def no_time() -> float:
@@ -249,10 +249,10 @@ class SenderWorker:
     def transmit(
         self,
         slot: ConnectionSlot,
-        recipient: Claimed,
-        following: Claimed | None = None,
+        recipient: ClaimedRecipient,
+        following: ClaimedRecipient | None = None,
         while_waiting: Callable[[], float] = no_time,
-    ) -> AttemptResult | PassedOn:
+    ) -> AttemptResult | PassedMessage:
         """Sends the message of a recipient, for which it is built, and journals the result, unless the next transport
         of its route is to send it. Raises nothing: an internal fault defers.
 
@@ -279,7 +279,7 @@ class SenderWorker:
         transmission.count(recipient, slot.transport or DEFAULT, result)
         if recipient.route is not None:
             if result.untaken and recipient.route.upcoming:
-                return PassedOn(recipient, slot.transport or DEFAULT, result)
+                return PassedMessage(recipient, slot.transport or DEFAULT, result)
             result = _on_route(result, recipient.route, slot)
         attempt = _attempt_result(recipient, result, slot.transport)
         self._write_journal(attempt)
@@ -288,8 +288,8 @@ class SenderWorker:
     def _answer(
         self,
         slot: ConnectionSlot,
-        recipient: Claimed,
-        following: Claimed | None,
+        recipient: ClaimedRecipient,
+        following: ClaimedRecipient | None,
         while_waiting: Callable[[], None],
     ) -> DeliveryResult:
         """The answer of the relay or gateway, or of the capture store for a test: no test message comes to a
@@ -302,7 +302,7 @@ class SenderWorker:
             following = None
         return send_over(slot, recipient.message, following.message if following else None, while_waiting)
 
-    def _send_copy(self, slot: ConnectionSlot, recipient: Claimed, copy: OutboundEmail) -> str:
+    def _send_copy(self, slot: ConnectionSlot, recipient: ClaimedRecipient, copy: OutboundEmail) -> str:
         """Sends or captures the blind copy; returns a text to add to the reply, empty if it is accepted."""
         if not recipient.compiled.send.is_test:
             return send_copy(slot, copy)
@@ -342,7 +342,7 @@ class SenderWorker:
         self.journal.close()
 
 
-def _span(recipient: Claimed, slot: ConnectionSlot) -> AbstractContextManager[tracing.Span]:
+def _span(recipient: ClaimedRecipient, slot: ConnectionSlot) -> AbstractContextManager[tracing.Span]:
     """The span of one message's way to a relay or gateway and of its answer."""
     return tracing.span(
         "transmit",
@@ -354,7 +354,7 @@ def _span(recipient: Claimed, slot: ConnectionSlot) -> AbstractContextManager[tr
     )
 
 
-def _attempt_result(recipient: Claimed, result: DeliveryResult, transport: str | None) -> AttemptResult:
+def _attempt_result(recipient: ClaimedRecipient, result: DeliveryResult, transport: str | None) -> AttemptResult:
     tests = recipient.compiled.send.is_test
     return AttemptResult(
         recipient.id,

@@ -73,7 +73,7 @@ class RenderQuota:
         return MessageTooLarge(f"with it, the send would render more than {self._limit} bytes in all")
 
 
-LARGE = 128 * 1024
+LARGE_MESSAGE_LENGTH = 128 * 1024
 """Characters beyond which building a message takes long: some ten milliseconds and more."""
 MAX_VALUE_BYTES = MAX_VALUE_LENGTH * 6
 """Bytes, where each character is escaped as `&quot;`."""
@@ -119,7 +119,7 @@ class MessageSizes(NamedTuple):
         """Whether building the message of a recipient with these values may take long."""
         length = self.source
         wildcards = self.subject.wildcards + self.html.wildcards + self.text.wildcards
-        if length + wildcards * MAX_VALUE_LENGTH <= LARGE:
+        if length + wildcards * MAX_VALUE_LENGTH <= LARGE_MESSAGE_LENGTH:
             return False
         longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-        return length + wildcards * longest > LARGE
+        return length + wildcards * longest > LARGE_MESSAGE_LENGTH

@@ -17,10 +17,10 @@ from app.infrastructure.metrics import (
 )
 from app.network.connections import attempts
 from app.recipients.states import WaitReason
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.transports.base import DeliveryResult, Outcome
 
-NETWORK = "4.4."
+NETWORK_STATUS_PREFIX = "4.4."
 """Begins the status codes of deferrals by the network (RFC 3463)."""
 
 
@@ -31,7 +31,7 @@ class Transmission:
         self.started = time.monotonic()
         self._opened, self._failed = attempts.opened, attempts.failed
 
-    def count(self, recipient: Claimed, transport: str, result: DeliveryResult) -> None:
+    def count(self, recipient: ClaimedRecipient, transport: str, result: DeliveryResult) -> None:
         """Counts the answer of a relay or gateway, and the connections that it took; a captured message has neither."""
         type_, send = recipient.type, recipient.compiled.send
         if result.outcome is Outcome.ACCEPTED:
@@ -45,7 +45,7 @@ class Transmission:
                 TRANSPORT_CONNECTIONS.labels(type_, transport, name).inc(number)
 
 
-def accepted_time(claimed: Claimed, creation_time: datetime) -> datetime:
+def accepted_time(claimed: ClaimedRecipient, creation_time: datetime) -> datetime:
     """When the message was accepted: the first due time, in whose second it was created, and later that second."""
     return claimed.due_time if claimed.due_time.replace(microsecond=0) == creation_time else creation_time
 
@@ -60,11 +60,11 @@ def reply_class(result: DeliveryResult) -> str:
         case Outcome.UNCERTAIN:
             return "none"
     is_reply = result.reply[:3].isdigit()
-    is_lost = (result.status or "").startswith(NETWORK) or result.reply.startswith("no ")
+    is_lost = (result.status or "").startswith(NETWORK_STATUS_PREFIX) or result.reply.startswith("no ")
     return "none" if is_lost and not is_reply else "temporary"
 
 
-def count_deferred(recipients: Iterable[Claimed], reason: WaitReason) -> None:
+def count_deferred(recipients: Iterable[ClaimedRecipient], reason: WaitReason) -> None:
     """Counts recipients that are put off without an attempt."""
     for type_, number in Counter(recipient.type for recipient in recipients).items():
         DEFERRALS.labels(type_, reason.value).inc(number)

@@ -21,7 +21,7 @@ from app.sends.accept.write import TrackingOptions, ValidSend
 from app.sends.dry_run.prepare import Forecast, PlannedRecipient, forecasts, prepare
 from app.services import Services
 
-PARTS = ("subject", "body_html", "body_text")
+RENDERED_ATTRIBUTES = ("subject", "body_html", "body_text")
 """Attributes that have wildcards and conditionals."""
 MAX_MARKERS = 100
 """Invalid markers of one attribute that are shown."""
@@ -37,8 +37,8 @@ def dry_run(services: Services, request: SendRequest) -> dict[str, Any]:
         group = find_group(check, services.settings.max_groups, only_reading=True)
         valid = check_rules(check, request.saved_message, group)
         recipients = prepare(session, check, valid, request.request_id)
-    found = [_recipient(forecast) for forecast in forecasts(services.settings, recipients)]
-    return {**_send(valid), "_embedded": {"recipients": found}}
+    shown_recipients = [_recipient(forecast) for forecast in forecasts(services.settings, recipients)]
+    return {**_send(valid), "_embedded": {"recipients": shown_recipients}}
 
 
 def _send(valid: ValidSend) -> dict[str, Any]:
@@ -64,16 +64,16 @@ def _send(valid: ValidSend) -> dict[str, Any]:
 
 def invalid_markup(content: Content) -> Iterator[dict[str, Any]]:
     """The markers that stay as written, each with the attribute and the line."""
-    for field in PARTS:
+    for field in RENDERED_ATTRIBUTES:
         markers = find_invalid_markup(getattr(content, field) or "")
-        for found, _ in zip(markers, range(MAX_MARKERS), strict=False):
-            yield {"field": field, "line": found.line, "marker": found.marker}
+        for invalid, _ in zip(markers, range(MAX_MARKERS), strict=False):
+            yield {"field": field, "line": invalid.line, "marker": invalid.marker}
 
 
 def _recipient(forecast: Forecast) -> dict[str, Any]:
     recipient = forecast.planned.recipient
     is_email = recipient.compiled.send.type == "email"
-    rendered = forecast.shown.rendered if forecast.shown else None
+    rendered = forecast.masked.rendered if forecast.masked else None
     return {
         "outcome": forecast.outcome,
         "reason": forecast.reason,
@@ -94,8 +94,8 @@ def _recipient(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-GROUP = SendGroup(None, "preview")
-STAND_IN = "sender@sender.invalid"
+PREVIEW_GROUP = SendGroup(None, "preview")
+STAND_IN_SENDER = "sender@sender.invalid"
 """Stands for the sender of a mail that has none."""
 
 
@@ -131,14 +131,14 @@ def _valid(check: SendCheck) -> tuple[ValidSend, Sequence[FieldError]]:
     """The send, and why it would be refused, if it would be: then it has a sender all the same."""
     draft, content = check.draft, check.content
     try:
-        return check_rules(check, SavedMessage(draft.type, content), GROUP), ()
+        return check_rules(check, SavedMessage(draft.type, content), PREVIEW_GROUP), ()
     except ServiceError as error:
         account = check.references.account
         made = ValidSend(
             draft,
             content,
             _sender(check),
-            GROUP,
+            PREVIEW_GROUP,
             _list(check),
             TrackingOptions.of(draft, account),
             draft.priority or account.priority(draft.type),
@@ -153,29 +153,33 @@ def _sender(check: SendCheck) -> Sender:
         return Sender(content.from_address or "")
     if content.from_address and is_valid_email(content.from_address):
         return Sender(content.from_address, content.from_name)
-    return Sender(account.default_from_address or STAND_IN, content.from_name or account.default_from_name)
+    return Sender(account.default_from_address or STAND_IN_SENDER, content.from_name or account.default_from_name)
 
 
 def _list(check: SendCheck) -> ListSpec | None:
     """The list, if it has addresses for the type of the send."""
-    found, type_ = check.references.contact_list, check.draft.type
-    has_addresses = found is not None and (found.has_email if type_ == "email" else found.has_mobile)
-    return found if has_addresses else None
+    contact_list, type_ = check.references.contact_list, check.draft.type
+    has_addresses = contact_list is not None and (
+        contact_list.has_email if type_ == "email" else contact_list.has_mobile
+    )
+    return contact_list if has_addresses else None
 
 
 def _prepared(check: SendCheck, valid: ValidSend, request_id: str) -> tuple[PlannedRecipient, Sequence[FieldError]]:
     """The recipient as delivery would load it. Without its contact, if the list could have no such contact."""
     try:
-        (found,) = prepare(check.session, check, valid, request_id)
+        (planned,) = prepare(check.session, check, valid, request_id)
     except ServiceError as error:
-        (found,) = prepare(check.session, check, replace(valid, contact_list=None), request_id)
-        return found, error.errors
-    return found, ()
+        (planned,) = prepare(check.session, check, replace(valid, contact_list=None), request_id)
+        return planned, error.errors
+    return planned, ()
 
 
 def _lines(content: Content, forecast: Forecast) -> dict[tuple[str, str, str], Sequence[int]]:
-    known = {part: placeholder_lines(getattr(content, part) or "") for part in PARTS}
+    lines_by_part = {part: placeholder_lines(getattr(content, part) or "") for part in RENDERED_ATTRIBUTES}
     return {
-        (one.field, one.name, one.fallback): known[one.field].get((one.name, one.fallback), ())
-        for one in forecast.unfilled
+        (wildcard.field, wildcard.name, wildcard.fallback): lines_by_part[wildcard.field].get(
+            (wildcard.name, wildcard.fallback), ()
+        )
+        for wildcard in forecast.unfilled
     }

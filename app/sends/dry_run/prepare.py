@@ -26,7 +26,7 @@ from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, recipient_rows, send_columns, shared_columns
 from app.sends.delivery.load import load_domains, prepare_recipient
 from app.sends.delivery.message import MessageBuilder
-from app.sends.delivery.recipient import Claimed, CompiledMessage, SendContent, Unfilled
+from app.sends.delivery.recipient import ClaimedRecipient, CompiledMessage, SendContent, Unfilled
 from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.secret_values import secrets_of
 from app.sends.skipping import Suppressions, load_contacts, load_suppressions, suppression_key
@@ -36,13 +36,13 @@ from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 from app.transports.sms.segments import count_segments, is_gsm
 
-UUID = "00000000-0000-4000-8000-000000000000"
+STAND_IN_UUID = "00000000-0000-4000-8000-000000000000"
 STAND_IN_ID = 1 << 24
 """Stands for the ids that links would contain, so that a mail is as long as the one that would be sent."""
 NEW_CONTACT_ID = 0
 """Stands for the id of a contact that the send would create."""
 
-Planned = Mapping[str, ContactRow]
+PlannedContacts = Mapping[str, ContactRow]
 """Normalized address -> the contact that the send would create."""
 
 
@@ -50,7 +50,7 @@ Planned = Mapping[str, ContactRow]
 class PlannedRecipient:
     """A recipient of the request with its message's ingredients, and whether its contact would be created."""
 
-    recipient: Claimed
+    recipient: ClaimedRecipient
     creates_contact: bool
 
 
@@ -72,34 +72,34 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
     return [PlannedRecipient(row, row.contact_id is None and row.contact is not None) for row in claimed]
 
 
-def _planned(session: Session, check: SendCheck, valid: ValidSend) -> Planned:
+def _planned(session: Session, check: SendCheck, valid: ValidSend) -> PlannedContacts:
     """The contacts that the send would create."""
     if valid.contact_list is None:
         return {}
-    kind, known = ADDRESS_KIND_BY_TYPE[valid.draft.type], check.references.contacts.by_key
-    states = planned_contacts(session, valid.contact_list, kind, addresses_of(valid.draft), known)
-    found = {}
+    kind, ids_by_address = ADDRESS_KIND_BY_TYPE[valid.draft.type], check.references.contacts.by_key
+    states = planned_contacts(session, valid.contact_list, kind, addresses_of(valid.draft), ids_by_address)
+    new_contacts = {}
     for key, state in states.items():
         columns: dict[str, Any] = {"id": NEW_CONTACT_ID, "blocked_email": False, "blocked_mobile": False, **state}
-        found[key] = ContactRow(**{field.name: columns[field.name] for field in fields(ContactRow)})
-    return found
+        new_contacts[key] = ContactRow(**{field.name: columns[field.name] for field in fields(ContactRow)})
+    return new_contacts
 
 
-def _claimed(check: SendCheck, valid: ValidSend) -> list[Claimed]:
+def _claimed(check: SendCheck, valid: ValidSend) -> list[ClaimedRecipient]:
     """The rows that acceptance would write, as a worker would claim them. Their ids are their positions, because there
     are none yet."""
     draft = valid.draft
     shared = {**shared_columns(draft, check.account_id, 0, now()), "send_id": 0}
     rows = recipient_rows(draft, check.references.contacts)
     return [
-        Claimed.of_columns(
-            {**shared, **row, "id": position, "uuid": UUID}, secrets_of(recipient.values, draft.secret_values)
+        ClaimedRecipient.from_columns(
+            {**shared, **row, "id": position, "uuid": STAND_IN_UUID}, secrets_of(recipient.values, draft.secret_values)
         )
         for position, (row, recipient) in enumerate(zip(rows, draft.recipients, strict=True))
     ]
 
 
-def _new_contact(row: Claimed, planned: Planned) -> ContactRow | None:
+def _new_contact(row: ClaimedRecipient, planned: PlannedContacts) -> ContactRow | None:
     """The contact that would be created for the recipient, if any."""
     address = row.email or row.mobile
     if address is None or row.contact_id is not None:
@@ -108,12 +108,12 @@ def _new_contact(row: Claimed, planned: Planned) -> ContactRow | None:
 
 
 def _compiled(
-    session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[Claimed], request_id: str
+    session: Session, check: SendCheck, valid: ValidSend, claimed: Sequence[ClaimedRecipient], request_id: str
 ) -> CompiledMessage:
     columns = send_columns(check.account_id, request_id, valid, valid.group.id or 0, this_second())
     is_test = Account.test_of.is_not(None).label("is_test")
-    of_account = select(Account.time_zone, Account.owner_confirmed, is_test, Account.has_digests)
-    account = session.connection().execute(of_account.where(Account.id == check.account_id)).one()
+    account_statement = select(Account.time_zone, Account.owner_confirmed, is_test, Account.has_digests)
+    account = session.connection().execute(account_statement.where(Account.id == check.account_id)).one()
     hidden = hidden_by(valid.contact_list) if valid.contact_list else None
     columns |= {
         **account._mapping,
@@ -134,13 +134,15 @@ def _link_ids(valid: ValidSend) -> LinkIds:
 
 def _encoded(attachments: Sequence[AttachmentDraft]) -> list[mime.EncodedAttachment]:
     return [
-        mime.encode_attachment(mime.Attachment(one.name, one.mime_type, one.content, new_content_id()))
-        for one in attachments
+        mime.encode_attachment(
+            mime.Attachment(attachment.name, attachment.mime_type, attachment.content, new_content_id())
+        )
+        for attachment in attachments
     ]
 
 
 def _complete(
-    row: Claimed,
+    row: ClaimedRecipient,
     compiled: CompiledMessage,
     contact: ContactRow | None,
     suppressions: Suppressions,
@@ -192,21 +194,21 @@ class UnfilledWildcard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would become of one recipient; `composed` is it with its message, None unless it would be sent to. `shown`
+    """What would become of one recipient; `composed` is it with its message, None unless it would be sent to. `masked`
     is the same with a mask in place of each secret value; None if it would not be sent like that."""
 
     planned: PlannedRecipient
     outcome: ForecastOutcome
     reason: FailReason | None = None
     detail: str | None = None
-    composed: Claimed | None = None
-    shown: Claimed | None = None
+    composed: ClaimedRecipient | None = None
+    masked: ClaimedRecipient | None = None
     unfilled: tuple[UnfilledWildcard, ...] = ()
 
     @property
     def headers(self) -> list[dict[str, str]]:
         """The headers of the mail as it is sent, each on one line."""
-        message = self.shown and self.shown.message
+        message = self.masked and self.masked.message
         return _headers(message.content) if isinstance(message, OutboundEmail) else []
 
     @property
@@ -216,8 +218,8 @@ class Forecast:
         if not isinstance(message, OutboundSms):
             return {}
         encoding = "gsm" if is_gsm(message.text) else "ucs2"
-        shown = self.shown and self.shown.message
-        text = shown.text if isinstance(shown, OutboundSms) else None
+        masked_message = self.masked and self.masked.message
+        text = masked_message.text if isinstance(masked_message, OutboundSms) else None
         return {"body_text": text, "encoding": encoding, "segments": count_segments(message.text)}
 
     @property
@@ -257,26 +259,28 @@ def _forecast(builder: MessageBuilder, planned: PlannedRecipient) -> Forecast:
         planned,
         ForecastOutcome.SEND,
         composed=recipient,
-        shown=_shown(builder, recipient, channels),
-        unfilled=tuple(islice(_named(unfilled), MAX_UNFILLED)),
+        masked=_with_masked_message(builder, recipient, channels),
+        unfilled=tuple(islice(_unfilled_wildcards(unfilled), MAX_UNFILLED)),
     )
 
 
-def _shown(builder: MessageBuilder, recipient: Claimed, channels: FeedbackChannels) -> Claimed | None:
-    shown = recipient.masked()
-    if shown is recipient:
+def _with_masked_message(
+    builder: MessageBuilder, recipient: ClaimedRecipient, channels: FeedbackChannels
+) -> ClaimedRecipient | None:
+    masked = recipient.masked()
+    if masked is recipient:
         return recipient
-    shown.quota = None
+    masked.quota = None
     with suppress(Unsendable):
-        builder.compose(shown, channels)
-        return shown
+        builder.compose(masked, channels)
+        return masked
     return None
 
 
-def _named(unfilled: Unfilled) -> Iterator[UnfilledWildcard]:
+def _unfilled_wildcards(unfilled: Unfilled) -> Iterator[UnfilledWildcard]:
     for field, placeholders in unfilled.items():
-        for one in placeholders:
-            yield UnfilledWildcard(field, *placeholder_of(one))
+        for placeholder in placeholders:
+            yield UnfilledWildcard(field, *placeholder_of(placeholder))
 
 
 def _headers(content: bytes) -> list[dict[str, str]]:

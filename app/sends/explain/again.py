@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 from app.db.models import Recipient
 from app.recipients.states import FailReason, RecipientState
 from app.sends.explain.waits import Finding
-from app.sends.outcomes.requeue import RETRYABLE, LeftOut, would_refuse
+from app.sends.outcomes.requeue import RETRYABLE, RefusalReason, would_refuse
 from app.sends.recompose import NotComposable, load_again, recompose
 from app.settings import Settings
 
 NEW_SEND = "make a new send"
-OF_CONTENT = (FailReason.TOO_LARGE, FailReason.CONTENT_MISSING)
+CONTENT_REASONS = (FailReason.TOO_LARGE, FailReason.CONTENT_MISSING)
 """Reasons that lie in what the message says: it is composed again to see whether they last."""
 
 
@@ -28,7 +28,7 @@ def sending_again(
     if state not in RETRYABLE:
         return
     refusal = would_refuse(session, [recipient.id], RETRYABLE).get(recipient.id)
-    if refusal is not None and refusal.reason is not LeftOut.BLOCKED:
+    if refusal is not None and refusal.reason is not RefusalReason.BLOCKED:
         further = "" if NEW_SEND in refusal.detail else f"; {NEW_SEND}"
         yield Finding(f"It cannot be sent again: {refusal.detail}{further}.")
     elif why := _unsendable(session, settings, recipient):
@@ -43,15 +43,15 @@ def sending_again(
 
 def _unsendable(session: Session, settings: Settings, recipient: Recipient) -> str | None:
     """Why what the message says keeps it from being sent now as well; None if nothing of that does."""
-    if recipient.reason not in OF_CONTENT:
+    if recipient.reason not in CONTENT_REASONS:
         return None
     try:
         claimed = load_again(session, settings, recipient).recipient
         recompose(settings, claimed)
     except NotComposable as error:
         return str(error).removesuffix(".").removeprefix(NotComposable.NO_MESSAGE)
-    of_send = Recipient.send_id == recipient.send_id, Recipient.id != recipient.id
-    others = session.scalar(select(func.coalesce(func.sum(Recipient.rendered_bytes), 0)).where(*of_send)) or 0
+    other_recipients = Recipient.send_id == recipient.send_id, Recipient.id != recipient.id
+    others = session.scalar(select(func.coalesce(func.sum(Recipient.rendered_bytes), 0)).where(*other_recipients)) or 0
     if others + claimed.rendered_bytes > settings.max_send_bytes:
         return f"with it, the send would render more than {settings.max_send_bytes} bytes in all (MAX_SEND_BYTES)"
     return None

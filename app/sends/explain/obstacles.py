@@ -15,7 +15,7 @@ from app.recipients.states import FailReason, RecipientState
 from app.sends.explain.waits import Finding, Route, at, waits
 from app.sends.skipping import Entry, Skip, load_suppressions, skips
 
-MOST_LISTS = 10
+MAX_LISTS = 10
 """Lists from which an address is unsubscribed that are named where the message has none."""
 
 
@@ -24,7 +24,7 @@ def obstacles(session: Session, route: Route) -> Iterator[Finding]:
     yield from waits(session, route)
     suppressions = load_suppressions(session, [route.address], has_digests=route.account.has_digests)
     includes_unsubscribed = route.send is not None and route.send.include_unsubscribed
-    found = skips(
+    possible_skips = skips(
         route.address,
         route.contact,
         suppressions,
@@ -33,30 +33,30 @@ def obstacles(session: Session, route: Route) -> Iterator[Finding]:
         include_unsubscribed=includes_unsubscribed,
         is_test=route.account.test_of is not None,
     )
-    for skip in found:
-        yield from _said(session, route, skip)
+    for skip in possible_skips:
+        yield from _findings(session, route, skip)
     if route.list_id is None and not includes_unsubscribed:
-        of_lists = sorted(entry for entry in suppressions.unsubscribed.values() if entry.list_id is not None)
-        yield from (_unsubscribed(session, route, entry) for entry in of_lists[:MOST_LISTS])
+        list_entries = sorted(entry for entry in suppressions.unsubscribed.values() if entry.list_id is not None)
+        yield from (_unsubscribed(session, route, entry) for entry in list_entries[:MAX_LISTS])
 
 
-def _said(session: Session, route: Route, skip: Skip) -> Iterator[Finding]:
+def _findings(session: Session, route: Route, skip: Skip) -> Iterator[Finding]:
     match skip:
         case Skip(FailReason.CONTACT_DELETED):
             yield Finding(f"The contact {route.contact_id} has been deleted.", prevents=True)
         case Skip(FailReason.CONTACT_INACTIVE):
-            yield _of_contact(session, route, "is not active", "is_active=yes")
+            yield _contact_finding(session, route, "is not active", "is_active=yes")
         case Skip(FailReason.ADDRESS_MISSING) if route.contact is not None:
-            yield _of_contact(session, route, "has no address to send to", f"{route.kind}=ADDRESS")
+            yield _contact_finding(session, route, "has no address to send to", f"{route.kind}=ADDRESS")
         case Skip(FailReason.BLOCKED, Entry() as entry):
             yield _blocked(session, route, entry)
         case Skip(FailReason.UNSUBSCRIBED, Entry() as entry):
             yield _unsubscribed(session, route, entry)
         case Skip(FailReason.UNSUBSCRIBED):
-            yield _of_contact(session, route, "is unsubscribed", f"subscribed.{route.kind}=yes")
+            yield _contact_finding(session, route, "is unsubscribed", f"subscribed.{route.kind}=yes")
 
 
-def _of_contact(session: Session, route: Route, state: str, mended: str) -> Finding:
+def _contact_finding(session: Session, route: Route, state: str, mended: str) -> Finding:
     name = str(_list_name(session, route.list_id))
     command = ("contacts", "update", str(route.contact_id), "--list", name, *route.in_account, mended)
     return Finding(f"The contact {route.contact_id} of the list {name} {state}.", [command], prevents=True)
@@ -78,10 +78,10 @@ def _blocked(session: Session, route: Route, entry: Entry) -> Finding:
 
 
 def _unsubscribed(session: Session, route: Route, entry: Entry) -> Finding:
-    """Without a list, the entry of one does not keep away what goes to another."""
+    """An address that is unsubscribed. An entry of one list does not prevent a message that goes to another list."""
     key, name = entry.address.key, _list_name(session, entry.list_id)
     where = "account-wide" if name is None else f"in the list {name}"
-    of_list = () if name is None else ("--list", name)
-    command = ("suppressions", "resubscribe", key, *of_list, *route.in_account)
+    list_option = () if name is None else ("--list", name)
+    command = ("suppressions", "resubscribe", key, *list_option, *route.in_account)
     text = f"{key} has been unsubscribed {where} since {at(entry.since)}."
     return Finding(text, [command], prevents=entry.list_id in (None, route.list_id))

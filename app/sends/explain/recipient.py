@@ -24,10 +24,10 @@ from app.sends.explain.again import sending_again
 from app.sends.explain.obstacles import obstacles
 from app.sends.explain.waits import Command, Finding, Route, at, transport_trial
 from app.sends.outcomes.attempt_result import INTERNAL_FAULT
-from app.sends.skipping import TYPES, load_contacts, suppression_key
+from app.sends.skipping import MESSAGE_TYPES, load_contacts, suppression_key
 from app.settings import Settings
 
-LATE = timedelta(minutes=1)
+LATE_AFTER = timedelta(minutes=1)
 """A message that has been due for longer than this tells of senders that do not run."""
 REASONS: Mapping[FailReason, str] = {
     FailReason.INVALID_CONTACT_ID: "its contact_id was not in the list",
@@ -44,7 +44,7 @@ REASONS: Mapping[FailReason, str] = {
     FailReason.DROPPED: "it was held after a backup was restored, and an operator dropped it",
     FailReason.FORGOTTEN: "its recipient was forgotten while it waited",
 }
-ATTEMPTED = (
+ATTEMPT_STEPS = (
     TimelineStep.DEFERRED,
     TimelineStep.UNCERTAIN,
     TimelineStep.SENT,
@@ -52,13 +52,13 @@ ATTEMPTED = (
     TimelineStep.FAILED,
 )
 NO_TRANSPORT = POSTPONEMENTS[WaitReason.NO_TRANSPORT].text
-ARRIVED = (RecipientState.SENT, RecipientState.DELIVERED)
+ARRIVED_STATES = (RecipientState.SENT, RecipientState.DELIVERED)
 _REPLY_CODE = re.compile(r"[245]\d\d\b")
 """How the reply of a mail server begins; other texts of deferrals are those of a transport, or our own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Explanation:
     """A recipient with its state, and what there is to say about it."""
 
     recipient: Recipient
@@ -68,28 +68,28 @@ class Explained:
     is_forgotten: bool = False
 
 
-def explain_recipient(session: Session, recipient: Recipient, settings: Settings, in_account: Command) -> Explained:
+def explain_recipient(session: Session, recipient: Recipient, settings: Settings, in_account: Command) -> Explanation:
     """What has become of the recipient. `in_account` are the words by which commands name its account."""
     entry = current_entry(session, recipient)
     state = RecipientState(entry.state if entry else recipient.state)
     if (forgotten := _last_step(session, recipient, TimelineStep.FORGOTTEN)) is not None:
-        return Explained(recipient, state, None, (_forgotten(forgotten, state),), is_forgotten=True)
-    last = _last_step(session, recipient, *ATTEMPTED)
+        return Explanation(recipient, state, None, (_forgotten(forgotten, state),), is_forgotten=True)
+    last = _last_step(session, recipient, *ATTEMPT_STEPS)
     route = _route(session, recipient, entry, last, in_account)
     said = [*_fate(recipient, entry, last, state, settings.retry_period)]
-    if state not in ARRIVED:
+    if state not in ARRIVED_STATES:
         hindering = [*obstacles(session, route)]
         said += hindering
         if entry is not None and last is not None and last.step == TimelineStep.DEFERRED:
             said += _put_off(last, route)
-        is_hindered = any(one.prevents for one in hindering)
+        is_hindered = any(finding.prevents for finding in hindering)
         said += sending_again(session, settings, recipient, state, is_hindered=is_hindered)
-    return Explained(recipient, state, route.address.key if route.address else None, tuple(said))
+    return Explanation(recipient, state, route.address.key if route.address else None, tuple(said))
 
 
 def _forgotten(step: RecipientStep, state: RecipientState) -> Finding:
     text = f"Its recipient was forgotten at {at(step.time)}: the address and all words are gone, and it is {state}."
-    return Finding(text if state in ARRIVED else f"{text} It cannot be sent again: there is nobody to send to.")
+    return Finding(text if state in ARRIVED_STATES else f"{text} It cannot be sent again: there is nobody to send to.")
 
 
 def _route(
@@ -145,7 +145,7 @@ def _last_step(session: Session, recipient: Recipient, *names: TimelineStep) -> 
 
 def _waiting(recipient: Recipient, entry: QueueEntry, last: RecipientStep | None, said: str, period: int) -> Finding:
     moment, due = now(), entry.ready_time
-    is_late = moment - due > LATE
+    is_late = moment - due > LATE_AFTER
     commands = [("status",)] if is_late else []
     late = " No sender has taken it since: check that workers run." if is_late else ""
     if last is not None and last.step == TimelineStep.DEFERRED:
@@ -172,7 +172,7 @@ def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
 
 def _sending(entry: QueueEntry) -> Finding:
     until = at(entry.lease_time)
-    if entry.lease_time is not None and now() - entry.lease_time > LATE:
+    if entry.lease_time is not None and now() - entry.lease_time > LATE_AFTER:
         text = f"A sender had it until {until}, and has not reported since; the next one queues it again. Check that "
         return Finding(f"{text}workers run.", [("status",)])
     return Finding(f"A sender is transmitting it now; should that sender have died, it is queued again at {until}.")
@@ -191,9 +191,9 @@ def _held(recipient: Recipient, entry: QueueEntry) -> Finding:
         f"{at(entry.due_time)}. It may have been sent since the backup was made, so it is not sent by itself.\n"
         "Send it, or end it as sent or as failed:"
     )
-    one = ("messages", "--uuid", recipient.uuid)
-    drops = [("holds", "drop", *one, "--as", outcome) for outcome in ("sent", "failed")]
-    return Finding(text, [("holds", "release", *one), *drops])
+    message_option = ("messages", "--uuid", recipient.uuid)
+    drops = [("holds", "drop", *message_option, "--as", outcome) for outcome in ("sent", "failed")]
+    return Finding(text, [("holds", "release", *message_option), *drops])
 
 
 def _paused(entry: QueueEntry) -> Finding:
@@ -218,7 +218,7 @@ def _delivered(recipient: Recipient, said: str) -> Iterator[Finding]:
 
 # The messages to an address.
 
-MOST_CONTACTS = 100
+MAX_CONTACTS = 100
 
 
 def messages_to(session: Session, address: AccountAddress) -> ColumnElement[bool]:
@@ -227,16 +227,18 @@ def messages_to(session: Session, address: AccountAddress) -> ColumnElement[bool
     contacts = select(Contact.id).where(
         Contact.account_id == address.account_id, ADDRESS_COLUMNS[address.kind].in_(address_forms(address.key))
     )
-    ids = session.scalars(contacts.limit(MOST_CONTACTS)).all()
+    ids = session.scalars(contacts.limit(MAX_CONTACTS)).all()
     if not ids:
         return sent_to(address)
-    own = Recipient.email if address.kind == "email" else Recipient.mobile
-    named = and_(in_json(Recipient.contact_id, ids), own.is_(None), Recipient.type == TYPES[address.kind])
+    address_column = Recipient.email if address.kind == "email" else Recipient.mobile
+    named = and_(
+        in_json(Recipient.contact_id, ids), address_column.is_(None), Recipient.type == MESSAGE_TYPES[address.kind]
+    )
     return or_(sent_to(address), and_(Recipient.contact_id.is_not(None), named))
 
 
 def newest_messages(session: Session, address: AccountAddress) -> Select[Recipient]:
     """The recipients, the newest first."""
-    of_account = Recipient.account_id == address.account_id
-    found = select(Recipient).where(of_account, messages_to(session, address))
-    return found.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
+    account_filter = Recipient.account_id == address.account_id
+    statement = select(Recipient).where(account_filter, messages_to(session, address))
+    return statement.order_by(Recipient.creation_time.desc(), Recipient.id.desc())

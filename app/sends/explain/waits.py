@@ -43,8 +43,10 @@ def at(moment: datetime | None) -> str:
     return "an unknown time" if moment is None else timestamp(moment)
 
 
-WAITS_FOR_IT = "new sends are refused, and what waits is tried again later and later until the retry period ends"
-TO = "ADDRESS"
+REFUSED_UNTIL_MENDED = (
+    "new sends are refused, and what waits is tried again later and later until the retry period ends"
+)
+ADDRESS_PLACEHOLDER = "ADDRESS"
 """Stands in a command for an address of the reader's own."""
 
 
@@ -61,7 +63,7 @@ class Route:
     list_id: int | None = None
     contact_id: int | None = None
     contact: ContactRow | None = None
-    """None also if it is gone from the list."""
+    """The contact as it is now; None also if it is no longer in the list."""
     send: Send | None = None
     turn: datetime | None = None
 
@@ -73,51 +75,57 @@ class Route:
 
 def waits(session: Session, route: Route) -> Iterator[Finding]:
     """What keeps the message, or a further one, from leaving now; the account's own matters first."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for reason, find in WAITS.items():
-        if reason is not WaitReason.RENDER_QUOTA or not found:
-            found += find(session, route)
-    return iter(found)
+        if reason is not WaitReason.RENDER_QUOTA or not findings:
+            findings += find(session, route)
+    return iter(findings)
 
 
 def _owner(_session: Session, route: Route) -> Iterator[Finding]:
     if not route.account.owner_confirmed:
-        text = f"The account's owner has not confirmed the address (account_owner_unverified): {WAITS_FOR_IT}."
+        text = f"The account's owner has not confirmed the address (account_owner_unverified): {REFUSED_UNTIL_MENDED}."
         yield Finding(text, [("accounts", "update", route.account.name, "--owner-confirmed")], prevents=True)
 
 
-def paused_words(one: ShownPause, *, in_full: bool = True) -> str:
+def paused_words(shown_pause: ShownPause, *, in_full: bool = True) -> str:
     """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
     matter."""
-    since = one.since if in_full and not one.is_everywhere else f"since {at(one.creation_time)}"
-    return f"{one.subject[0].upper()}{one.subject[1:]} is paused {since}: messages wait until it goes on."
+    since = shown_pause.since if in_full and not shown_pause.is_everywhere else f"since {at(shown_pause.creation_time)}"
+    return (
+        f"{shown_pause.subject[0].upper()}{shown_pause.subject[1:]} is paused {since}: messages wait until it goes on."
+    )
 
 
 def _paused(session: Session, route: Route) -> Iterator[Finding]:
-    for one in pauses_concerning(session, route.account, list_id=route.list_id, domain=route.domain):
-        yield Finding(paused_words(one), [one.resuming])
+    for shown_pause in pauses_concerning(session, route.account, list_id=route.list_id, domain=route.domain):
+        yield Finding(paused_words(shown_pause), [shown_pause.resuming])
 
 
 def _refused(session: Session, route: Route) -> Iterator[Finding]:
-    """By relays, which are not for one address to mend."""
+    """Relays that refuse everything of the account."""
     if route.kind != "email":
         return
-    for one in shown_refusals(session, route.account.id):
-        if one.ended_time is None:
-            commands = [one.command("list"), one.command("retry")] if one.bounced else []
-            yield Finding(one.sentence, [*commands, *transport_trial(one.transport, route.send)])
+    for refusal in shown_refusals(session, route.account.id):
+        if refusal.ended_time is None:
+            commands = [refusal.command("list"), refusal.command("retry")] if refusal.bounced else []
+            yield Finding(refusal.sentence, [*commands, *transport_trial(refusal.transport, route.send)])
 
 
 def transport_trial(transport: str, send: Send | None) -> list[Command]:
     """The command that tells what a transport says now."""
-    return [] if send is None else [("transports", "test", transport, "--to", TO, "--from", send.from_address)]
+    return (
+        []
+        if send is None
+        else [("transports", "test", transport, "--to", ADDRESS_PLACEHOLDER, "--from", send.from_address)]
+    )
 
 
 def _missing_domains(session: Session, route: Route) -> Iterator[Finding]:
     for name, domain in _domains(session, route).items():
         if domain is None:
             text = (
-                f"The account has no sending domain {name} any more: {WAITS_FOR_IT}.\n"
+                f"The account has no sending domain {name} any more: {REFUSED_UNTIL_MENDED}.\n"
                 "Add it, publish the records that this shows, and have them looked up:"
             )
             commands = [("domains", act, name, *route.in_account) for act in ("add", "verify")]
@@ -127,7 +135,7 @@ def _missing_domains(session: Session, route: Route) -> Iterator[Finding]:
 def _unverified_domains(session: Session, route: Route) -> Iterator[Finding]:
     for name, domain in _domains(session, route).items():
         if domain is not None and domain.verified_time is None:
-            text = f"The sending domain {name} is not verified: {WAITS_FOR_IT}."
+            text = f"The sending domain {name} is not verified: {REFUSED_UNTIL_MENDED}."
             yield Finding(text, [("domains", "verify", name, *route.in_account)], prevents=True)
 
 
@@ -135,32 +143,33 @@ def _domains(session: Session, route: Route) -> Mapping[str, Domain | None]:
     """The domains of the sender and of the blind copies, by name."""
     if route.send is None or route.kind != "email":
         return {}
-    needed = {domain_of(one): None for one in (route.send.from_address, route.send.bcc_address) if one}
-    of_account = Domain.account_id == route.account.id, Domain.name.in_(needed)
-    return {**needed, **{one.name: one for one in session.scalars(select(Domain).where(*of_account))}}
+    needed = {domain_of(address): None for address in (route.send.from_address, route.send.bcc_address) if address}
+    account_domains = Domain.account_id == route.account.id, Domain.name.in_(needed)
+    return {**needed, **{domain.name: domain for domain in session.scalars(select(Domain).where(*account_domains))}}
 
 
 def _sender(session: Session, route: Route) -> Iterator[Finding]:
-    """Of a text message: withdrawn, or assigned to another list."""
+    """A sender of text messages that was withdrawn, or assigned to another list."""
     if route.send is None or route.kind == "email":
         return
     address, sender = route.send.from_address, _sender_of(session, route)
     if sender is None:
         kind = "virtual_number" if address.isdecimal() else "alphanumeric"
         replies = " (as `number`, if nobody can reply to it)" if address.isdecimal() else ""
-        text = f"{address} is no approved sender of the account any more: {WAITS_FOR_IT}. Approve it again{replies}:"
+        text = f"{address} is no approved sender of the account any more: {REFUSED_UNTIL_MENDED}. "
+        text += f"Approve it again{replies}:"
         command = ("senders", "create", address, "--kind", kind, *route.in_account)
         yield Finding(text, [command], prevents=True)
     elif sender.list_id not in (None, route.send.list_id):
         name = session.scalar(select(List.name).where(List.id == sender.list_id))
-        text = f"The sender {address} sends to the list {name} alone: {WAITS_FOR_IT}. Let it send to any:"
+        text = f"The sender {address} sends to the list {name} alone: {REFUSED_UNTIL_MENDED}. Let it send to any:"
         yield Finding(text, [("senders", "update", address, "--list", "", *route.in_account)], prevents=True)
 
 
 def _sender_of(session: Session, route: Route) -> SmsSender | None:
     address = "" if route.send is None else route.send.from_address
-    of_account = SmsSender.account_id == route.account.id, SmsSender.address == address
-    return session.scalars(select(SmsSender).where(*of_account)).first()
+    sender_filter = SmsSender.account_id == route.account.id, SmsSender.address == address
+    return session.scalars(select(SmsSender).where(*sender_filter)).first()
 
 
 def _transports(session: Session, route: Route) -> tuple[RoutingTable, tuple[str, ...]]:
@@ -177,13 +186,15 @@ def _no_transport(session: Session, route: Route) -> Iterator[Finding]:
     table, names = _transports(session, route)
     if route.send is None or any(table.is_usable(name, route.send.type) for name in names):
         return
-    stored = {one.name: one for one in session.scalars(select(Transport).where(Transport.name.in_(names)))}
+    stored = {
+        transport.name: transport for transport in session.scalars(select(Transport).where(Transport.name.in_(names)))
+    }
     for name in names:
-        one = stored.get(name)
-        if one is None or one.type != route.send.type:
+        transport = stored.get(name)
+        if transport is None or transport.type != route.send.type:
             text = f"There is no transport {name} for messages of this type any more, and the message waits for it."
             command: Command = ("transports", "create", name, "--type", route.send.type, "--url", "URL")
-            yield Finding(text, [] if one else [command], prevents=True)
+            yield Finding(text, [] if transport else [command], prevents=True)
         else:
             text = f"The transport {name} is disabled, and the message waits for it."
             yield Finding(text, [("transports", "update", name, "--enabled")], prevents=True)
@@ -214,8 +225,8 @@ def _backed_off(session: Session, route: Route) -> Iterator[Finding]:
         return
     sender, domain = domain_of(route.send.from_address), route.domain
     routed = DomainBackoff.account_id == route.account.id, DomainBackoff.sender_domain == sender
-    found = select(DomainBackoff).where(*routed, DomainBackoff.domain == domain)
-    backoff = session.scalars(found.where(DomainBackoff.failures >= FAILURE_THRESHOLD)).first()
+    backoffs = select(DomainBackoff).where(*routed, DomainBackoff.domain == domain)
+    backoff = session.scalars(backoffs.where(DomainBackoff.failures >= FAILURE_THRESHOLD)).first()
     if backoff is not None and backoff.until_time > now():
         yield Finding(
             f"All mail from {sender} to {domain} waits until {at(backoff.until_time)}: its mail server has deferred "
@@ -224,20 +235,21 @@ def _backed_off(session: Session, route: Route) -> Iterator[Finding]:
 
 
 def _quota(session: Session, route: Route) -> Iterator[Finding]:
-    """Nothing is written of it, so that it is said where nothing else explains the wait."""
+    """Other messages of the send that are being rendered. Nothing is stored about this wait, so it is named only where
+    nothing else explains the wait."""
     if route.turn is None or route.send is None:
         return
     others = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
-    of_send = others.where(IS_SENDING, Recipient.send_id == route.send.id)
-    if session.scalar(select(exists(of_send))):
+    others_of_send = others.where(IS_SENDING, Recipient.send_id == route.send.id)
+    if session.scalar(select(exists(others_of_send))):
         yield Finding(
             "Other messages of its send are being rendered: where they may use up the limit of all together "
             "(MAX_SEND_BYTES), it waits half a second at a time for their results."
         )
 
 
-Find = Callable[[Session, Route], Iterable[Finding]]
-WAITS: Mapping[WaitReason, Find] = {
+FindWaits = Callable[[Session, Route], Iterable[Finding]]
+WAITS: Mapping[WaitReason, FindWaits] = {
     WaitReason.OWNER_UNCONFIRMED: _owner,
     WaitReason.PAUSE: _paused,
     WaitReason.RELAY: _refused,

@@ -23,7 +23,7 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 
 IS_HELD = entry_in_state(RecipientState.HELD)
-WAS = (RecipientState.QUEUED.value, RecipientState.SENDING.value, RecipientState.UNCERTAIN.value)
+FORMER_STATES = (RecipientState.QUEUED.value, RecipientState.SENDING.value, RecipientState.UNCERTAIN.value)
 """What a held message may have been in the backup."""
 
 
@@ -68,23 +68,23 @@ class HeldCount(NamedTuple):
     last_due: datetime
 
 
-def held_messages(wanted: HeldMessages, *columns: Any) -> Select[Any]:
+def held_messages(selection: HeldMessages, *columns: Any) -> Select[Any]:
     """The named columns of the recipients and entries that are meant."""
     joined = select(*columns).join_from(QueueEntry, Recipient, Recipient.id == QueueEntry.recipient_id)
-    return joined.where(*wanted.conditions)
+    return joined.where(*selection.conditions)
 
 
-def count_held(session: Session, wanted: HeldMessages) -> list[HeldCount]:
+def count_held(session: Session, selection: HeldMessages) -> list[HeldCount]:
     """The held messages that are meant, by account and former state."""
     key = QueueEntry.account_id, QueueEntry.held_state
     times = func.min(QueueEntry.due_time), func.max(QueueEntry.due_time)
-    counted = held_messages(wanted, *key, func.count(), *times).group_by(*key).order_by(*key)
+    counted = held_messages(selection, *key, func.count(), *times).group_by(*key).order_by(*key)
     return [HeldCount._make(row) for row in session.execute(counted)]
 
 
 FILTERS = (
     Filter("uuid", FilterType.UUID),
-    Filter("was", FilterType.ENUM, WAS),
+    Filter("was", FilterType.ENUM, FORMER_STATES),
     Filter("group_id", FilterType.INTEGER),
     Filter("creation_time", FilterType.TIMESTAMP),
     Filter("due_time", FilterType.TIMESTAMP),
@@ -95,11 +95,11 @@ PROPERTIES = {
     "creation_time": Property(Recipient.creation_time, as_timestamp),
     "due_time": Property(QueueEntry.due_time, as_timestamp),
 }
-HELD = Shape(
+HELD_MESSAGES_SHAPE = Shape(
     resource=Resource(
         name="held message",
         collection="held_messages",
-        filters={one.name: one for one in FILTERS},
+        filters={filter_.name: filter_ for filter_ in FILTERS},
         fields=tuple(PROPERTIES),
     ),
     properties=PROPERTIES,
@@ -112,12 +112,12 @@ HELD = Shape(
 
 def page_held(session: Session, account_id: int, query: Query) -> Page:
     """A page of the account's held messages."""
-    of_account = HeldMessages(account_id).conditions
-    return read_page(session, HELD, query, QueueEntry.recipient_id == Recipient.id, *of_account)
+    account_conditions = HeldMessages(account_id).conditions
+    return read_page(session, HELD_MESSAGES_SHAPE, query, QueueEntry.recipient_id == Recipient.id, *account_conditions)
 
 
 @dataclass(frozen=True, slots=True)
-class MatchingHeld:
+class MatchingHeldMessages:
     """All held messages that are meant and match a query, part by part, the oldest first, as `Matching` has those of
     other states. Each part begins where the one before has ended, by the ids."""
 
@@ -126,8 +126,10 @@ class MatchingHeld:
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""
-        found = self._select(columns).order_by(QueueEntry.recipient_id).limit(most)
-        return session.execute(found if after is None else found.where(QueueEntry.recipient_id > after[1])).all()
+        statement = self._select(columns).order_by(QueueEntry.recipient_id).limit(most)
+        return session.execute(
+            statement if after is None else statement.where(QueueEntry.recipient_id > after[1])
+        ).all()
 
     def newest_ones(self, session: Session, columns: Sequence[Any], most: int) -> Sequence[Row[Any]]:
         """The newest ones, from the newest on."""
@@ -140,8 +142,8 @@ class MatchingHeld:
 
     def _select(self, columns: Sequence[Any]) -> Select[Any]:
         place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
-        found = held_messages(self.held, *columns, *place)
-        return found.where(*compiled.where(self.query, HELD.filter_columns))
+        statement = held_messages(self.held, *columns, *place)
+        return statement.where(*compiled.where(self.query, HELD_MESSAGES_SHAPE.filter_columns))
 
 
 def hold_messages(connection: Connection, taken: datetime, moment: datetime) -> int:

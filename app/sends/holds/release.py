@@ -35,84 +35,90 @@ from app.transports.base import DeliveryResult, Outcome
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 500
+CHUNK_SIZE = 500
 """Results of journals that are written together."""
 SETTLER = "settling held messages"
 """The worker of an entry while its outcome is written."""
-FINAL = (Outcome.ACCEPTED, Outcome.REFUSED)
-RELEASED = "released by an operator after a restore"
-ASSUMED = "an operator says that it was sent before the restore"
-DroppedAs = Literal["sent", "failed"]
-DROPPED_AS: tuple[DroppedAs, ...] = ("sent", "failed")
+FINAL_OUTCOMES = (Outcome.ACCEPTED, Outcome.REFUSED)
+RELEASE_DETAIL = "released by an operator after a restore"
+ASSUMED_SENT_REPLY = "an operator says that it was sent before the restore"
+DropOutcome = Literal["sent", "failed"]
+DROP_OUTCOMES: tuple[DropOutcome, ...] = ("sent", "failed")
 COLUMNS = (
     *(Recipient.id, Recipient.account_id, Recipient.type, QueueEntry.attempts),
     *(
-        func.coalesce(own, select(of_contact).where(Contact.id == Recipient.contact_id).scalar_subquery()).label(name)
-        for name, own, of_contact in (
+        func.coalesce(
+            recipient_column, select(contact_column).where(Contact.id == Recipient.contact_id).scalar_subquery()
+        ).label(name)
+        for name, recipient_column, contact_column in (
             ("email", Recipient.email, Contact.email),
             ("mobile", Recipient.mobile, Contact.mobile),
         )
     ),
 )
 """A recipient named by its contact has no address of its own until its outcome is written."""
-Held = Sequence[Row[Any]]
+HeldRows = Sequence[Row[Any]]
 
 
 @dataclass(slots=True)
-class Released:
+class ReleaseCounts:
     """How many messages were released, and how many had arrived instead."""
 
     released: int = 0
     arrived: int = 0
 
 
-def release_messages(services: Services, wanted: HeldMessages, advance: Callable[[int], None]) -> Released:
+def release_messages(services: Services, selection: HeldMessages, advance: Callable[[int], None]) -> ReleaseCounts:
     """Puts the held messages that are meant back into the queue, each due when it was; one that may have arrived is due
     now. `advance` is called with the number of each transaction."""
-    _record(services, "recipient.released", wanted)
-    total = Released()
+    _record(services, "recipient.released", selection)
+    total = ReleaseCounts()
 
-    def work(transaction: Transaction, rows: Held) -> None:
+    def work(transaction: Transaction, rows: HeldRows) -> None:
         done = _release_rows(transaction, services, rows)
         total.arrived += done.arrived
         total.released += done.released
 
-    _in_turns(services, wanted, work, advance)
+    _in_turns(services, selection, work, advance)
     return total
 
 
-def drop_messages(services: Services, wanted: HeldMessages, outcome: DroppedAs, advance: Callable[[int], None]) -> int:
+def drop_messages(
+    services: Services, selection: HeldMessages, outcome: DropOutcome, advance: Callable[[int], None]
+) -> int:
     """Ends the held messages that are meant without sending them: as sent, or as failed. Returns how many."""
-    _record(services, "recipient.dropped", wanted)
+    _record(services, "recipient.dropped", selection)
     total = 0
 
-    def work(transaction: Transaction, rows: Held) -> None:
+    def work(transaction: Transaction, rows: HeldRows) -> None:
         nonlocal total
         total += _drop_rows(transaction, services, rows, outcome)
 
-    _in_turns(services, wanted, work, advance)
+    _in_turns(services, selection, work, advance)
     return total
 
 
-def _record(services: Services, action: str, wanted: HeldMessages) -> None:
+def _record(services: Services, action: str, selection: HeldMessages) -> None:
     with services.database.read() as session:
-        held = sum(one.messages for one in count_held(session, wanted))
+        held = sum(row.messages for row in count_held(session, selection))
     if held:
-        record_at_once(services.database, Act(action, wanted.account_id, counts={"recipients": held}))
+        record_at_once(services.database, Act(action, selection.account_id, counts={"recipients": held}))
 
 
-def release_some(transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int]) -> Released:
+def release_some(
+    transaction: Transaction, services: Services, selection: HeldMessages, ids: Sequence[int]
+) -> ReleaseCounts:
     """Releases those of the messages that are held and meant, in this transaction. The ids are at most a chunk."""
-    rows = _lock(transaction, wanted, after=0, size=len(ids), ids=ids)
+    rows = _lock(transaction, selection, after=0, size=len(ids), ids=ids)
     return _release_rows(transaction, services, rows)
 
 
 def drop_some(
-    transaction: Transaction, services: Services, wanted: HeldMessages, ids: Sequence[int], outcome: DroppedAs
+    transaction: Transaction, services: Services, selection: HeldMessages, ids: Sequence[int], outcome: DropOutcome
 ) -> int:
     """Ends those of the messages that are held and meant without sending them, in this transaction; returns how
     many."""
-    rows = _lock(transaction, wanted, after=0, size=len(ids), ids=ids)
+    rows = _lock(transaction, selection, after=0, size=len(ids), ids=ids)
     return _drop_rows(transaction, services, rows, outcome)
 
 
@@ -123,16 +129,18 @@ def settle_as_journalled(
     What was deferred stays held. `part` begins a part of the transaction that restores them. Returns how many were
     written."""
     in_order = sorted(results, key=lambda result: result.attempt)
-    known = {one.recipient_id: one for one in in_order if one.result and one.result.outcome in FINAL}
+    final_results = {
+        result.recipient_id: result for result in in_order if result.result and result.result.outcome in FINAL_OUTCOMES
+    }
 
     def settle(ids: Sequence[int]) -> int:
         """What cannot be written is found by halving, and stays held: no line of a journal prevents a restore."""
         try:
             with part() as transaction:
                 rows = _lock(transaction, HeldMessages(), after=0, size=len(ids), ids=ids)
-                of_attempt = [row for row in rows if row.attempts <= known[row.id].attempt]
-                _settle(transaction, services, of_attempt, {row.id: known[row.id].result for row in of_attempt})
-                return len(of_attempt)
+                attempted = [row for row in rows if row.attempts <= final_results[row.id].attempt]
+                _settle(transaction, services, attempted, {row.id: final_results[row.id].result for row in attempted})
+                return len(attempted)
         except Exception as error:
             if is_unavailable(error):
                 raise
@@ -145,14 +153,14 @@ def settle_as_journalled(
         half = len(ids) // 2
         return settle(ids[:half]) + settle(ids[half:])
 
-    ordered = sorted(known)
-    return sum(settle(ordered[first : first + CHUNK]) for first in range(0, len(ordered), CHUNK))
+    ordered = sorted(final_results)
+    return sum(settle(ordered[first : first + CHUNK_SIZE]) for first in range(0, len(ordered), CHUNK_SIZE))
 
 
 def _in_turns(
     services: Services,
-    wanted: HeldMessages,
-    work: Callable[[Transaction, Held], None],
+    selection: HeldMessages,
+    work: Callable[[Transaction, HeldRows], None],
     advance: Callable[[int], None],
 ) -> None:
     """Runs the work on all that are meant, chunk by chunk in the order of their ids."""
@@ -161,7 +169,7 @@ def _in_turns(
         size = turns.size
 
         def chunk(transaction: Transaction, after: int = last, size: int = size) -> list[int]:
-            rows = _lock(transaction, wanted, after=after, size=size)
+            rows = _lock(transaction, selection, after=after, size=size)
             if rows:
                 work(transaction, rows)
             return [row.id for row in rows]
@@ -174,33 +182,33 @@ def _in_turns(
 
 
 def _lock(
-    transaction: Transaction, wanted: HeldMessages, *, after: int, size: int, ids: Sequence[int] | None = None
-) -> Held:
+    transaction: Transaction, selection: HeldMessages, *, after: int, size: int, ids: Sequence[int] | None = None
+) -> HeldRows:
     """The next held messages that are meant, locked: as everywhere, recipients before their entries."""
-    statement = held_messages(wanted, *COLUMNS).where(QueueEntry.recipient_id > after)
+    statement = held_messages(selection, *COLUMNS).where(QueueEntry.recipient_id > after)
     if ids is not None:
         statement = statement.where(in_json(QueueEntry.recipient_id, ids))
     locked = statement.order_by(QueueEntry.recipient_id).limit(size)
     return transaction.execute(locked.with_for_update(key_share=True, of=[Recipient, QueueEntry])).all()
 
 
-def _release_rows(transaction: Transaction, services: Services, rows: Held) -> Released:
+def _release_rows(transaction: Transaction, services: Services, rows: HeldRows) -> ReleaseCounts:
     signs = signs_of_arrival(transaction, [row.id for row in rows])
     arrived = [row for row in rows if row.id in signs]
     replies = {row.id: f"no answer is known, but it has arrived: {signs[row.id]}" for row in arrived}
     _settle(transaction, services, arrived, {id_: DeliveryResult.accepted(said) for id_, said in replies.items()})
     _release(transaction, [row for row in rows if row.id not in signs])
-    return Released(len(rows) - len(arrived), len(arrived))
+    return ReleaseCounts(len(rows) - len(arrived), len(arrived))
 
 
-def _drop_rows(transaction: Transaction, services: Services, rows: Held, outcome: DroppedAs) -> int:
-    result = DeliveryResult.accepted(ASSUMED) if outcome == "sent" else None
+def _drop_rows(transaction: Transaction, services: Services, rows: HeldRows, outcome: DropOutcome) -> int:
+    result = DeliveryResult.accepted(ASSUMED_SENT_REPLY) if outcome == "sent" else None
     _settle(transaction, services, rows, dict.fromkeys((row.id for row in rows), result))
     return len(rows)
 
 
 def _settle(
-    transaction: Transaction, services: Services, rows: Held, results: Mapping[int, DeliveryResult | None]
+    transaction: Transaction, services: Services, rows: HeldRows, results: Mapping[int, DeliveryResult | None]
 ) -> None:
     """Writes an outcome for each of the locked rows; without a result it was dropped."""
     if not rows:
@@ -213,18 +221,21 @@ def _settle(
         address = row.email if row.type == "email" else row.mobile
         attempts.append(AttemptResult(row.id, row.attempts, address, moment, result, reason))
     transitions = write_outcomes(transaction, SETTLER, attempts, RetryRules.of(services.settings))
-    _acknowledge(transaction, [one for one in transitions if one.state is RecipientState.SENT])
+    _acknowledge(transaction, [transition for transition in transitions if transition.state is RecipientState.SENT])
     transaction.after_commit(lambda: report_transitions(transitions))
 
 
 def _acknowledge(transaction: Transaction, sent: Sequence[Transition]) -> None:
-    """Of texts that have ended as sent: what receipts have confirmed while they were held counts now."""
-    signs = signs_of_arrival(transaction, [one.recipient.id for one in sent]) if sent else {}
-    confirmed = [one for one in sent if signs.get(one.recipient.id) == TimelineStep.ACKNOWLEDGED]
-    acknowledge(transaction, [one.recipient._replace(mobile=one.attempt_result.address) for one in confirmed])
+    """Counts what receipts have confirmed while text messages were held that have now ended as sent."""
+    signs = signs_of_arrival(transaction, [transition.recipient.id for transition in sent]) if sent else {}
+    confirmed = [transition for transition in sent if signs.get(transition.recipient.id) == TimelineStep.ACKNOWLEDGED]
+    acknowledge(
+        transaction,
+        [transition.recipient._replace(mobile=transition.attempt_result.address) for transition in confirmed],
+    )
 
 
-def _release(transaction: Transaction, rows: Held) -> None:
+def _release(transaction: Transaction, rows: HeldRows) -> None:
     if not rows:
         return
     moment, entry = now(), QueueEntry
@@ -236,5 +247,5 @@ def _release(transaction: Transaction, rows: Held) -> None:
     }
     released = update(entry).where(in_json(entry.recipient_id, [row.id for row in rows])).values(values)
     transaction.execute(released, execution_options={"synchronize_session": False})
-    steps = [step_row(row.account_id, row.id, TimelineStep.REQUEUED, RELEASED, moment) for row in rows]
+    steps = [step_row(row.account_id, row.id, TimelineStep.REQUEUED, RELEASE_DETAIL, moment) for row in rows]
     add_steps(transaction, steps)

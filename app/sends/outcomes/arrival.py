@@ -24,7 +24,12 @@ from app.sends.outcomes.transitions import sent_transition
 from app.sends.outcomes.write import report_transitions, write_transitions
 from app.transports.base import DeliveryResult
 
-ENDED_BY_ARRIVAL = (RecipientState.QUEUED, RecipientState.PAUSED, RecipientState.UNCERTAIN, RecipientState.FAILED)
+STATES_ENDED_BY_ARRIVAL = (
+    RecipientState.QUEUED,
+    RecipientState.PAUSED,
+    RecipientState.UNCERTAIN,
+    RecipientState.FAILED,
+)
 """States of an attempted message whose outcome such evidence decides. One that is being sent has a lease: its outcome
 is awaited."""
 

@@ -153,7 +153,7 @@ def _unreadable(answer: object) -> DeliveryResult:
     return internal_fault(TypeError())
 
 
-SUFFIX = ".journal"
+JOURNAL_SUFFIX = ".journal"
 
 
 def journal_folder(settings: Settings) -> Path:
@@ -165,7 +165,7 @@ def journal_sizes(settings: Settings) -> list[int]:
     """The bytes of each journal of this machine."""
     sizes = []
     with contextlib.suppress(OSError):
-        for path in journal_folder(settings).glob(f"*{SUFFIX}"):
+        for path in journal_folder(settings).glob(f"*{JOURNAL_SUFFIX}"):
             with contextlib.suppress(OSError):  # recovered and deleted meanwhile
                 sizes.append(path.stat().st_size)
     return sizes
@@ -175,13 +175,13 @@ class Journal:
     """The journal that this process writes, from several threads."""
 
     def __init__(self, folder: Path, worker: str) -> None:
-        self._path = folder / f"{worker}{SUFFIX}"
+        self._path = folder / f"{worker}{JOURNAL_SUFFIX}"
         self._descriptor = create_locked(self._path)
         self._lock = threading.Lock()
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
         self.is_broken = False
-        """It could not be written, and has not been mended since."""
+        """The journal could not be written, and has not been mended since."""
 
     def append(self, attempt_result: AttemptResult) -> None:
         """Appends one result on a separate line. Raises `OSError`."""
@@ -225,10 +225,10 @@ class Journal:
 
     def _is_in_place(self) -> bool:
         try:
-            found = os.stat(self._path)
+            file_status = os.stat(self._path)
         except FileNotFoundError:
             return False
-        return os.path.samestat(found, os.fstat(self._descriptor))
+        return os.path.samestat(file_status, os.fstat(self._descriptor))
 
     def close(self) -> None:
         """Unlocks it: for the next drain on this machine its worker is dead, and its rows are recovered."""
@@ -247,17 +247,17 @@ class FoundJournal:
     @property
     def worker(self) -> str:
         """The worker that writes it."""
-        return self.path.name.removesuffix(SUFFIX)
+        return self.path.name.removesuffix(JOURNAL_SUFFIX)
 
     def results(self) -> list[AttemptResult]:
-        """Its content, without a line that a kill or a full disk cut short: that message was in flight. Raises
-        `OSError` for one that cannot be read."""
-        found = []
+        """The results in the journal, without a line that a kill or a full disk cut short: that message was in flight.
+        Raises `OSError` for a journal that cannot be read."""
+        parsed = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.path.read_bytes().splitlines():
                 with contextlib.suppress(ValueError):
-                    found.append(parse_line(line))
-        return found
+                    parsed.append(parse_line(line))
+        return parsed
 
 
 @contextlib.contextmanager
@@ -266,23 +266,23 @@ def scan_journals(folder: Path) -> Iterator[list[FoundJournal]]:
     list are deleted after it, unless the block raises: no other process recovers them meanwhile. Raises `OSError` if
     the folder cannot be read."""
     with contextlib.ExitStack() as locks:
-        found = [_found(folder / name, locks) for name in _names(folder)]
-        yield found
-        for journal in found:
+        journals = [_found_journal(folder / name, locks) for name in _names(folder)]
+        yield journals
+        for journal in journals:
             if journal.dead:
                 journal.path.unlink(missing_ok=True)
         delete_stale_drafts(folder)
 
 
 def _names(folder: Path) -> list[str]:
-    """Of the journals in the folder; one that does not exist has none."""
+    """The names of the journals in the folder; none if there is no folder."""
     try:
-        return sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
+        return sorted(name for name in os.listdir(folder) if name.endswith(JOURNAL_SUFFIX))
     except FileNotFoundError:
         return []
 
 
-def _found(path: Path, locks: contextlib.ExitStack) -> FoundJournal:
+def _found_journal(path: Path, locks: contextlib.ExitStack) -> FoundJournal:
     try:
         return FoundJournal(path, lock_if_dead(path, locks))
     except OSError:

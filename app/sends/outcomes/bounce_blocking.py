@@ -31,16 +31,26 @@ from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.transitions import COUNTED_AS_DELIVERED, Bounce, Transition
 
 SOFT_BOUNCES_THAT_BLOCK = 5
-"""Without a delivery in between."""
+"""Soft bounces of an address, without a delivery in between, after which it is blocked."""
 
 
 def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transition]) -> ChangedContacts:
     """Blocks addresses and counts their soft bounces, as the transitions say; a delivery resets the count."""
-    resets = {_address_of(one): one.recipient.id for one in transitions if one.soft_bounces == "reset"}
+    resets = {
+        _address_of(transition): transition.recipient.id
+        for transition in transitions
+        if transition.soft_bounces == "reset"
+    }
     _reset(transaction, resets)
-    soft = [(_address_of(one), one.detail) for one in transitions if one.soft_bounces == "count"]
+    soft = [
+        (_address_of(transition), transition.detail) for transition in transitions if transition.soft_bounces == "count"
+    ]
     replies, full = dict(soft), _count(transaction, Counter(address for address, _ in soft))
-    hard = {_address_of(one): Block(PERMANENT, one.detail) for one in transitions if one.blocks_address}
+    hard = {
+        _address_of(transition): Block(PERMANENT, transition.detail)
+        for transition in transitions
+        if transition.blocks_address
+    }
     return block_addresses(transaction, {address: Block(TEMPORARY, replies[address]) for address in full} | hard)
 
 
@@ -50,8 +60,8 @@ def add_soft_bounces(transaction: Transaction, bounces: Counter[AccountAddress])
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
-    """The same for a late bounce. The message had counted as delivered, which reset the count of soft bounces: the
-    earlier ones count again."""
+    """Applies a late bounce to the address: blocks it, or counts a soft bounce. The message had counted as delivered,
+    which reset the count of soft bounces: the earlier ones count again."""
     address = account_address(recipient)
     if bounce.blocks:
         return block_addresses(transaction, {address: Block(PERMANENT, bounce.diagnostic)})
@@ -68,8 +78,8 @@ def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> No
 
 def account_address(recipient: RecipientRow, address: str | None = None) -> AccountAddress:
     """The recipient's address, or the given one that its message was sent to, as blocked addresses are stored."""
-    own = recipient.email if recipient.type == "email" else recipient.mobile
-    return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address or own or "")
+    requested = recipient.email if recipient.type == "email" else recipient.mobile
+    return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address or requested or "")
 
 
 def _address_of(transition: Transition) -> AccountAddress:
@@ -101,8 +111,8 @@ def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) 
         SoftBounces.kind.in_({address.kind for address in addresses}),
         in_json(SoftBounces.address, all_forms(address.key for address in addresses)),
     )
-    found = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(SoftBounces.id))}
-    return {row: address for row, address in found.items() if address in addresses}
+    addresses_by_id = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(SoftBounces.id))}
+    return {row: address for row, address in addresses_by_id.items() if address in addresses}
 
 
 def _count(

@@ -86,8 +86,8 @@ def is_domain_deferral(result: DeliveryResult | None) -> bool:
 def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
     nothing to write, so it selects first: that takes no lock."""
-    delivered = set(_keys(one for one in transitions if one.soft_bounces == "reset"))
-    deferred = _keys(one for one in transitions if _is_deferred_by_domain(one))
+    delivered = set(_keys(transition for transition in transitions if transition.soft_bounces == "reset"))
+    deferred = _keys(transition for transition in transitions if _is_deferred_by_domain(transition))
     keys = {key for key in delivered | set(deferred) if key.domain}
     if not keys:
         return
@@ -106,14 +106,18 @@ def _is_deferred_by_domain(transition: Transition) -> bool:
 
 def _keys(transitions: Iterable[Transition]) -> Counter[BackoffKey]:
     """The keys, with the number of transitions of each. Domains are normalised once, however many share them."""
-    found: Counter[BackoffKey] = Counter()
+    counts: Counter[BackoffKey] = Counter()
     written = Counter(
-        (one.recipient.account_id, one.recipient.from_address, (one.attempt_result.address or "").rpartition("@")[2])
-        for one in transitions
+        (
+            transition.recipient.account_id,
+            transition.recipient.from_address,
+            (transition.attempt_result.address or "").rpartition("@")[2],
+        )
+        for transition in transitions
     )
     for (account_id, sender, domain), count in written.items():
-        found[BackoffKey(account_id, domain_of(sender), domain_of(domain))] += count
-    return found
+        counts[BackoffKey(account_id, domain_of(sender), domain_of(domain))] += count
+    return counts
 
 
 def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, str]]) -> list[Backoff]:

@@ -37,7 +37,7 @@ QUIET_SECONDS = 60.0
 
 
 class ExpiredLeases:
-    """One per process that looks for them; one thread at a time uses it."""
+    """The search for expired leases. Each process that looks for them has one, which one thread at a time uses."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
         self._full_looks = FullLooks(full_share)
@@ -154,7 +154,7 @@ def _requeue_batch(services: Services, dead: Collection[str], unreadable: Collec
 IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
 RESOLVER = "resolving uncertain messages"
 """The worker of an entry while the arrival is written."""
-NO_SIGN = "no sign that it arrived; sent again with its Message-ID"
+NO_ARRIVAL_DETAIL = "no sign that it arrived; sent again with its Message-ID"
 
 
 def has_uncertain_due(session: Session) -> bool:
@@ -196,8 +196,10 @@ def signs_of_arrival(session: Session, ids: Collection[int]) -> dict[int, str]:
     signs = *SIGNS_OF_ARRIVAL, TimelineStep.ACKNOWLEDGED
     steps = steps.where(in_json(RecipientStep.recipient_id, ids), between_ids(RecipientStep.recipient_id, ids))
     steps = steps.where(RecipientStep.step.in_(signs))
-    found = session.execute(steps).all()
-    return {row.recipient_id: row.step for row in sorted(found, key=lambda row: row.step == TimelineStep.ACKNOWLEDGED)}
+    step_rows = session.execute(steps).all()
+    return {
+        row.recipient_id: row.step for row in sorted(step_rows, key=lambda row: row.step == TimelineStep.ACKNOWLEDGED)
+    }
 
 
 def _write_arrived(
@@ -217,4 +219,7 @@ def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) ->
     moment = now()
     ids = [row.id for row in rows]
     update_queue_entries(transaction, ids, state=RecipientState.QUEUED, due_time=moment, ready_time=moment)
-    add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.REQUEUED, NO_SIGN, moment) for row in rows])
+    add_steps(
+        transaction,
+        [step_row(row.account_id, row.id, TimelineStep.REQUEUED, NO_ARRIVAL_DETAIL, moment) for row in rows],
+    )

@@ -18,12 +18,12 @@ LONGEST_REPLY = 1000
 """Characters that are read of a reply: it is a stranger's text."""
 
 
-def _listed(words: str) -> tuple[str, ...]:
+def _phrases(words: str) -> tuple[str, ...]:
     """Words and phrases with commas between them."""
-    return tuple(" ".join(one.split()) for one in words.split(","))
+    return tuple(" ".join(phrase.split()) for phrase in words.split(","))
 
 
-MISSING = _listed(
+MISSING_STATES = _phrases(
     """
     unknown, is unknown, not known, is not known, not recognized, is not recognized, not found, was not found,
     is not found, could not be found, cannot be found, can not be found, does not exist, do not exist, doesnt
@@ -32,9 +32,9 @@ MISSING = _listed(
     valid, is no longer valid
     """
 )
-MISSING_NOUNS = _listed("user, username, mailbox, recipient, account, address, addressee, inbox, alias, domain")
-"""What does not exist, in words: such a noun followed by one of `MISSING`."""
-CLOSED = _listed(
+MISSING_NOUNS = _phrases("user, username, mailbox, recipient, account, address, addressee, inbox, alias, domain")
+"""What does not exist, in words: such a noun followed by one of `MISSING_STATES`."""
+CLOSED_STATES = _phrases(
     """
     disabled, is disabled, has been disabled, inactive, is inactive, not active, is not active, deactivated, is
     deactivated, has been deactivated, suspended, is suspended, has been suspended, unavailable, is unavailable,
@@ -43,10 +43,10 @@ CLOSED = _listed(
     removed, has moved
     """
 )
-CLOSED_NOUNS = _listed("mailbox, inbox, recipient, addressee")
-"""What takes no mail any more, in words: such a noun followed by one of `CLOSED`. Not a user, an account or a domain:
-those may be the sender's own."""
-PHRASES = _listed(
+CLOSED_NOUNS = _phrases("mailbox, inbox, recipient, addressee")
+"""What takes no mail any more, in words: such a noun followed by one of `CLOSED_STATES`. Not a user, an account or a
+domain: those may be the sender's own."""
+ADDRESS_PHRASES = _phrases(
     """
     unknown user, unknown recipient, unknown mailbox, unknown address, unknown account, unknown email address,
     unknown local part, unknown or illegal alias, unknown domain, host unknown, no such user, no such mailbox,
@@ -63,7 +63,7 @@ PHRASES = _listed(
     """
 )
 """Phrases of the same meaning."""
-ABOUT_OTHERS = _listed(
+OTHER_SUBJECTS = _phrases(
     r"""
     sender, senders, from address, from domain, mail from, return path, helo, ehlo, client host, hostname, ip,
     your account, your domain, your server, your host, your address, your email address, your system, relay(?!
@@ -78,7 +78,7 @@ ABOUT_OTHERS = _listed(
 Where one of them stands, the words above do not count: `sender verify failed: no such user`."""
 
 _CODE = re.compile(r"(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![\d.])")
-_OWN_CODE = re.compile(r"\s{0,9}(?:[45]\d\d[ -])?\s{0,9}#?([245]\.\d{1,3}\.\d{1,3})(?![\d.])")
+_CODE_AT_START = re.compile(r"\s{0,9}(?:[45]\d\d[ -])?\s{0,9}#?([245]\.\d{1,3}\.\d{1,3})(?![\d.])")
 _PUNCTUATION = str.maketrans(dict.fromkeys('<>()[]{}"`,;', " ") | dict.fromkeys("'’", None))
 _NO_WORD = re.compile(r"[\W_]+")
 _IS_ABOUT_THE_TEXT = re.compile(
@@ -92,10 +92,10 @@ def _any_of(phrases: Iterable[str]) -> str:
 
 _MISSING, _CLOSED = (
     f"{_any_of(nouns)} {_any_of(statements)}"
-    for nouns, statements in ((MISSING_NOUNS, MISSING), (CLOSED_NOUNS, CLOSED))
+    for nouns, statements in ((MISSING_NOUNS, MISSING_STATES), (CLOSED_NOUNS, CLOSED_STATES))
 )
-_SAYS_SO = re.compile(rf"\b{_any_of([*PHRASES, _MISSING, _CLOSED])}\b")
-_IS_ABOUT_OTHERS = re.compile(rf"\b{_any_of(ABOUT_OTHERS)}\b")
+_IS_ABOUT_ADDRESS = re.compile(rf"\b{_any_of([*ADDRESS_PHRASES, _MISSING, _CLOSED])}\b")
+_IS_ABOUT_OTHERS = re.compile(rf"\b{_any_of(OTHER_SUBJECTS)}\b")
 
 
 def refuses_address(result: DeliveryResult) -> bool:
@@ -114,13 +114,13 @@ def blocks_address(reply: str, status: str | None) -> bool:
     """
     text = reply[:LONGEST_REPLY]
     reported = None if status is None or status.endswith(".0.0") else status
-    if own := _OWN_CODE.match(text):
-        return {own[1], reported or own[1]} <= CODES_OF_THE_ADDRESS
+    if status_code := _CODE_AT_START.match(text):
+        return {status_code[1], reported or status_code[1]} <= CODES_OF_THE_ADDRESS
     words = _words(text)
     if _IS_ABOUT_OTHERS.search(words):
         return False
     codes = {*_CODE.findall(text), *([reported] if reported else [])}
-    return codes <= CODES_OF_THE_ADDRESS if codes else _SAYS_SO.search(words) is not None
+    return codes <= CODES_OF_THE_ADDRESS if codes else _IS_ABOUT_ADDRESS.search(words) is not None
 
 
 def blocks_number(receipt: str) -> bool:

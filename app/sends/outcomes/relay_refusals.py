@@ -42,7 +42,7 @@ from app.transports.base import Outcome
 logger = logging.getLogger(__name__)
 
 
-DOMAINS_THAT_TELL = 3
+MIN_REFUSING_DOMAINS = 3
 """Domains whose recipients are refused, with nothing accepted meanwhile: then it is not about the recipients."""
 WINDOW = timedelta(minutes=5)
 MAX_INTERVAL = 300.0
@@ -84,7 +84,7 @@ def update_refusals(
     if not refused and not suspected:
         return ()
     accepted = _by_key(attempt for attempt in answered if _is_acceptance(attempt[1]))
-    new = {key: of_key for key, of_key in refused.items() if key not in accepted}
+    new = {key: results for key, results in refused.items() if key not in accepted}
     if not new and not suspected:
         return ()
     if new:
@@ -135,10 +135,10 @@ def _is_acceptance(attempt_result: AttemptResult) -> bool:
 
 def _by_key(attempts: Iterable[Attempt]) -> dict[RelayKey, list[AttemptResult]]:
     """The results, in the order of their moments."""
-    found: dict[RelayKey, list[AttemptResult]] = defaultdict(list)
-    for attempt in sorted(attempts, key=lambda one: one[1].moment):
-        found[RelayKey.of(attempt)].append(attempt[1])
-    return found
+    results: dict[RelayKey, list[AttemptResult]] = defaultdict(list)
+    for attempt in sorted(attempts, key=lambda attempt: attempt[1].moment):
+        results[RelayKey.of(attempt)].append(attempt[1])
+    return results
 
 
 def _new_row(key: RelayKey, refused: Sequence[AttemptResult]) -> Mapping[str, Any]:
@@ -147,9 +147,9 @@ def _new_row(key: RelayKey, refused: Sequence[AttemptResult]) -> Mapping[str, An
 
 
 def _lock(transaction: Transaction, keys: Collection[RelayKey]) -> Sequence[RelayRefusal]:
-    """All in the same order, so that two workers never wait for each other."""
-    of_accounts = in_json(RelayRefusal.account_id, {key.account_id for key in keys})
-    rows = select(RelayRefusal).where(of_accounts, IS_OPEN).order_by(RelayRefusal.id).with_for_update()
+    """Locks the open refusals of these keys in a fixed order, so that two workers never wait for each other."""
+    account_filter = in_json(RelayRefusal.account_id, {key.account_id for key in keys})
+    rows = select(RelayRefusal).where(account_filter, IS_OPEN).order_by(RelayRefusal.id).with_for_update()
     return [row for row in transaction.scalars(rows) if (row.account_id, row.transport) in keys]
 
 
@@ -159,7 +159,7 @@ def _add(transaction: Transaction, row: RelayRefusal, refused: Sequence[AttemptR
     if row.noticed_time is None:
         row.domains = _with_domains(row.domains, refused, row.last_time)
         row.reply = without_address(last.result.reply if last.result else "", last.address) or ""
-        if len(row.domains) < DOMAINS_THAT_TELL:
+        if len(row.domains) < MIN_REFUSING_DOMAINS:
             row.bounced += len(refused)
         else:
             row.noticed_time = now()
@@ -171,12 +171,12 @@ def _add(transaction: Transaction, row: RelayRefusal, refused: Sequence[AttemptR
 
 
 def _with_domains(before: Mapping[str, str], refused: Iterable[AttemptResult], last_time: datetime) -> dict[str, str]:
-    """The latest domains, as many as tell, with the times of their latest refusals."""
+    """The latest domains, at most `MIN_REFUSING_DOMAINS`, with the times of their latest refusals."""
     since = (last_time - WINDOW).isoformat()
-    of_refused = {domain_of(result.address or ""): result.moment.isoformat() for result in refused}
-    times = {domain: time for domain, time in {**before, **of_refused}.items() if domain and time >= since}
+    refused_times = {domain_of(result.address or ""): result.moment.isoformat() for result in refused}
+    times = {domain: time for domain, time in {**before, **refused_times}.items() if domain and time >= since}
     latest = sorted(times, key=lambda domain: times[domain], reverse=True)
-    return {domain: times[domain] for domain in latest[:DOMAINS_THAT_TELL]}
+    return {domain: times[domain] for domain in latest[:MIN_REFUSING_DOMAINS]}
 
 
 def _try_later(row: RelayRefusal, rules: RetryRules) -> None:
@@ -185,7 +185,7 @@ def _try_later(row: RelayRefusal, rules: RetryRules) -> None:
 
 
 def _end(transaction: Transaction, row: RelayRefusal) -> None:
-    """One that was noticed is kept: messages that ended before that may wait for somebody to send them again."""
+    """Ends a refusal. A noticed one is kept: messages that it ended may wait for somebody to send them again."""
     if row.noticed_time is None:
         transaction.delete(row)
         return
@@ -197,10 +197,10 @@ def _end(transaction: Transaction, row: RelayRefusal) -> None:
 # Relays that refuse everything of an account, as people see them: in what needs attention, in pages, and in what is
 # said of a message.
 
-MOST_SHOWN = 10
+MAX_SHOWN_REFUSALS = 10
 MARGIN = timedelta(minutes=1)
 """The first refusal that counts may follow some of the same batch, in which others were still accepted."""
-LOOKED_BACK = timedelta(days=3)
+LOOK_BACK_PERIOD = timedelta(days=3)
 """What was accepted longer ago is not looked for among the messages that are still to be sent again."""
 
 
@@ -254,15 +254,23 @@ class ShownRefusal(NamedTuple):
 
 
 def shown_refusals(session: Session, account_id: int | None) -> Sequence[ShownRefusal]:
-    """Those of the account, or of all, that go on or have left messages to send again, the oldest first: one
-    statement."""
-    one = RelayRefusal
-    columns = one.transport, one.reply, one.bounced, one.first_time, one.noticed_time, one.until_time, one.ended_time
-    rows = select(Account.name, *columns).join(Account, Account.id == one.account_id)
-    rows = rows.where(one.noticed_time.is_not(None), or_(IS_OPEN, _has_bounced()))
+    """The refusals of the account, or of all accounts for None, that go on or have left messages to send again, the
+    oldest first: one statement."""
+    refusal = RelayRefusal
+    columns = (
+        refusal.transport,
+        refusal.reply,
+        refusal.bounced,
+        refusal.first_time,
+        refusal.noticed_time,
+        refusal.until_time,
+        refusal.ended_time,
+    )
+    rows = select(Account.name, *columns).join(Account, Account.id == refusal.account_id)
+    rows = rows.where(refusal.noticed_time.is_not(None), or_(IS_OPEN, _has_bounced()))
     if account_id is not None:
-        rows = rows.where(one.account_id == account_id)
-    return [ShownRefusal._make(row) for row in session.execute(rows.order_by(one.id).limit(MOST_SHOWN))]
+        rows = rows.where(refusal.account_id == account_id)
+    return [ShownRefusal._make(row) for row in session.execute(rows.order_by(refusal.id).limit(MAX_SHOWN_REFUSALS))]
 
 
 def _has_bounced() -> ColumnElement[bool]:
@@ -272,7 +280,7 @@ def _has_bounced() -> ColumnElement[bool]:
         RelayRefusal.bounced > 0,
         Recipient.account_id == RelayRefusal.account_id,
         settled_as(RecipientState.BOUNCED),
-        Recipient.creation_time >= now() - LOOKED_BACK,
+        Recipient.creation_time >= now() - LOOK_BACK_PERIOD,
         ended["end_time"].between(RelayRefusal.first_time, RelayRefusal.ended_time),
         ended["transport"] == RelayRefusal.transport,
     )

@@ -39,7 +39,7 @@ from app.sends.skipping import load_suppressions
 RETRYABLE = (RecipientState.BOUNCED, RecipientState.FAILED, RecipientState.UNCERTAIN)
 
 
-class LeftOut(enum.StrEnum):
+class RefusalReason(enum.StrEnum):
     """Why a recipient is not retried, as bulk actions count it (docs/console.md#bulk-actions)."""
 
     STATE = "state"
@@ -54,11 +54,11 @@ class LeftOut(enum.StrEnum):
 class Refusal(NamedTuple):
     """Why a recipient is not retried: as it is counted, and in words."""
 
-    reason: LeftOut
+    reason: RefusalReason
     detail: str
 
 
-class Known(NamedTuple):
+class RetryCandidate(NamedTuple):
     """What the rule needs to know of a recipient: its row, its state with that of its queue entry, and its send."""
 
     row: Row[Any]
@@ -67,7 +67,7 @@ class Known(NamedTuple):
 
     @property
     def id(self) -> int:
-        """Of the recipient."""
+        """The id of the recipient."""
         return int(self.row.id)
 
     @property
@@ -82,46 +82,52 @@ class Known(NamedTuple):
         return AccountAddress.of(self.row.account_id, ADDRESS_KIND_BY_TYPE[self.row.type], text or "")
 
 
-def refusals(session: Session, found: Sequence[Known], states: Collection[RecipientState]) -> dict[int, Refusal]:
-    """Those that cannot be retried. They are of one account, and their number does not change that of the
-    statements."""
-    forgotten = _forgotten(session, [one.id for one in found])
-    blocked = _blocked(session, found)
-    refused = {one.id: _refusal(one, states, forgotten, blocked) for one in found}
+def refusals(
+    session: Session, candidates: Sequence[RetryCandidate], states: Collection[RecipientState]
+) -> dict[int, Refusal]:
+    """Id of a recipient -> why it cannot be retried. All candidates are of one account, and the number of statements
+    does not grow with theirs."""
+    forgotten = _forgotten(session, [candidate.id for candidate in candidates])
+    blocked = _blocked(session, candidates)
+    refused = {candidate.id: _refusal(candidate, states, forgotten, blocked) for candidate in candidates}
     return {recipient_id: refusal for recipient_id, refusal in refused.items() if refusal is not None}
 
 
 def _refusal(
-    one: Known, states: Collection[RecipientState], forgotten: Collection[int], blocked: Collection[int]
+    candidate: RetryCandidate, states: Collection[RecipientState], forgotten: Collection[int], blocked: Collection[int]
 ) -> Refusal | None:
     """The first reason that applies."""
-    row, purged = one.row, None if one.send is None else one.send.content_purged_time
-    if one.state not in states:
-        return Refusal(LeftOut.STATE, f"is {one.state}; only a bounced, failed or uncertain recipient can be retried")
-    if one.id in forgotten:
-        return Refusal(LeftOut.FORGOTTEN, "its recipient was forgotten; there is nobody to send to")
+    row, purged = candidate.row, None if candidate.send is None else candidate.send.content_purged_time
+    if candidate.state not in states:
+        return Refusal(
+            RefusalReason.STATE, f"is {candidate.state}; only a bounced, failed or uncertain recipient can be retried"
+        )
+    if candidate.id in forgotten:
+        return Refusal(RefusalReason.FORGOTTEN, "its recipient was forgotten; there is nobody to send to")
     if row.reason in NOT_RETRYABLE:
-        return Refusal(LeftOut.NO_CONTACT, f"failed with {row.reason}; a retry cannot help")
-    if one.id in blocked:
-        return Refusal(LeftOut.BLOCKED, f"{one.address.key} is blocked; unblock it first")
+        return Refusal(RefusalReason.NO_CONTACT, f"failed with {row.reason}; a retry cannot help")
+    if candidate.id in blocked:
+        return Refusal(RefusalReason.BLOCKED, f"{candidate.address.key} is blocked; unblock it first")
     if purged is not None:
         detail = f"its content was purged at {timestamp(purged)} (RETAIN_CONTENT); make a new send"
-        return Refusal(LeftOut.CONTENT_PURGED, detail)
-    if one.state is not RecipientState.UNCERTAIN and row.secrets is not None and None in row.secrets.values():
-        return Refusal(LeftOut.SECRET_VALUES_GONE, "its secret values were deleted with its outcome; make a new send")
+        return Refusal(RefusalReason.CONTENT_PURGED, detail)
+    if candidate.state is not RecipientState.UNCERTAIN and row.secrets is not None and None in row.secrets.values():
+        return Refusal(
+            RefusalReason.SECRET_VALUES_GONE, "its secret values were deleted with its outcome; make a new send"
+        )
     return None
 
 
 def _forgotten(session: Session, ids: Collection[int]) -> Collection[int]:
     column = RecipientStep.recipient_id
-    of_ids = in_json(column, ids), between_ids(column, ids), RecipientStep.step == TimelineStep.FORGOTTEN
-    return set(session.scalars(select(column).where(*of_ids)))
+    conditions = in_json(column, ids), between_ids(column, ids), RecipientStep.step == TimelineStep.FORGOTTEN
+    return set(session.scalars(select(column).where(*conditions)))
 
 
-def _blocked(session: Session, found: Sequence[Known]) -> Collection[int]:
+def _blocked(session: Session, candidates: Sequence[RetryCandidate]) -> Collection[int]:
     """The recipients whose address is blocked."""
-    blocked = load_suppressions(session, [one.address for one in found]).blocked
-    return {one.id for one in found if one.address in blocked}
+    blocked = load_suppressions(session, [candidate.address for candidate in candidates]).blocked
+    return {candidate.id for candidate in candidates if candidate.address in blocked}
 
 
 COUNTERS = {RecipientState.BOUNCED: "bounced", RecipientState.FAILED: "failed_contacts"}
@@ -133,12 +139,12 @@ COLUMNS: tuple[Any, ...] = (
     case((sql_cast(Recipient.values, String).contains("null"), Recipient.values)).label("secrets"),
 )
 
-Looked = Mapping[int, Any]
+RowsById = Mapping[int, Any]
 """Rows by their id."""
 
 
 @dataclass(frozen=True, slots=True)
-class Requeued:
+class RequeueResult:
     """The ids of the recipients that were put into the queue, and why others were not."""
 
     ids: Sequence[int]
@@ -164,102 +170,112 @@ def requeue_all(
     ids: Collection[int],
     *conditions: ColumnElement[bool],
     states: Collection[RecipientState] = RETRYABLE,
-) -> Requeued:
+) -> RequeueResult:
     """Puts the recipients that are in one of these states and meet the conditions back into the queue, due now."""
     if not ids:
-        return Requeued([], {})
+        return RequeueResult([], {})
     sends = _lock_sends(transaction, ids)
     rows = transaction.execute(_recipients(ids, conditions).with_for_update(key_share=True)).all()
     entries = _entries(transaction, ids, lock=True)
-    found = _known(rows, entries, sends)
-    refused = refusals(transaction, found, states)
-    refused |= dict.fromkeys({*ids} - {row.id for row in rows}, Refusal(LeftOut.CHANGED, "it does not match any more"))
-    _write(transaction, [one for one in found if one.id not in refused])
-    return Requeued([one.id for one in found if one.id not in refused], refused)
+    candidates = _candidates(rows, entries, sends)
+    refused = refusals(transaction, candidates, states)
+    refused |= dict.fromkeys(
+        {*ids} - {row.id for row in rows}, Refusal(RefusalReason.CHANGED, "it does not match any more")
+    )
+    _write(transaction, [candidate for candidate in candidates if candidate.id not in refused])
+    return RequeueResult([candidate.id for candidate in candidates if candidate.id not in refused], refused)
 
 
 def would_refuse(session: Session, ids: Collection[int], states: Collection[RecipientState]) -> Mapping[int, Refusal]:
     """Which of the recipients would not be requeued now, and why."""
     rows = session.execute(_recipients(ids, ())).all()
     sends = select(Send.id, Send.content_purged_time, Send.priority)
-    of_rows = session.execute(sends.where(in_json(Send.id, {row.send_id for row in rows})))
-    found = _known(rows, _entries(session, ids, lock=False), {row.id: row for row in of_rows})
-    return refusals(session, found, states)
+    send_rows = session.execute(sends.where(in_json(Send.id, {row.send_id for row in rows})))
+    candidates = _candidates(rows, _entries(session, ids, lock=False), {row.id: row for row in send_rows})
+    return refusals(session, candidates, states)
 
 
-def _lock_sends(transaction: Transaction, ids: Collection[int]) -> Looked:
+def _lock_sends(transaction: Transaction, ids: Collection[int]) -> RowsById:
     """Keeps the content of the recipients' sends from being purged. Sends are locked before their recipients, as when
     purging."""
-    of_ids = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
-    send_ids = transaction.scalars(select(Recipient.send_id).where(*of_ids).distinct()).all()
+    id_filter = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
+    send_ids = transaction.scalars(select(Recipient.send_id).where(*id_filter).distinct()).all()
     sends = select(Send.id, Send.content_purged_time, Send.priority).where(in_json(Send.id, send_ids))
     return {row.id: row for row in transaction.execute(sends.order_by(Send.id).with_for_update(read=True))}
 
 
 def _recipients(ids: Collection[int], conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    of_ids = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
-    return select(*COLUMNS).where(*of_ids, *conditions).order_by(Recipient.id)
+    id_filter = in_json(Recipient.id, ids), between_ids(Recipient.id, ids)
+    return select(*COLUMNS).where(*id_filter, *conditions).order_by(Recipient.id)
 
 
-def _entries(session: Session, ids: Collection[int], *, lock: bool) -> Looked:
+def _entries(session: Session, ids: Collection[int], *, lock: bool) -> RowsById:
     """The queue entries of locked recipients; locked, so that no worker claims them meanwhile."""
     entries = select(QueueEntry.recipient_id, QueueEntry.state).where(in_json(QueueEntry.recipient_id, ids))
     in_order = entries.order_by(QueueEntry.recipient_id)
     return {row.recipient_id: row for row in session.execute(in_order.with_for_update() if lock else in_order)}
 
 
-def _known(rows: Sequence[Row[Any]], entries: Looked, sends: Looked) -> Sequence[Known]:
+def _candidates(rows: Sequence[Row[Any]], entries: RowsById, sends: RowsById) -> Sequence[RetryCandidate]:
     return [
-        Known(row, RecipientState(entries[row.id].state if row.id in entries else row.state), sends.get(row.send_id))
+        RetryCandidate(
+            row, RecipientState(entries[row.id].state if row.id in entries else row.state), sends.get(row.send_id)
+        )
         for row in rows
     ]
 
 
-def _write(transaction: Transaction, found: Sequence[Known]) -> None:
-    if not found:
+def _write(transaction: Transaction, candidates: Sequence[RetryCandidate]) -> None:
+    if not candidates:
         return
-    moment, rows = now(), [one.row for one in found]
+    moment, rows = now(), [candidate.row for candidate in candidates]
     try_now(transaction, in_json(RelayRefusal.account_id, {row.account_id for row in rows}))
-    failed = failed_times(transaction, [one.id for one in found if one.state in COUNTERS])
-    for one in found:
-        if one.state in COUNTERS:
-            failed_time = failed.get(one.id, moment)
-            counters = {COUNTERS[one.state]: -1}
-            count_in_group(transaction, one.row.account_id, one.row.group_id, failed_time, **counters)
+    failed = failed_times(transaction, [candidate.id for candidate in candidates if candidate.state in COUNTERS])
+    for candidate in candidates:
+        if candidate.state in COUNTERS:
+            failed_time = failed.get(candidate.id, moment)
+            counters = {COUNTERS[candidate.state]: -1}
+            count_in_group(transaction, candidate.row.account_id, candidate.row.group_id, failed_time, **counters)
     steps = (
-        step_row(one.row.account_id, one.id, TimelineStep.REQUEUED, _was(one.state, one.row.reason), moment)
-        for one in found
+        step_row(
+            candidate.row.account_id,
+            candidate.id,
+            TimelineStep.REQUEUED,
+            _former_state(candidate.state, candidate.row.reason),
+            moment,
+        )
+        for candidate in candidates
     )
     add_steps(transaction, [*steps])
-    waiting = [one.id for one in found if one.state is RecipientState.UNCERTAIN]
+    waiting = [candidate.id for candidate in candidates if candidate.state is RecipientState.UNCERTAIN]
     if waiting:
         times = {"due_time": moment, "ready_time": moment}
         update_queue_entries(transaction, waiting, state=RecipientState.QUEUED, **times)
-    settled = [_entry(one) for one in found if one.state is not RecipientState.UNCERTAIN]
+    settled = [_entry(candidate) for candidate in candidates if candidate.state is not RecipientState.UNCERTAIN]
     shared: dict[str, Any] = {"state": RecipientState.QUEUED, "due_time": moment, "ready_time": moment}
     insert_rows(transaction, QueueEntry, settled, shared)
     values = {"state": RecipientState.QUEUED, "reason": None, "sent_time": None}
     update_recipients(transaction, [row.id for row in rows], **values)
 
 
-def _was(state: RecipientState, reason: str | None) -> str:
+def _former_state(state: RecipientState, reason: str | None) -> str:
     return f"was {state}: {reason or 'no reason known'}"
 
 
-def _entry(one: Known) -> dict[str, Any]:
+def _entry(candidate: RetryCandidate) -> dict[str, Any]:
     """The count of attempts continues: it distinguishes results in journals."""
     return {
-        "recipient_id": one.id,
-        "account_id": one.row.account_id,
-        "type": one.row.type,
-        "priority": one.priority,
-        "attempts": one.row.attempts,
+        "recipient_id": candidate.id,
+        "account_id": candidate.row.account_id,
+        "type": candidate.row.type,
+        "priority": candidate.priority,
+        "attempts": candidate.row.attempts,
     }
 
 
 def failed_times(transaction: Transaction, ids: Collection[int]) -> Mapping[int, datetime]:
     """When the recipients bounced or failed: they are subtracted from those hours."""
     column, outcomes = RecipientStep.recipient_id, (TimelineStep.BOUNCED, TimelineStep.FAILED)
-    of_ids = in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(outcomes)
-    found = transaction.execute(select(column, func.max(RecipientStep.time)).where(*of_ids).group_by(column))
-    return {row[0]: row[1] for row in found}
+    conditions = in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(outcomes)
+    rows = transaction.execute(select(column, func.max(RecipientStep.time)).where(*conditions).group_by(column))
+    return {row[0]: row[1] for row in rows}

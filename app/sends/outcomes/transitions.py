@@ -65,21 +65,21 @@ class Bounce(NamedTuple):
         }
 
     @classmethod
-    def of_result(cls, result: DeliveryResult, *, is_soft: bool = False) -> Bounce:
+    def from_result(cls, result: DeliveryResult, *, is_soft: bool = False) -> Bounce:
         """The bounce of a mail that was refused; a soft one if it could not be sent until the end of the retry
         period."""
         diagnostic, blocks = bounce_string(result.reply, result.status), not is_soft and refuses_address(result)
         return cls(diagnostic, bounce_reason(result.status), is_soft, blocks)
 
     @classmethod
-    def of_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
+    def from_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
         """The bounce that a DSN, or an event of a relay, reports."""
         is_soft = (status or "").startswith("4")
         blocks = not is_soft and blocks_address(diagnostic, status)
         return cls(bounce_string(diagnostic, status), bounce_reason(status), is_soft, blocks)
 
     @classmethod
-    def of_receipt(cls, detail: str) -> Bounce:
+    def from_receipt(cls, detail: str) -> Bounce:
         """The bounce that the receipt of a text message reports."""
         if _EXPIRED.search(detail):
             return cls(detail, "delivery time expired", is_soft=True, blocks=False)
@@ -196,7 +196,7 @@ class RetryRules:
 
     @classmethod
     def of(cls, settings: Settings) -> RetryRules:
-        """From the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
+        """The rules in the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
         return cls(settings.retry_delay, settings.retry_period, settings.uncertain_wait)
 
     def next_attempt(self, recipient: RecipientRow, moment: datetime, retry_in: float | None = None) -> datetime | None:
@@ -259,7 +259,7 @@ def sent_transition(recipient: RecipientRow, attempt_result: AttemptResult, resu
 def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.REJECTED, result.reply)
-    return _bounced(recipient, attempt_result, Bounce.of_result(result))
+    return _bounced(recipient, attempt_result, Bounce.from_result(result))
 
 
 def _uncertain(
@@ -299,7 +299,7 @@ def _deferred(
     if recipient.type == "sms":
         return _failed(recipient, attempt_result, FailReason.EXPIRED, result.reply)
     is_counted = is_of_mail_server(result) and not relay_refuses
-    return _bounced(recipient, attempt_result, Bounce.of_result(result, is_soft=True), is_counted=is_counted)
+    return _bounced(recipient, attempt_result, Bounce.from_result(result, is_soft=True), is_counted=is_counted)
 
 
 def is_of_mail_server(result: DeliveryResult) -> bool:

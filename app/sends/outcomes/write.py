@@ -39,11 +39,14 @@ logger = logging.getLogger(__name__)
 
 
 def settle_or_requeue(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    """At most two statements; nearly always one, because nearly always all are settled. The caller holds the locks."""
-    waiting = [one for one in transitions if one.state in UNSETTLED]
-    delete_queue_entries(transaction, [one.recipient.id for one in transitions if one.state not in UNSETTLED])
+    """Deletes the queue entries of settled recipients and updates the others. This takes at most two statements, nearly
+    always one, because nearly always all are settled. The caller holds the locks."""
+    waiting = [transition for transition in transitions if transition.state in UNSETTLED]
+    delete_queue_entries(
+        transaction, [transition.recipient.id for transition in transitions if transition.state not in UNSETTLED]
+    )
     moment = now()
-    _UPDATE_ENTRIES.run(transaction, [one.entry_columns(moment) for one in waiting])
+    _UPDATE_ENTRIES.run(transaction, [transition.entry_columns(moment) for transition in waiting])
 
 
 def rendered_before(recipient_id: Any) -> Any:
@@ -78,7 +81,17 @@ _UPDATE_ENTRIES = BulkUpdate(
 )
 
 
-WRITTEN = ("state", "reason", "attempts", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
+WRITTEN_COLUMNS = (
+    "state",
+    "reason",
+    "attempts",
+    "sent_time",
+    "gateway_id",
+    "segments",
+    "rendered_bytes",
+    "email",
+    "mobile",
+)
 
 
 def write_outcomes(
@@ -107,7 +120,7 @@ def write_transitions(transaction: Transaction, transitions: Sequence[Transition
     changed = apply_to_addresses(transaction, transitions)
     update_backoffs(transaction, transitions)
     _record_events(transaction, transitions, changed)
-    add_steps(transaction, [one.step_row() for one in transitions])
+    add_steps(transaction, [transition.step_row() for transition in transitions])
     end_waits(transaction, _happened(transitions))
     _count(transaction, transitions)
 
@@ -134,7 +147,9 @@ def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> tuple
 
 
 def _update_recipients(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    _UPDATE_RECIPIENTS.run(transaction, [columns for one in transitions if (columns := one.recipient_columns())])
+    _UPDATE_RECIPIENTS.run(
+        transaction, [columns for transition in transitions if (columns := transition.recipient_columns())]
+    )
 
 
 def _update_recipient_statement(row: RowValues) -> Update:
@@ -156,18 +171,23 @@ def _update_recipient_statement(row: RowValues) -> Update:
 
 
 _UPDATE_RECIPIENTS = BulkUpdate(
-    {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN}},
+    {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN_COLUMNS}},
     _update_recipient_statement,
     id_column=table_of(Recipient).c.id,
 )
 
 
 def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    """Each group and hour once: most recipients of a batch share them."""
+    """Counts in each group and hour once: most recipients of a batch share them."""
     counts = Counter(
-        (one.recipient.account_id, one.recipient.group_id, hour_of(one.attempt_result.moment), one.counter)
-        for one in transitions
-        if one.counter
+        (
+            transition.recipient.account_id,
+            transition.recipient.group_id,
+            hour_of(transition.attempt_result.moment),
+            transition.counter,
+        )
+        for transition in transitions
+        if transition.counter
     )
     for (account_id, group_id, hour, counter), count in counts.items():
         count_in_group(transaction, account_id, group_id, hour, **{counter: count})
@@ -176,9 +196,9 @@ def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
 def _record_events(transaction: Transaction, transitions: Sequence[Transition], changed: ChangedContacts) -> None:
     """The events of the recipients, and after them those of the contacts that changed."""
     by_account: dict[int, list[Transition]] = defaultdict(list)
-    for one in transitions:
-        if one.event:
-            by_account[one.recipient.account_id].append(one)
+    for transition in transitions:
+        if transition.event:
+            by_account[transition.recipient.account_id].append(transition)
     accounts, moment = dict.fromkeys([*by_account, *changed]), this_second()
     record_many(
         transaction,
@@ -195,13 +215,13 @@ def _record_events(transaction: Transaction, transitions: Sequence[Transition], 
 def _happened(transitions: Sequence[Transition]) -> dict[Did, list[int]]:
     """What became of messages that steps of automations have sent."""
     happened: dict[Did, list[int]] = {"delivered": [], "bounced": []}
-    for one in transitions:
-        if one.recipient.step_id is not None and one.counter in ("delivered", "bounced"):
-            happened[one.counter].append(one.recipient.id)
+    for transition in transitions:
+        if transition.recipient.step_id is not None and transition.counter in ("delivered", "bounced"):
+            happened[transition.counter].append(transition.recipient.id)
     return happened
 
 
-SUBJECTS = {
+STATUS_SUBJECTS = {
     "1": "address",
     "2": "mailbox",
     "3": "mail_system",
@@ -214,15 +234,18 @@ SUBJECTS = {
 
 
 def report_transitions(transitions: Sequence[Transition]) -> None:
-    """Each line has the id of the request that the recipient belongs to."""
-    counts = Counter((_account_class(one), one.recipient.type, one.step, _transport(one)) for one in transitions)
+    """Counts and logs the transitions. Each line has the id of the request that the recipient belongs to."""
+    counts = Counter(
+        (_account_class(transition), transition.recipient.type, transition.step, _transport(transition))
+        for transition in transitions
+    )
     for (class_, type_, step, transport), count in counts.items():
         OUTCOMES.labels(class_, type_, step).inc(count)
         if transport is not None:
             TRANSPORT_OUTCOMES.labels(type_, transport, step).inc(count)
     for (type_, reason), count in Counter(_deferrals(transitions)).items():
         DEFERRALS.labels(type_, reason).inc(count)
-    logs.log_many(logger, [(one.step, _fields(one)) for one in transitions])
+    logs.log_many(logger, [(transition.step, _fields(transition)) for transition in transitions])
 
 
 def _account_class(transition: Transition) -> str:
@@ -238,11 +261,11 @@ def _transport(transition: Transition) -> str | None:
 
 def _deferrals(transitions: Sequence[Transition]) -> Iterator[tuple[str, str]]:
     """Type and reason of the deferrals after an attempt."""
-    for one in transitions:
-        result = one.attempt_result.result
-        if one.step is TimelineStep.DEFERRED and result is not None and not one.attempt_result.is_test:
+    for transition in transitions:
+        result = transition.attempt_result.result
+        if transition.step is TimelineStep.DEFERRED and result is not None and not transition.attempt_result.is_test:
             subject = (result.status or "").partition(".")[2].partition(".")[0]
-            yield one.recipient.type, SUBJECTS.get(subject, "other")
+            yield transition.recipient.type, STATUS_SUBJECTS.get(subject, "other")
 
 
 def _fields(transition: Transition) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def subject_of(session: Session, account: Account | None, *, list_: str | None, 
         return Subject(account.id, domain=_checked_domain(domain))
     if list_ is None:
         return Subject(account.id)
-    found = find_by_name_or_id(session, List, account.id, list_, "list")
-    return Subject(account.id, list_id=found.id, list_name=found.name)
+    list_row = find_by_name_or_id(session, List, account.id, list_, "list")
+    return Subject(account.id, list_id=list_row.id, list_name=list_row.name)
 
 
 def _checked_domain(text: str) -> str:
@@ -85,9 +85,9 @@ def _checked_domain(text: str) -> str:
         raise ServiceError("invalid_string", field="domain", detail=str(error)) from None
 
 
-MOST = 100
+MAX_PAUSES = 100
 """Pauses of an account, and of the whole installation."""
-LONGEST_REASON = 200
+MAX_REASON_LENGTH = 200
 IS_ACTIVE: ColumnElement[bool] = SendPause.resumed_time.is_(None)
 
 
@@ -100,9 +100,11 @@ def pause(transaction: Transaction, subject: Subject, reason: str | None = None)
     if (paused := _active(transaction, subject)) is not None:
         detail = f"{subject.words} has been paused since {timestamp(paused.creation_time)} by {paused.paused_by}"
         raise ServiceError("conflict", field=subject.kind, detail=detail)
-    of_account = _of_account(subject.account_id), IS_ACTIVE
-    if (transaction.scalar(select(func.count()).select_from(SendPause).where(*of_account)) or 0) >= MOST:
-        raise ServiceError("conflict", field=subject.kind, detail=f"{MOST} pauses at most; go on with another first")
+    account_filter = _account_filter(subject.account_id), IS_ACTIVE
+    if (transaction.scalar(select(func.count()).select_from(SendPause).where(*account_filter)) or 0) >= MAX_PAUSES:
+        raise ServiceError(
+            "conflict", field=subject.kind, detail=f"{MAX_PAUSES} pauses at most; go on with another first"
+        )
     made = SendPause(
         account_id=subject.account_id,
         kind=subject.kind,
@@ -130,9 +132,9 @@ def resume(transaction: Transaction, paused: SendPause) -> datetime:
 
 def find_pause(transaction: Transaction, subject: Subject) -> SendPause:
     """The pause of just that. Raises `ServiceError` (`invalid_id`) if there is none."""
-    if (found := _active(transaction, subject)) is None:
+    if (active := _active(transaction, subject)) is None:
         raise ServiceError("invalid_id", field=subject.kind, detail=f"{subject.words} is not paused")
-    return found
+    return active
 
 
 def find_pause_by_id(transaction: Transaction, account_id: int | None, pause_id: int) -> SendPause | None:
@@ -145,13 +147,13 @@ def find_pause_by_id(transaction: Transaction, account_id: int | None, pause_id:
 
 def _active(session: Session, subject: Subject) -> SendPause | None:
     same = SendPause.kind == subject.kind, SendPause.list_id == subject.list_id, SendPause.domain == subject.domain
-    statement = select(SendPause).where(_of_account(subject.account_id), *same, IS_ACTIVE)
+    statement = select(SendPause).where(_account_filter(subject.account_id), *same, IS_ACTIVE)
     return session.scalars(statement.with_for_update()).first()
 
 
-def _of_account(account_id: int | None) -> ColumnElement[bool]:
+def _account_filter(account_id: int | None) -> ColumnElement[bool]:
     return SendPause.account_id.is_(None) if account_id is None else SendPause.account_id == account_id
 
 
 def _checked_reason(reason: str | None) -> str | None:
-    return check_line((reason or "").strip(), "reason", LONGEST_REASON) or None
+    return check_line((reason or "").strip(), "reason", MAX_REASON_LENGTH) or None

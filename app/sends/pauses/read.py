@@ -18,8 +18,8 @@ from app.distribution import COMMAND_LINE
 from app.sends.pauses.pause import words_of
 from app.sends.pauses.release import IS_PAUSED
 
-MOST_SHOWN = 200
-MOST_COUNTED = 1000
+MAX_SHOWN_PAUSES = 200
+MAX_COUNTED_MESSAGES = 1000
 """Messages of a pause that are counted; more are shown as at least so many."""
 
 
@@ -53,7 +53,7 @@ class ShownPause(NamedTuple):
     @property
     def is_least(self) -> bool:
         """Whether more messages may wait than were counted."""
-        return self.waiting is not None and self.waiting >= MOST_COUNTED
+        return self.waiting is not None and self.waiting >= MAX_COUNTED_MESSAGES
 
     @property
     def since(self) -> str:
@@ -69,31 +69,35 @@ class ShownPause(NamedTuple):
         return ("sends", "resume", *of, *narrower.get(self.kind, ()))
 
 
-def _shown(waiting: Any, *conditions: ColumnElement[bool]) -> Select[Any]:
-    one = SendPause
-    subject: list[Any] = [one.id, one.account_id, Account.name, one.kind, one.list_id, List.name, one.domain]
-    further = [one.reason, one.paused_by, one.creation_time, one.resumed_time, waiting]
-    joined = select(*subject, *further).outerjoin(Account, Account.id == one.account_id)
-    return joined.outerjoin(List, List.id == one.list_id).where(*conditions)
+def _pauses(waiting: Any, *conditions: ColumnElement[bool]) -> Select[Any]:
+    pause = SendPause
+    subject: list[Any] = [pause.id, pause.account_id, Account.name, pause.kind, pause.list_id, List.name, pause.domain]
+    further = [pause.reason, pause.paused_by, pause.creation_time, pause.resumed_time, waiting]
+    joined = select(*subject, *further).outerjoin(Account, Account.id == pause.account_id)
+    return joined.outerjoin(List, List.id == pause.list_id).where(*conditions)
 
 
 def _waiting() -> ColumnElement[int]:
-    some = select(QueueEntry.recipient_id).where(IS_PAUSED, QueueEntry.pause_id == SendPause.id).limit(MOST_COUNTED)
+    some = (
+        select(QueueEntry.recipient_id)
+        .where(IS_PAUSED, QueueEntry.pause_id == SendPause.id)
+        .limit(MAX_COUNTED_MESSAGES)
+    )
     return select(func.count()).select_from(some.correlate(SendPause).subquery()).scalar_subquery()
 
 
 def list_pauses(session: Session, account_id: int | None) -> Sequence[ShownPause]:
     """The newest of the account, or of the installation for None, those that have ended and still let go included: one
-    statement, which counts up to `MOST_COUNTED` messages of each."""
+    statement, which counts up to `MAX_COUNTED_MESSAGES` messages of each."""
     conditions = () if account_id is None else (SendPause.account_id == account_id,)
-    rows = _shown(_waiting(), *conditions).order_by(SendPause.id.desc()).limit(MOST_SHOWN)
+    rows = _pauses(_waiting(), *conditions).order_by(SendPause.id.desc()).limit(MAX_SHOWN_PAUSES)
     return [ShownPause._make(row) for row in session.execute(rows)]
 
 
 def pauses_everywhere(session: Session) -> Sequence[ShownPause]:
     """The domains that are paused for all accounts; their messages are not counted, since they are of any account."""
     everywhere = SendPause.account_id.is_(None), SendPause.resumed_time.is_(None)
-    rows = _shown(null(), *everywhere).order_by(SendPause.domain).limit(MOST_SHOWN)
+    rows = _pauses(null(), *everywhere).order_by(SendPause.domain).limit(MAX_SHOWN_PAUSES)
     return [ShownPause._make(row) for row in session.execute(rows)]
 
 
@@ -101,34 +105,35 @@ def active_shown(session: Session, account_id: int | None, most: int) -> Sequenc
     """The newest that have not ended, those that concern the account or, for None, of all."""
     concerns = or_(SendPause.account_id == account_id, SendPause.account_id.is_(None))
     conditions = () if account_id is None else (concerns,)
-    rows = _shown(null(), *conditions, SendPause.resumed_time.is_(None)).order_by(SendPause.id.desc()).limit(most)
+    rows = _pauses(null(), *conditions, SendPause.resumed_time.is_(None)).order_by(SendPause.id.desc()).limit(most)
     return [ShownPause._make(row) for row in session.execute(rows)]
 
 
 def pauses_concerning(
     session: Session, account: Account, *, list_id: int | None, domain: str | None
 ) -> Sequence[ShownPause]:
-    """Those that keep messages of the account from such an address; the messages of test accounts are captured."""
+    """The pauses that keep messages of the account from such an address; none for a test account, whose messages are
+    captured."""
     if account.test_of is not None:
         return []
     whole = SendPause.account_id == account.id, SendPause.kind == "account"
-    of_list = SendPause.account_id == account.id, SendPause.list_id == list_id
-    of_domain = or_(SendPause.account_id == account.id, SendPause.account_id.is_(None)), SendPause.domain == domain
-    parts = [whole, *([of_list] if list_id is not None else []), *([of_domain] if domain is not None else [])]
-    found = [
+    list_filter = SendPause.account_id == account.id, SendPause.list_id == list_id
+    domain_filter = or_(SendPause.account_id == account.id, SendPause.account_id.is_(None)), SendPause.domain == domain
+    parts = [whole, *([list_filter] if list_id is not None else []), *([domain_filter] if domain is not None else [])]
+    pauses = [
         ShownPause._make(row)
         for part in parts
-        for row in session.execute(_shown(null(), *part, SendPause.resumed_time.is_(None)))
+        for row in session.execute(_pauses(null(), *part, SendPause.resumed_time.is_(None)))
     ]
-    return sorted(found, key=lambda one: one.id)
+    return sorted(pauses, key=lambda pause: pause.id)
 
 
 def words(pauses: Sequence[ShownPause], most: int) -> Iterator[str]:
     """A sentence about each, for operators, up to so many."""
-    for one in pauses[:most]:
-        whose = "" if one.account is None or one.kind == "account" else f" of {one.account}"
-        subject = f"the account {one.account}" if one.kind == "account" else f"{one.subject}{whose}"
-        yield f"paused: {subject}, {one.since}; go on with `{COMMAND_LINE} {shlex.join(one.resuming)}`"
+    for pause in pauses[:most]:
+        whose = "" if pause.account is None or pause.kind == "account" else f" of {pause.account}"
+        subject = f"the account {pause.account}" if pause.kind == "account" else f"{pause.subject}{whose}"
+        yield f"paused: {subject}, {pause.since}; go on with `{COMMAND_LINE} {shlex.join(pause.resuming)}`"
     if len(pauses) > most:
         yield f"more is paused: `{COMMAND_LINE} sends pauses`"
 
@@ -151,19 +156,19 @@ def _active(*conditions: Any) -> Select[Any]:
     return select(*columns).where(*conditions, SendPause.resumed_time.is_(None))
 
 
-_OF_ACCOUNTS = in_json(SendPause.account_id, bindparam("accounts", type_=String))
-ACTIVE = PreparedStatement(union_all(_active(_OF_ACCOUNTS), _active(SendPause.account_id.is_(None))))
+_ACCOUNT_FILTER = in_json(SendPause.account_id, bindparam("accounts", type_=String))
+ACTIVE_PAUSES = PreparedStatement(union_all(_active(_ACCOUNT_FILTER), _active(SendPause.account_id.is_(None))))
 
 
 def active_pauses(session: Session, account_ids: Iterable[int]) -> list[ActivePause]:
     """The active pauses of the accounts, and of the whole installation; the oldest of each first."""
-    rows = ACTIVE.tuples(session, accounts=json_array(set(account_ids)))
+    rows = ACTIVE_PAUSES.tuples(session, accounts=json_array(set(account_ids)))
     return sorted(ActivePause._make(row) for row in rows)
 
 
 def lock_active(session: Session, pause_ids: Collection[int]) -> set[int]:
-    """Those of them that have not ended meanwhile. They do not before the end of the transaction, so that whoever ends
-    one finds everything that it has put aside."""
+    """The ids of the pauses that have not ended meanwhile. Such a pause does not end before the transaction, so that
+    whoever ends it finds everything that it has put aside."""
     chosen = in_json(SendPause.id, pause_ids), SendPause.resumed_time.is_(None)
     return set(session.scalars(select(SendPause.id).where(*chosen).order_by(SendPause.id).with_for_update(read=True)))
 

@@ -22,14 +22,14 @@ from app.recipients.row import add_steps, step_row, update_queue_entries
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 
-SLICE = 500
+SLICE_SIZE = 500
 """Messages of one transaction."""
-BETWEEN = 0.1
+SECONDS_BETWEEN_SLICES = 0.1
 """Seconds at least between two slices: on SQLite other writers look again after as many."""
-LOOK_AGAIN = 1.0
+LOOK_INTERVAL = 1.0
 """Seconds after a look that has found nothing."""
 IS_PAUSED = entry_in_state(RecipientState.PAUSED)
-RESUMED = "the pause has ended"
+RESUME_DETAIL = "the pause has ended"
 
 
 def has_ended_pause(session: Session) -> bool:
@@ -69,34 +69,34 @@ class EndedPauses:
         if pause_id is not None:
             released = self._database.transact(lambda transaction: self._release(transaction, pause_id))
         ended_at = time.monotonic()
-        self._next = ended_at + (max(BETWEEN, ended_at - began) if self.has_left else LOOK_AGAIN)
+        self._next = ended_at + (max(SECONDS_BETWEEN_SLICES, ended_at - began) if self.has_left else LOOK_INTERVAL)
         return released
 
     def _release(self, transaction: Transaction, pause_id: int) -> int:
         after = self._after if pause_id == self._pause_id else 0
         rows = _lock(transaction, pause_id, after)
         _let_go(transaction, rows)
-        if len(rows) < SLICE:
+        if len(rows) < SLICE_SIZE:
             _forget_empty(transaction, pause_id)
-        self._pause_id, self._after = pause_id, rows[-1].recipient_id if len(rows) == SLICE else 0
+        self._pause_id, self._after = pause_id, rows[-1].recipient_id if len(rows) == SLICE_SIZE else 0
         return len(rows)
 
 
 def _lock(transaction: Transaction, pause_id: int, after: int) -> Sequence[Row[int, int]]:
     """The next entries that the pause has put aside. No worker waits for another one."""
     entries = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_PAUSED, QueueEntry.pause_id == pause_id)
-    of_slice = entries.where(QueueEntry.recipient_id > after).order_by(QueueEntry.recipient_id).limit(SLICE)
-    return transaction.execute(of_slice.with_for_update(skip_locked=True)).all()
+    next_entries = entries.where(QueueEntry.recipient_id > after).order_by(QueueEntry.recipient_id).limit(SLICE_SIZE)
+    return transaction.execute(next_entries.with_for_update(skip_locked=True)).all()
 
 
 def _let_go(transaction: Transaction, rows: Sequence[Row[int, int]]) -> None:
-    """Each is due when it was, and so keeps its place."""
+    """Puts messages back into the queue. Each is due when it was, and so keeps its place."""
     if not rows:
         return
     moment, ids = now(), [row.recipient_id for row in rows]
     ready_time = case((QueueEntry.due_time <= moment, moment), else_=QueueEntry.due_time)
     update_queue_entries(transaction, ids, state=RecipientState.QUEUED, pause_id=None, ready_time=ready_time)
-    steps = [step_row(row.account_id, row.recipient_id, TimelineStep.RESUMED, RESUMED, moment) for row in rows]
+    steps = [step_row(row.account_id, row.recipient_id, TimelineStep.RESUMED, RESUME_DETAIL, moment) for row in rows]
     add_steps(transaction, steps)
 
 

@@ -10,7 +10,7 @@ from app.infrastructure import logs
 from app.sends.delivery import connections
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.load import load
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.services import Services
@@ -28,7 +28,7 @@ def _pipelining(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STEADY_REPLY", PATIENCE)
 
 
-def prepared(rows: Rows, worker: Services, count: int) -> list[Claimed]:
+def prepared(rows: Rows, worker: Services, count: int) -> list[ClaimedRecipient]:
     rows.add_send(addresses(count))
     with worker.database.read() as session:
         return load(session, take(worker, count, worker=sender_worker_of(worker).name), worker.settings)

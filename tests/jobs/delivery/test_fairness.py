@@ -21,7 +21,7 @@ from app.sends.delivery.claim import claim, has_due, release_claims, renew_lease
 from app.sends.delivery.drain import drain
 from app.sends.delivery.limits import within_budget
 from app.sends.delivery.load import load
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.delivery.sender_worker import INITIAL_BATCH_SIZE, AdaptiveBatchSize, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases
@@ -41,7 +41,7 @@ def addresses(count: int, prefix: str = "r") -> list[str]:
     return [f"{prefix}{number}@example.com" for number in range(count)]
 
 
-def take(services: Services, size: int, after: int = 0, worker: str = "w") -> list[Claimed]:
+def take(services: Services, size: int, after: int = 0, worker: str = "w") -> list[ClaimedRecipient]:
     with services.database.write() as transaction:
         return claim(transaction, worker, size=size, after=after)
 
@@ -164,7 +164,7 @@ def test_the_batch_size_adapts() -> None:
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
     """With several claims at once, every row goes to one of them."""
     rows.add_send(addresses(200))
-    taken: list[list[Claimed]] = [[], [], []]
+    taken: list[list[ClaimedRecipient]] = [[], [], []]
 
     def claim_all(number: int) -> None:
         while claimed := take(worker, 7, worker=f"w{number}"):

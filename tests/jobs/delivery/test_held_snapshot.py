@@ -25,13 +25,13 @@ from app.maintenance.figures import read_figures
 from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.row import delete_queue_entries
 from app.sends.delivery.claim import claim, postpone, release_claims
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.recovery import ExpiredLeases, recover_expired_leases, resolve_uncertain
 from app.sends.outcomes.requeue import requeue
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
-from app.sends.queue_begin import KEY, QueueBegin, known_begin, publish_begin
+from app.sends.queue_begin import REDIS_KEY, QueueBegin, known_begin, publish_begin
 from app.services import Services
 from app.transports.base import DeliveryResult
 from jobs.schedule import tick
@@ -47,7 +47,7 @@ DEAD = 3000
 """Entries that are claimed and settled while the snapshot is held."""
 
 
-def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[Claimed]:
+def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[ClaimedRecipient]:
     with services.database.write() as transaction:
         return claim(transaction, "w", size=size, after=after, due=due)
 
@@ -56,7 +56,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, **changed: timedelta) -> None:
     monkeypatch.setattr(SEND_QUEUE, "reach", SEND_QUEUE.reach._replace(**changed))
 
 
-def settle(services: Services, claimed: list[Claimed]) -> None:
+def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
     with services.database.write() as transaction:
         delete_queue_entries(transaction, [one.id for one in claimed])
 
@@ -167,7 +167,7 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
 
     known = show_status()
     few = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
-    worker.redis.delete(KEY)
+    worker.redis.delete(REDIS_KEY)
     assert show_status() == known
     many = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
     assert known["due"] == 1
@@ -193,7 +193,7 @@ def test_a_process_that_looks_often_moves_on_with_the_backlog(rows: Rows, worker
 
 
 def test_without_redis_everything_is_read(worker: Services) -> None:
-    worker.redis.delete(KEY)
+    worker.redis.delete(REDIS_KEY)
     assert known_begin(worker.redis) == QueueBegin()
     publish_begin(NO_REDIS, QueueBegin())
     assert known_begin(NO_REDIS) == QueueBegin()

@@ -200,17 +200,17 @@ def test_a_list_and_a_domain_that_are_both_paused_let_a_message_go_once(
     assert [rows.recipient(one).attempts for one in ids] == [1, 1, 1]
     assert [(step, detail) for step, detail in rows.steps(both) if step != "sent"] == [
         ("paused", "sending is paused for the list"),
-        ("resumed", releasing.RESUMED),
+        ("resumed", releasing.RESUME_DETAIL),
         ("paused", "sending is paused for the domain of the address"),
-        ("resumed", releasing.RESUMED),
+        ("resumed", releasing.RESUME_DETAIL),
     ]
 
 
 def test_a_backlog_is_put_aside_and_let_go_in_slices(
     rows: Rows, worker: Services, mail_server: MailServer, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releasing, "SLICE", 7)
-    monkeypatch.setattr(releasing, "BETWEEN", 0.0)
+    monkeypatch.setattr(releasing, "SLICE_SIZE", 7)
+    monkeypatch.setattr(releasing, "SECONDS_BETWEEN_SLICES", 0.0)
     subject = pausing()
     ids = rows.add_send([f"{number}@people.example" for number in range(250)])
     drain(worker)
@@ -226,7 +226,7 @@ def test_a_worker_that_stops_between_two_slices_leaves_the_rest_to_the_next(
     rows: Rows, worker: Services, pausing: Pausing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scheduler finds the pause that has ended: no wake-up and no memory of a process is needed."""
-    monkeypatch.setattr(releasing, "SLICE", 2)
+    monkeypatch.setattr(releasing, "SLICE_SIZE", 2)
     subject = pausing()
     ids = rows.add_send([f"{number}@people.example" for number in range(3)])
     drain(worker)

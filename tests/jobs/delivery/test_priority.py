@@ -6,7 +6,7 @@ from collections import Counter
 
 from app.clock import now
 from app.sends.delivery.claim import claim, release_claims
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from tests.jobs.conftest import new_account
@@ -14,7 +14,7 @@ from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.rows import Rows
 
 
-def ids(claimed: list[Claimed]) -> list[int]:
+def ids(claimed: list[ClaimedRecipient]) -> list[int]:
     return [one.id for one in claimed]
 
 

@@ -17,7 +17,7 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.domain_deferrals import PROBE_TIMEOUT
 from app.sends.outcomes.recovery import resolve_uncertain
-from app.sends.outcomes.relay_refusals import DOMAINS_THAT_TELL, MAX_INTERVAL, NO_SMTPUTF8, WINDOW, is_refusal
+from app.sends.outcomes.relay_refusals import MAX_INTERVAL, MIN_REFUSING_DOMAINS, NO_SMTPUTF8, WINDOW, is_refusal
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
@@ -411,4 +411,4 @@ def test_evidence_of_arrival_ends_nothing(
 
 
 def test_as_many_domains_as_tell_are_kept(rows: Rows, worker: Services, waiting: list[int]) -> None:
-    assert len(refusals(rows)[0].domains) == DOMAINS_THAT_TELL
+    assert len(refusals(rows)[0].domains) == MIN_REFUSING_DOMAINS

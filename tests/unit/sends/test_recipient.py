@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.db.queue import ENTRY, RECIPIENT
-from app.sends.delivery.recipient import Claimed
+from app.sends.delivery.recipient import ClaimedRecipient
 
 COLUMNS: dict[str, Any] = {
     **{"id": 1, "account_id": 2, "uuid": "u", "send_id": 3, "type": "email", "email": "a@a.example"},
@@ -19,12 +19,12 @@ COLUMNS: dict[str, Any] = {
 
 def test_a_claim_fills_its_first_attributes_in_the_order_of_the_columns() -> None:
     claimed = [*RECIPIENT, *ENTRY]
-    assert [field.name for field in fields(Claimed)][: len(claimed)] == claimed
+    assert [field.name for field in fields(ClaimedRecipient)][: len(claimed)] == claimed
 
 
 def test_what_a_station_has_yet_to_add_cannot_be_read() -> None:
-    claimed = Claimed.of_columns(COLUMNS, {})
-    to_come = [field.name for field in fields(Claimed) if not field.init]
+    claimed = ClaimedRecipient.from_columns(COLUMNS, {})
+    to_come = [field.name for field in fields(ClaimedRecipient) if not field.init]
     assert "compiled" in to_come
     assert "message" in to_come
     for name in to_come:
@@ -35,21 +35,21 @@ def test_what_a_station_has_yet_to_add_cannot_be_read() -> None:
 def test_made_from_columns_it_is_as_a_claim_makes_it() -> None:
     """Without a worker: for a dry run, or to compose a message once more."""
     row = [*(COLUMNS.get(name) for name in RECIPIENT), 1, COLUMNS["creation_time"], "normal"]
-    claimed, made = Claimed(*row), Claimed.of_columns(COLUMNS, {})
-    names = [field.name for field in fields(Claimed) if field.init]
+    claimed, made = ClaimedRecipient(*row), ClaimedRecipient.from_columns(COLUMNS, {})
+    names = [field.name for field in fields(ClaimedRecipient) if field.init]
     assert [getattr(made, name) for name in names] == [getattr(claimed, name) for name in names]
 
 
 def test_a_masked_one_differs_in_the_secret_values_only() -> None:
-    claimed = Claimed.of_columns(COLUMNS, {"code": "1234"})
+    claimed = ClaimedRecipient.from_columns(COLUMNS, {"code": "1234"})
     masked = claimed.masked()
     assert claimed.values == {"name": "Ann", "code": "1234"}
     assert masked.values == {"name": "Ann", "code": "••••"}
     assert masked.secrets is claimed.secrets
-    assert Claimed.of_columns(COLUMNS | {"values": {}}, {}).masked().secrets is None
+    assert ClaimedRecipient.from_columns(COLUMNS | {"values": {}}, {}).masked().secrets is None
 
 
 def test_no_representation_of_it_shows_an_address_or_a_value() -> None:
-    shown = repr(Claimed.of_columns(COLUMNS, {"code": "1234"}))
+    shown = repr(ClaimedRecipient.from_columns(COLUMNS, {"code": "1234"}))
     assert "a@a.example" not in shown
     assert "Ann" not in shown

@@ -21,12 +21,12 @@ def answered(reply: RelayReply) -> str:
     result = Reply.from_wire(reply.code, reply.text[4:].encode()).result()
     if result.outcome is Outcome.DEFERRED:
         return TEMPORARY
-    return BLOCKS if Bounce.of_result(result).blocks else PERMANENT
+    return BLOCKS if Bounce.from_result(result).blocks else PERMANENT
 
 
 def notified(detail: str, status: str | None = None) -> str:
     """What it means as the diagnostic of a delivery status notification."""
-    bounce = Bounce.of_dsn(detail, failure_status(status, detail))
+    bounce = Bounce.from_dsn(detail, failure_status(status, detail))
     return TEMPORARY if bounce.is_soft else BLOCKS if bounce.blocks else PERMANENT
 
 
@@ -130,4 +130,4 @@ def test_only_refusals_refuse_an_address() -> None:
     ],
 )
 def test_a_receipt_blocks_a_number_unless_the_gateway_refused_the_text(detail: str, blocks: bool) -> None:
-    assert Bounce.of_receipt(detail).blocks is blocks
+    assert Bounce.from_receipt(detail).blocks is blocks
