@@ -27,11 +27,11 @@ from app.query.parameters import check_visible
 from app.runs.define import check_definition
 from app.runs.pause import pause, resume
 from app.runs.read import (
-    AUTOMATION,
-    AUTOMATIONS,
-    OF_CONTACTS,
-    RUN,
-    RUNS,
+    AUTOMATION_SHAPE,
+    AUTOMATIONS_SHAPE,
+    CONTACT_FILTERS,
+    RUN_SHAPE,
+    RUNS_SHAPE,
     get_automation,
     get_run,
     page_automations,
@@ -64,14 +64,14 @@ class Automations(MethodView):
 
     @blp.scope("report.view")
     @blp.describe(
-        "automations.list", returns=AutomationCollectionSchema, query=collection_parameters(AUTOMATIONS.resource)
+        "automations.list", returns=AutomationCollectionSchema, query=collection_parameters(AUTOMATIONS_SHAPE.resource)
     )
     def get(self) -> Response:
         """A page of automations, newest first."""
-        query = collection_query(AUTOMATIONS.resource)
+        query = collection_query(AUTOMATIONS_SHAPE.resource)
         with services().database.read() as session:
             page = page_automations(session, principal().account_id, query)
-        return collection_response(AUTOMATIONS.resource, query, page)
+        return collection_response(AUTOMATIONS_SHAPE.resource, query, page)
 
 
 @blp.route("/<instance:automation_id>")
@@ -80,13 +80,13 @@ class Automation(MethodView):
 
     @blp.scope("report.view")
     @blp.describe(
-        "automations.get", returns=AutomationWithDefinitionSchema, query=instance_parameters(AUTOMATION.resource)
+        "automations.get", returns=AutomationWithDefinitionSchema, query=instance_parameters(AUTOMATION_SHAPE.resource)
     )
     def get(self, automation_id: str) -> Response:
         """The automation with its definition."""
         with services().database.read() as session:
             require_automation(session, principal().account_id, path_id(automation_id))
-            query = parse_instance(query_pairs(), AUTOMATION.resource)
+            query = parse_instance(query_pairs(), AUTOMATION_SHAPE.resource)
             found = get_automation(session, principal().account_id, path_id(automation_id), query)
         return json_response(found)
 
@@ -96,17 +96,19 @@ class Runs(MethodView):
     """Contacts on their way through an automation."""
 
     @blp.scope("report.view")
-    @blp.describe("automations.list_runs", returns=RunCollectionSchema, query=collection_parameters(RUNS.resource))
+    @blp.describe(
+        "automations.list_runs", returns=RunCollectionSchema, query=collection_parameters(RUNS_SHAPE.resource)
+    )
     def get(self, automation_id: str) -> Response:
         """A page of runs, the last to enter first."""
         with services().database.read() as session:
             require_automation(session, principal().account_id, path_id(automation_id))
-            check_visible(query_pairs(), () if _sees_contacts() else OF_CONTACTS)
-            query = collection_query(RUNS.resource)
+            check_visible(query_pairs(), () if _sees_contacts() else CONTACT_FILTERS)
+            query = collection_query(RUNS_SHAPE.resource)
             page = page_runs(
                 session, principal().account_id, path_id(automation_id), query, sees_contacts=_sees_contacts()
             )
-        return collection_response(RUNS.resource, query, page)
+        return collection_response(RUNS_SHAPE.resource, query, page)
 
 
 @blp.route("/<automation_id>/runs/<run_id>")
@@ -114,13 +116,13 @@ class Run(MethodView):
     """One contact on its way through an automation."""
 
     @blp.scope("report.view")
-    @blp.describe("automations.get_run", returns=RunWithStepsSchema, query=instance_parameters(RUN.resource))
+    @blp.describe("automations.get_run", returns=RunWithStepsSchema, query=instance_parameters(RUN_SHAPE.resource))
     def get(self, automation_id: str, run_id: str) -> Response:
         """The run with the steps that it has passed."""
         with services().database.read() as session:
             require_automation(session, principal().account_id, path_id(automation_id))
             require_run(session, principal().account_id, path_id(automation_id), path_id(run_id))
-            query = parse_instance(query_pairs(), RUN.resource)
+            query = parse_instance(query_pairs(), RUN_SHAPE.resource)
             of_automation = principal().account_id, path_id(automation_id)
             run = get_run(session, *of_automation, path_id(run_id), query, sees_contacts=_sees_contacts())
         return json_response(run)
@@ -138,7 +140,7 @@ class Pause(MethodView):
     @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), is_idempotent=True)
     def post(self, automation_id: str) -> Response:
         """Pauses the automation: what falls due is held. A paused one stays so."""
-        parse_write(query_pairs(), (), AUTOMATION.resource)
+        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
@@ -170,7 +172,7 @@ class Resume(MethodView):
     )
     def post(self, automation_id: str) -> Response:
         """Resumes the automation; `held` says what becomes of what is held. An active one stays so."""
-        parse_write(query_pairs(), (), AUTOMATION.resource)
+        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
@@ -231,7 +233,7 @@ class Validation(MethodView):
     )
     def post(self) -> Response:
         """The definition in full, as it would be stored; nothing is."""
-        parse_write(query_pairs(), (), AUTOMATION.resource)
+        parse_write(query_pairs(), (), AUTOMATION_SHAPE.resource)
         with located_errors():
             draft, limit = read_definition(json_object()), services().settings.max_automations
             with services().database.read() as session:

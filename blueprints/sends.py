@@ -18,7 +18,7 @@ from app.query.grammar import parse_paged_instance, parse_write
 from app.query.parameters import check_visible
 from app.query.writes import parse_dry_run
 from app.recipients.collection import RECIPIENTS, page_recipients
-from app.recipients.read import FILTERS, RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
+from app.recipients.read import FILTERS, RECIPIENT_SHAPE, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import SendRequest, accept, read_request
 from app.sends.accept.draft import with_number_texts
@@ -99,7 +99,7 @@ class Recipient(MethodView):
     @blp.describe(
         "sends.get",
         returns=RecipientTimelineSchema,
-        query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"),
+        query=paged_instance_parameters(RECIPIENT_SHAPE.resource, "Steps of the timeline"),
     )
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
@@ -107,7 +107,7 @@ class Recipient(MethodView):
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
             cursors = cursor_scope(recipient_path(uuid.lower()))
-            query = parse_paged_instance(query_pairs(), RECIPIENT.resource, cursors)
+            query = parse_paged_instance(query_pairs(), RECIPIENT_SHAPE.resource, cursors)
             recipient = get_recipient(session, principal().account_id, recipient_id, query, viewer)
         return json_response(recipient)
 

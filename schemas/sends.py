@@ -20,7 +20,7 @@ from app.addresses import MESSAGE_TYPES
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.errors import MAX_LISTED_ERRORS
 from app.names import LONGEST_NAME
-from app.recipients.states import SHOWN
+from app.recipients.states import SHOWN_STATES
 from app.sends.accept.draft import (
     MAX_NAME_LENGTH,
     WILDCARD_NAME,
@@ -131,7 +131,7 @@ class Recipients(Array):
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 PRIORITIES = ("high", "normal")
 """An addition to the API (docs/requests.md#additions)."""
-STATES = tuple(state.value for state in SHOWN)
+STATES = tuple(state.value for state in SHOWN_STATES)
 """States of a recipient (docs/delivery.md)."""
 
 NOT_EMPTY = {"minLength": 1}

@@ -18,48 +18,48 @@ from app.db.lookup import find_with_id
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 
-GRACE = timedelta(seconds=30)
+UNDO_PERIOD = timedelta(seconds=30)
 """For how long an action waits, so that it can be undone."""
-MOST_OPEN = 5
+MAX_OPEN_ACTIONS = 5
 """Actions of an account that wait or run."""
 
 
-def ask(transaction: Transaction, account: Account, wanted: Preview) -> BulkAction:
+def ask(transaction: Transaction, account: Account, preview: Preview) -> BulkAction:
     """Asks for the action that was previewed. Raises `ServiceError`: `conflict` if it would do nothing, or too much
     matches, or too many actions of the account have not ended."""
-    if wanted.newest is None or wanted.does_nothing:
-        raise ServiceError("conflict", detail=wanted.kind.nothing)
-    if wanted.is_too_large:
-        detail = f"{wanted.number.capitalize()} match; divide them, for example by their days."
+    if preview.newest is None or preview.does_nothing:
+        raise ServiceError("conflict", detail=preview.kind.nothing)
+    if preview.is_too_large:
+        detail = f"{preview.number.capitalize()} match; divide them, for example by their days."
         raise ServiceError("conflict", detail=detail)
     _check_open(transaction, account)
     asked = BulkAction(
         account_id=account.id,
-        action=wanted.kind.name,
-        query=wanted.query,
+        action=preview.kind.name,
+        query=preview.query,
         asked_by=without_addresses(current_actor().name),
         state="waiting",
         creation_time=this_second(),
-        due_time=now() + GRACE,
-        messages=wanted.messages,
-        newest_time=wanted.newest[0],
-        newest_id=wanted.newest[1],
+        due_time=now() + UNDO_PERIOD,
+        messages=preview.messages,
+        newest_time=preview.newest[0],
+        newest_id=preview.newest[1],
         done=0,
         left_out={},
     )
     transaction.add(asked)
     transaction.flush()
-    record(transaction, act_on(asked, "bulk_action.asked", **{wanted.kind.counted: wanted.messages}))
+    record(transaction, act_on(asked, "bulk_action.asked", **{preview.kind.counted: preview.messages}))
     return asked
 
 
 def _check_open(transaction: Transaction, account: Account) -> None:
     """Under a lock on the account, so that two requests do not count the same."""
     transaction.execute(select(Account.id).where(Account.id == account.id).with_for_update(key_share=True))
-    of_account = BulkAction.account_id == account.id, BulkAction.end_time.is_(None)
-    found = transaction.scalar(select(func.count()).select_from(BulkAction).where(*of_account)) or 0
-    if found >= MOST_OPEN:
-        detail = f"{found} bulk actions of the account wait or run; wait until one has ended, or cancel one."
+    account_filter = BulkAction.account_id == account.id, BulkAction.end_time.is_(None)
+    open_actions = transaction.scalar(select(func.count()).select_from(BulkAction).where(*account_filter)) or 0
+    if open_actions >= MAX_OPEN_ACTIONS:
+        detail = f"{open_actions} bulk actions of the account wait or run; wait until one has ended, or cancel one."
         raise ServiceError("conflict", detail=detail)
 
 

@@ -15,7 +15,7 @@ from app.bulk_actions.query import Pairs, held, retryable, unblockable
 from app.contacts.blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
-from app.recipients.collection import Matching, Place, newest_place
+from app.recipients.collection import MatchingRecipients, Place, newest_place
 from app.recipients.conditions import CURRENT_STATE
 from app.sends.holds.held import MatchingHeldMessages
 from app.sends.holds.release import DropOutcome, drop_some, release_some
@@ -23,9 +23,9 @@ from app.sends.outcomes.recovery import signs_of_arrival
 from app.sends.outcomes.requeue import RefusalReason, requeue_all, would_refuse
 from app.services import Services
 
-ARRIVED = "arrived"
+ARRIVED_REASON = "arrived"
 """Why a held message is left out of those that are sent: it shows a sign of arrival, and ends as sent."""
-WORDS: Mapping[str, str] = {
+REASON_TEXTS: Mapping[str, str] = {
     RefusalReason.STATE: "not in need of a retry any more",
     RefusalReason.FORGOTTEN: "the recipient was forgotten",
     RefusalReason.NO_CONTACT: "there is no contact to send to",
@@ -33,16 +33,16 @@ WORDS: Mapping[str, str] = {
     RefusalReason.CONTENT_PURGED: "the content was purged",
     RefusalReason.SECRET_VALUES_GONE: "the secret values are gone",
     RefusalReason.CHANGED: "it does not match any more",
-    ARRIVED: "it has arrived, and ends as sent",
+    ARRIVED_REASON: "it has arrived, and ends as sent",
 }
 """Why messages are left out."""
-OF_RECIPIENT: tuple[Any, ...] = (
+RECIPIENT_COLUMNS: tuple[Any, ...] = (
     *(Recipient.id, Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, Recipient.creation_time),
 )
-OF_HELD: tuple[Any, ...] = (*OF_RECIPIENT, QueueEntry.held_state.label("was"), QueueEntry.due_time)
+HELD_COLUMNS: tuple[Any, ...] = (*RECIPIENT_COLUMNS, QueueEntry.held_state.label("was"), QueueEntry.due_time)
 
 
-class Found(Protocol):
+class MatchingRows(Protocol):
     """Messages or addresses of an account, part by part; each row ends with its creation time and id."""
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
@@ -56,7 +56,7 @@ class Found(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class SliceResult:
     """How many of a slice were acted upon, and why others were left out, with how many."""
 
     done: int
@@ -64,16 +64,16 @@ class Acted:
 
 
 class Work(Protocol):
-    """What an action does to what it has found: a fixed number of statements, however many they are."""
+    """What an action does to the rows that match: a fixed number of statements, however many they are."""
 
     @property
-    def found(self) -> Found:
+    def matches(self) -> MatchingRows:
         """The recipients or addresses that the action is about."""
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """Which of these would be left out now, and why."""
 
-    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> SliceResult:
         """Acts upon those of these that are still such as the action is about."""
 
 
@@ -81,49 +81,50 @@ class Work(Protocol):
 class Retry:
     """Puts messages that have not arrived into the queue again."""
 
-    found: Matching
+    matches: MatchingRecipients
 
     @classmethod
     def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Retry:
-        """Of those that match the query. Raises its errors."""
+        """The retry of messages that match the query. Raises the query's errors."""
         return cls(retryable(account, pairs, newest))
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """What the rules of retrying refuse."""
-        return {id_: one.reason.value for id_, one in would_refuse(session, ids, self.found.states).items()}
+        return {id_: refusal.reason.value for id_, refusal in would_refuse(session, ids, self.matches.states).items()}
 
-    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> Acted:
-        """Requeues them."""
-        requeued = requeue_all(transaction, ids, *self.found.conditions, states=self.found.states)
-        return Acted(len(requeued.ids), Counter(one.reason.value for one in requeued.refused.values()))
+    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> SliceResult:
+        """Requeues the messages."""
+        requeued = requeue_all(transaction, ids, *self.matches.conditions, states=self.matches.states)
+        return SliceResult(len(requeued.ids), Counter(refusal.reason.value for refusal in requeued.refused.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """Sends messages that are held after a restore (docs/operations.md#what-a-restore-holds)."""
 
-    found: MatchingHeldMessages
+    matches: MatchingHeldMessages
 
     @classmethod
     def of(cls, account: Account, pairs: Pairs, _newest: Place | None) -> Release:
-        """Of those that match the query; nothing is held that was accepted since the restore. Raises its errors."""
+        """The release of held messages that match the query; nothing is held that was accepted since the restore.
+        Raises the query's errors."""
         return cls(held(account, pairs))
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
-        """What has arrived."""
-        return dict.fromkeys(signs_of_arrival(session, ids), ARRIVED)
+        """The messages that have arrived."""
+        return dict.fromkeys(signs_of_arrival(session, ids), ARRIVED_REASON)
 
-    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
-        """Puts them back into the queue."""
-        done = release_some(transaction, services, self.found.held, ids)
-        return Acted(done.released, {ARRIVED: done.arrived} if done.arrived else {})
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> SliceResult:
+        """Puts the messages back into the queue."""
+        done = release_some(transaction, services, self.matches.held, ids)
+        return SliceResult(done.released, {ARRIVED_REASON: done.arrived} if done.arrived else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
     """Ends messages that are held after a restore, without sending them."""
 
-    found: MatchingHeldMessages
+    matches: MatchingHeldMessages
     outcome: DropOutcome
 
     @classmethod
@@ -132,19 +133,19 @@ class Drop:
         return cls(held(account, pairs), outcome)
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
-        """Nothing."""
+        """No message or address is left out."""
         return {}
 
-    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> Acted:
-        """Writes their outcome."""
-        return Acted(drop_some(transaction, services, self.found.held, ids, self.outcome), {})
+    def act(self, transaction: Transaction, services: Services, ids: Sequence[int]) -> SliceResult:
+        """Writes the outcome of the messages."""
+        return SliceResult(drop_some(transaction, services, self.matches.held, ids, self.outcome), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Unblock:
     """Unblocks addresses."""
 
-    found: MatchingBlocked
+    matches: MatchingBlocked
 
     @classmethod
     def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Unblock:
@@ -152,25 +153,25 @@ class Unblock:
         return cls(unblockable(account, pairs, newest))
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
-        """Nothing."""
+        """No message or address is left out."""
         return {}
 
-    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> Acted:
-        """Deletes their entries."""
-        return Acted(unblock_matching(transaction, self.found, ids), {})
+    def act(self, transaction: Transaction, _services: Services, ids: Sequence[int]) -> SliceResult:
+        """Deletes the entries of the addresses."""
+        return SliceResult(unblock_matching(transaction, self.matches, ids), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of action. `past` is what the audit log counts, `nothing` why an action about nothing is refused, and
-    `shown` has the columns of a preview. `noun` is what it is about, `counted` the same for the audit log, `newest` the
-    place of the newest one of an account, `most` how many of them an action may have, and `leaves_out` whether some of
-    those that match may be left out."""
+    `preview_columns` are the columns of a preview. `noun` is what it is about, `counted` its name in the audit log,
+    `newest` the place of the newest one of an account, `most` how many of them an action may have, and `leaves_out`
+    whether some of those that match may be left out."""
 
     name: str
     past: str
     nothing: str
-    shown: tuple[Any, ...]
+    preview_columns: tuple[Any, ...]
     work: Callable[[Account, Pairs, Place | None], Work]
     noun: tuple[str, str] = ("message", "messages")
     counted: str = "recipients"
@@ -183,13 +184,15 @@ RETRY = Kind(
     "retry",
     "retried",
     "No message that matches can be retried.",
-    (*OF_RECIPIENT, Recipient.reason, CURRENT_STATE.label("state")),
+    (*RECIPIENT_COLUMNS, Recipient.reason, CURRENT_STATE.label("state")),
     Retry.of,
 )
-NONE_HELD = "No message that matches is held."
-RELEASE = Kind("release", "released", NONE_HELD, OF_HELD, Release.of)
-DROP_AS_SENT = Kind("drop_as_sent", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "sent"), leaves_out=False)
-DROP_AS_FAILED = Kind("drop_as_failed", "dropped", NONE_HELD, OF_HELD, partial(Drop.of, "failed"), leaves_out=False)
+NOTHING_HELD = "No message that matches is held."
+RELEASE = Kind("release", "released", NOTHING_HELD, HELD_COLUMNS, Release.of)
+DROP_AS_SENT = Kind("drop_as_sent", "dropped", NOTHING_HELD, HELD_COLUMNS, partial(Drop.of, "sent"), leaves_out=False)
+DROP_AS_FAILED = Kind(
+    "drop_as_failed", "dropped", NOTHING_HELD, HELD_COLUMNS, partial(Drop.of, "failed"), leaves_out=False
+)
 UNBLOCK = Kind(
     "unblock",
     "unblocked",

@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from app.bulk_actions.kinds import ARRIVED, WORDS, Kind, Work
+from app.bulk_actions.kinds import ARRIVED_REASON, REASON_TEXTS, Kind, Work
 from app.bulk_actions.query import Pairs, query_text
 from app.clock import now
 from app.db.models import Account
 from app.errors import ServiceError
 from app.recipients.collection import Place, place_of
 
-SHOWN_ROWS = 10
-AT_ONCE = 5000
+MAX_SHOWN_ROWS = 10
+PART_SIZE = 5000
 """Rows that are looked at together."""
-LOOKING = 3.0
+INSPECTION_SECONDS = 3.0
 """Seconds after which no further ones are looked at."""
-VALID = timedelta(seconds=60)
+VALID_FOR = timedelta(seconds=60)
 """For how long a preview may be answered; after that it is made anew."""
 
 
@@ -50,7 +50,7 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class Inspection:
     """How many rows were looked at, the oldest first, and why some of them would be left out, with how many."""
 
     rows: int = 0
@@ -59,22 +59,22 @@ class LookedAt:
     @property
     def reasons(self) -> Sequence[tuple[int, str]]:
         """How many would be left out, and why in words; the most frequent reason first."""
-        return [(number, WORDS[reason]) for reason, number in Counter(self.left_out).most_common()]
+        return [(number, REASON_TEXTS[reason]) for reason, number in Counter(self.left_out).most_common()]
 
 
-def look_at(session: Session, work: Work, most: int) -> LookedAt:
+def inspect_rows(session: Session, work: Work, most: int) -> Inspection:
     """Looks at the rows of an action, at most so many, by the rule with which it runs. A fixed number of statements for
     each part of them, and no further part after a few seconds."""
-    end, after, rows, left_out = time.monotonic() + LOOKING, None, 0, Counter[str]()
+    end, after, rows, left_out = time.monotonic() + INSPECTION_SECONDS, None, 0, Counter[str]()
     while rows < most:
-        size = min(AT_ONCE, most - rows)
-        places = [place_of(row) for row in work.found.next(session, (), after, size)]
+        size = min(PART_SIZE, most - rows)
+        places = [place_of(row) for row in work.matches.next(session, (), after, size)]
         left_out.update(work.would_leave_out(session, [row_id for _, row_id in places]).values())
         rows += len(places)
         if len(places) < size or time.monotonic() > end:
             break
         after = places[-1]
-    return LookedAt(rows, left_out)
+    return Inspection(rows, left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Preview:
     time: datetime
     messages: int
     newest: Place | None
-    looked_at: LookedAt
+    looked_at: Inspection
     rows: Sequence[Any]
     left_out: Mapping[int, str]
 
@@ -101,7 +101,7 @@ class Preview:
     @property
     def does_nothing(self) -> bool:
         """Whether nothing would change: nothing matches, or all would be left out. What has arrived ends as sent."""
-        return self.done == 0 and not self.looked_at.left_out.get(ARRIVED)
+        return self.done == 0 and not self.looked_at.left_out.get(ARRIVED_REASON)
 
     @property
     def done(self) -> int:
@@ -121,10 +121,10 @@ class Preview:
     @property
     def number(self) -> str:
         """How many match, in words."""
-        one, many = self.kind.noun
+        singular, many = self.kind.noun
         if self.is_too_large:
             return f"more than {self.kind.most:,} {many}"
-        return f"{self.messages:,} {one if self.messages == 1 else many}"
+        return f"{self.messages:,} {singular if self.messages == 1 else many}"
 
     @property
     def number_done(self) -> str:
@@ -137,32 +137,32 @@ class Preview:
         """The preview of another kind of action that finds the same."""
         if kind.leaves_out == self.kind.leaves_out:
             return replace(self, kind=kind)
-        return replace(self, kind=kind, looked_at=LookedAt(self.messages), left_out={})
+        return replace(self, kind=kind, looked_at=Inspection(self.messages), left_out={})
 
 
 def preview(session: Session, kind: Kind, account: Account, pairs: Pairs) -> Preview:
     """What an action on all that matches would do now. Raises the errors of the query."""
     text, newest, moment = query_text(pairs), kind.newest(session, account.id), now()
     work = kind.work(account, pairs, newest)
-    rows = work.found.newest_ones(session, kind.shown, SHOWN_ROWS)
-    messages = work.found.count(session, kind.most)
-    looked_at = LookedAt(messages)
+    rows = work.matches.newest_ones(session, kind.preview_columns, MAX_SHOWN_ROWS)
+    messages = work.matches.count(session, kind.most)
+    looked_at = Inspection(messages)
     if kind.leaves_out:
-        looked_at = LookedAt() if messages > kind.most else look_at(session, work, messages)
+        looked_at = Inspection() if messages > kind.most else inspect_rows(session, work, messages)
     left_out = work.would_leave_out(session, [row.id for row in rows])
     named = kind, account.id, account.name
     return Preview(*named, text, moment, messages, newest, looked_at, rows, left_out)
 
 
-def is_valid(shown: Numbers | None, current: Preview) -> bool:
+def is_valid(seen: Numbers | None, current: Preview) -> bool:
     """Whether somebody who has seen these numbers may have the action: they are recent, or have not changed."""
-    if shown is None:
+    if seen is None:
         return False
-    return current.time - VALID <= shown.time <= current.time or shown[1:] == current.numbers[1:]
+    return current.time - VALID_FOR <= seen.time <= current.time or seen[1:] == current.numbers[1:]
 
 
-def check_shown(shown: Numbers | None, current: Preview) -> None:
+def check_shown(seen: Numbers | None, current: Preview) -> None:
     """Raises `conflict` for a preview that may not be answered any more, unless there is nothing to ask for."""
-    if not (is_valid(shown, current) or current.does_nothing or current.is_too_large):
+    if not (is_valid(seen, current) or current.does_nothing or current.is_too_large):
         detail = "What matches now is not what was shown before: look at the numbers, and confirm them again."
         raise ServiceError("conflict", detail=detail)

@@ -13,23 +13,25 @@ from app.query.conditions import Equals, Query
 from app.query.fields import Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import Parameter, parameter_error, printable
-from app.recipients.collection import SEARCHED, Matching, Place
+from app.recipients.collection import OPERATOR_RECIPIENTS, MatchingRecipients, Place
 from app.sends.holds.held import HELD_MESSAGES_SHAPE, HeldMessages, MatchingHeldMessages
 from app.sends.outcomes.requeue import RETRYABLE
 
 Pairs = Sequence[tuple[str, str]]
 
-LONGEST = 10_000
+MAX_QUERY_LENGTH = 10_000
 """Characters of a query."""
-OF_ONE_ADDRESS = ("email", "mobile")
+ADDRESS_FILTERS = ("email", "mobile")
 """Filters that an action has not: what is stored of it names nobody, and the messages to one person are few."""
 
 
 def query_text(pairs: Pairs) -> str:
     """The query as it is stored and shown. Raises `too_long`."""
     text = urlencode(pairs, quote_via=quote, safe=":,", errors="replace")
-    if len(text) > LONGEST:
-        raise ServiceError("too_long", field="query", detail=f"The query has more than {LONGEST:,} characters.")
+    if len(text) > MAX_QUERY_LENGTH:
+        raise ServiceError(
+            "too_long", field="query", detail=f"The query has more than {MAX_QUERY_LENGTH:,} characters."
+        )
     return text
 
 
@@ -41,7 +43,7 @@ def query_of(text: str) -> list[tuple[str, str]]:
 def parse_query(account: Account, pairs: Pairs) -> Query:
     """The account's query for its messages, without anything that says how a page looks. Raises the errors of the
     query."""
-    return _parsed(pairs, SEARCHED, is_test=account.test_of is not None)
+    return _parsed(pairs, OPERATOR_RECIPIENTS, is_test=account.test_of is not None)
 
 
 def held(account: Account, pairs: Pairs) -> MatchingHeldMessages:
@@ -58,12 +60,12 @@ def _parsed(pairs: Pairs, resource: Resource, *, is_test: bool = False) -> Query
     return query
 
 
-def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> Matching:
+def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingRecipients:
     """The messages that match and can be in need of a retry, by their state. Raises the errors of the query, and
     `parameter_not_available` for a filter by address."""
     query = parse_query(account, pairs)
     _check_many(query, "retry messages to it one by one")
-    return Matching.of(account.id, query, RETRYABLE, newest)
+    return MatchingRecipients.of(account.id, query, RETRYABLE, newest)
 
 
 def unblockable(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
@@ -78,7 +80,7 @@ def _check_many(query: Query, instead: str) -> None:
     """Raises `parameter_not_available` for a filter that names one address, also within its text."""
     for condition in query.conditions:
         name = condition.filter.name
-        texts = [str(one.value) for one in condition.alternatives if isinstance(one, Equals)]
-        if name in OF_ONE_ADDRESS or any("@" in text for text in texts):
+        texts = [str(alternative.value) for alternative in condition.alternatives if isinstance(alternative, Equals)]
+        if name in ADDRESS_FILTERS or any("@" in text for text in texts):
             detail = f"{name}: a bulk action is not about one address; {instead}."
             raise parameter_error("parameter_not_available", name, detail)

@@ -25,7 +25,7 @@ BULK_ACTIONS = Shape(
     resource=Resource(
         name="bulk action",
         collection="bulk_actions",
-        filters={one.name: one for one in FILTERS},
+        filters={filter_.name: filter_ for filter_ in FILTERS},
         fields=tuple(PROPERTIES),
     ),
     properties=PROPERTIES,

@@ -73,8 +73,8 @@ def _run(services: Services, turns: WriteTurns, action: BulkAction) -> bool:
     """Whether the slice was run: not if somebody else runs this action just now, or has cancelled it."""
     try:
         with services.database.read() as session:
-            found = _slice(session, action, turns.size)
-        return turns.take(max(1, len(found.ids)), partial(_act, services=services, found=found))
+            slice_ = _slice(session, action, turns.size)
+        return turns.take(max(1, len(slice_.ids)), partial(_act, services=services, slice_=slice_))
     except Exception as error:
         if is_unavailable(error):
             raise
@@ -103,24 +103,24 @@ def _slice(session: Session, action: BulkAction, size: int) -> _Slice:
     work = kind.work(account, query_of(action.query), newest)
     after = None if action.last_id is None or action.last_time is None else (action.last_time, action.last_id)
     most = min(size, kind.most - action.done - sum(action.left_out.values()))
-    places = [place_of(row) for row in work.found.next(session, (), after, most)]
+    places = [place_of(row) for row in work.matches.next(session, (), after, most)]
     last = places[-1] if places else after
     return _Slice(action.id, action.last_id, work, [row_id for _, row_id in places], last, len(places) < size)
 
 
-def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:
-    action = _locked(transaction, found.action_id)
-    if action is None or action.last_id != found.after:
+def _act(transaction: Transaction, services: Services, slice_: _Slice) -> bool:
+    action = _lock_action(transaction, slice_.action_id)
+    if action is None or action.last_id != slice_.after:
         return False
     left_out = dict(action.left_out)
-    acted = found.work.act(transaction, services, found.ids)
+    acted = slice_.work.act(transaction, services, slice_.ids)
     for reason, number in acted.left_out.items():
         left_out[reason] = left_out.get(reason, 0) + number
     action.done, action.left_out = action.done + acted.done, left_out
     action.state, action.due_time = "running", now()
-    if found.last is not None:
-        action.last_time, action.last_id = found.last
-    if found.is_last:
+    if slice_.last is not None:
+        action.last_time, action.last_id = slice_.last
+    if slice_.is_last:
         _end(transaction, action, "done")
     transaction.flush()
     if acted.done:
@@ -128,10 +128,10 @@ def _act(transaction: Transaction, services: Services, found: _Slice) -> bool:
     return True
 
 
-def _locked(transaction: Transaction, action_id: int) -> BulkAction | None:
+def _lock_action(transaction: Transaction, action_id: int) -> BulkAction | None:
     """The action, unless another process runs a slice of it or it has ended."""
-    wanted = select(BulkAction).where(BulkAction.id == action_id, BulkAction.end_time.is_(None))
-    return transaction.scalars(wanted.with_for_update(skip_locked=True, key_share=True)).first()
+    statement = select(BulkAction).where(BulkAction.id == action_id, BulkAction.end_time.is_(None))
+    return transaction.scalars(statement.with_for_update(skip_locked=True, key_share=True)).first()
 
 
 def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
@@ -143,7 +143,7 @@ def _end(transaction: Transaction, action: BulkAction, state: str) -> None:
 
 def _fail(transaction: Transaction, action_id: int) -> None:
     """Ends an action whose slice cannot be run: what it has not come to stays as it is."""
-    action = _locked(transaction, action_id)
+    action = _lock_action(transaction, action_id)
     if action is not None:
         _end(transaction, action, "failed")
         transaction.flush()

@@ -11,9 +11,9 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.bulk_actions.ask import GRACE, ask, cancel, find_action
+from app.bulk_actions.ask import UNDO_PERIOD, ask, cancel, find_action
 from app.bulk_actions.kinds import UNBLOCK, Kind
-from app.bulk_actions.preview import VALID, LookedAt, Preview, is_valid, preview
+from app.bulk_actions.preview import VALID_FOR, Inspection, Preview, is_valid, preview
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
     Done,
@@ -61,7 +61,7 @@ def ask_for_all(
     with parts.database.write() as transaction:
         row = _row(ask(transaction, transaction.get_one(Account, found.account_id), found))
     back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
-    after = f"from {GRACE.total_seconds():.0f} seconds from now on"
+    after = f"from {UNDO_PERIOD.total_seconds():.0f} seconds from now on"
     return Done(f"{found.number_done} will be {kind.past}, {after}; {back}", row)
 
 
@@ -77,14 +77,14 @@ def _confirmed(found: Preview, again: Callable[[], Preview]) -> Preview:
             echo(line, err=True)
         click.confirm(f"{found.kind.name.capitalize()} {found.number_done} of {found.account}?", abort=True, err=True)
         shown = found.numbers
-        if now() - shown.time > VALID:
+        if now() - shown.time > VALID_FOR:
             found = again()
         if is_valid(shown, found):
             return found
         echo("What matches has changed since the question was asked.", err=True)
 
 
-def left_out_lines(looked_at: LookedAt, not_looked_at: int) -> Iterator[str]:
+def left_out_lines(looked_at: Inspection, not_looked_at: int) -> Iterator[str]:
     """Why some would be left out, for people, and how many may be beside them."""
     for number, reason in looked_at.reasons:
         yield f"{number:,} left out: {reason}"
@@ -101,7 +101,7 @@ def print_asked(result: Any, as_json: bool) -> None:
 
 
 def _print_preview(found: Preview, as_json: bool) -> None:
-    names = [column.key for column in found.kind.shown if column.key != "id"]
+    names = [column.key for column in found.kind.preview_columns if column.key != "id"]
     newest = [{name: getattr(row, name) for name in names} for row in found.rows if found.kind is UNBLOCK]
     facts: dict[str, Any] = {found.kind.noun[1]: found.messages, "time": found.time, "done": found.done}
     facts |= {"left_out": dict(found.looked_at.left_out), "not_looked_at": found.not_looked_at}

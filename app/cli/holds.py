@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.bulk_actions.kinds import Release
-from app.bulk_actions.preview import VALID, LookedAt, look_at
+from app.bulk_actions.preview import VALID_FOR, Inspection, inspect_rows
 from app.cli.base import Decorator, Done, Group, Row, accounts_option, echo, limit_option
 from app.cli.bulk_actions import left_out_lines
 from app.cli.progress import progress
@@ -81,7 +81,7 @@ class HeldNow:
     """How much is held, and what of it would be left out, as counted at a time."""
 
     held: int
-    looked_at: LookedAt = LookedAt()
+    looked_at: Inspection = Inspection()
     time: datetime = field(default_factory=now)
 
     @property
@@ -110,7 +110,7 @@ def confirmed(what: str, noun: str, count: Callable[[], HeldNow], *, yes: bool) 
         for line in found.lines:
             echo(line, err=True)
         click.confirm(f"{what} {found.number_done(noun)}?", abort=True, err=True)
-        if now() - found.time <= VALID:
+        if now() - found.time <= VALID_FOR:
             break
         shown, found = found, count()
         if (shown.held, shown.left_out) == (found.held, found.left_out):
@@ -205,7 +205,7 @@ def _held_messages(parts: Services, **options: Any) -> tuple[HeldMessages, Calla
     def count(*, sent: bool) -> HeldNow:
         with parts.database.read() as session:
             held = sum(one.messages for one in count_held(session, wanted))
-            looked_at = look_at(session, Release(MatchingHeldMessages(wanted)), held) if sent else LookedAt()
+            looked_at = inspect_rows(session, Release(MatchingHeldMessages(wanted)), held) if sent else Inspection()
         return HeldNow(held, looked_at)
 
     return wanted, count

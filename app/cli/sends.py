@@ -46,7 +46,7 @@ from app.db.public_ids import shown
 from app.distribution import COMMAND_LINE
 from app.http.context import services
 from app.ids import UUID
-from app.recipients.collection import Matching, parts_of
+from app.recipients.collection import MatchingRecipients, parts_of
 from app.recipients.conditions import CURRENT_ATTEMPTS, CURRENT_STATE, current_entry
 from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
@@ -195,7 +195,7 @@ def export(
         if group is not None:
             found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group, "group")
             pairs.append(("group_id", str(found.id)))
-        matching = Matching.of(chosen.id, parse_query(chosen, pairs), states)
+        matching = MatchingRecipients.of(chosen.id, parse_query(chosen, pairs), states)
     record_export(services().database, "recipient.exported", chosen.id)
     columns = [value.label(name) for name, value in COLUMNS.items()]
     pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
@@ -253,7 +253,7 @@ def list_(
         addressed: list[ColumnElement[bool]] = []
         if to is not None and kind is not None:
             addressed.append(messages_to(session, AccountAddress.of(one.id, kind, to)))
-        matching = Matching.of(one.id, parse_query(one, pairs), states)
+        matching = MatchingRecipients.of(one.id, parse_query(one, pairs), states)
         return _rows(session, [row[0] for row in matching.newest_ones(session, (Recipient,), limit, *addressed)])
 
     return rows_of_accounts(session, account, of_account)

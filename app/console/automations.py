@@ -31,11 +31,11 @@ from app.query.conditions import Query
 from app.query.parameters import check_visible
 from app.query.reader import Page
 from app.runs.define import newest_version
-from app.runs.pause import AUTOMATION_DELETED, CANCELLED, DROPPED, FAILED, RESTORED, cancel
+from app.runs.pause import CANCEL_REASON, DELETION_REASON, DROP_REASON, FAILURE_REASON, RESTORE_REASON, cancel
 from app.runs.read import (
-    AUTOMATIONS,
-    OF_CONTACTS,
-    RUNS,
+    AUTOMATIONS_SHAPE,
+    CONTACT_FILTERS,
+    RUNS_SHAPE,
     StepCounts,
     count_states,
     count_steps,
@@ -87,7 +87,7 @@ def search(asked: Asked) -> Found:
     """The account's automations that match, the newest first, each with the name of its list and the numbers of its
     runs that wait and that are held: three statements. Deleted ones are found by their state alone. Raises the errors
     of the query."""
-    found = asked.found(PATH, AUTOMATIONS.resource, page_automations)
+    found = asked.found(PATH, AUTOMATIONS_SHAPE.resource, page_automations)
     names = _names_of_lists(asked.session, asked.account_id, [row.list_id for row in found.rows])
     states = count_states(asked.session, asked.account_id)
     items = [
@@ -163,10 +163,10 @@ WHY_ENDED: Mapping[str, str] = {
     EndReason.NO_DATE: "Its contact has no date to wait for.",
     EndReason.CONTACT_DELETED: "Its contact was deleted.",
     EndReason.CONTACT_INACTIVE: "Its contact was not active when it was to go on.",
-    CANCELLED: "It was ended by hand.",
-    AUTOMATION_DELETED: "The automation was deleted.",
-    FAILED: "A fault of the service kept it from going on, each time that it was tried.",
-    DROPPED: "An operator has dropped it after a restore.",
+    CANCEL_REASON: "It was ended by hand.",
+    DELETION_REASON: "The automation was deleted.",
+    FAILURE_REASON: "A fault of the service kept it from going on, each time that it was tried.",
+    DROP_REASON: "An operator has dropped it after a restore.",
 }
 """Reason -> why a run ended."""
 
@@ -191,7 +191,7 @@ def search_runs(asked: Asked, automation: Automation, *, sees_contacts: bool) ->
     """The runs of the automation that match, the last to enter first: three statements at most. Beside the API's
     filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of the query, and
     `permission_denied`."""
-    check_visible(asked.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *OF_CONTACTS))
+    check_visible(asked.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *CONTACT_FILTERS))
     within = _by_contact(asked.session, automation, asked.pairs)
     if within is None:
         return Found((), None)
@@ -199,7 +199,7 @@ def search_runs(asked: Asked, automation: Automation, *, sees_contacts: bool) ->
     def read(session: Session, account_id: int, query: Query) -> Page:
         return page_runs(session, account_id, automation.id, query, sees_contacts=sees_contacts)
 
-    found = replace(asked, pairs=within).found(path_of_automation(automation.id), RUNS.resource, read)
+    found = replace(asked, pairs=within).found(path_of_automation(automation.id), RUNS_SHAPE.resource, read)
     known = _known_of(asked.session, automation, [row.id for row in found.rows])
     return replace(found, items=[_run(automation, item, known[item["id"]], sees_contacts) for item in found.items])
 
@@ -320,7 +320,7 @@ def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, st
     due = timestamp(due_time)
     if run.state == "ended":
         yield WHY_ENDED.get(run.reason or "", f"{run.reason}.")
-    elif run.state == "held" and run.reason == RESTORED:
+    elif run.state == "held" and run.reason == RESTORE_REASON:
         yield "It came with a backup that was restored, and is held until an operator releases it."
     elif run.state == "held":
         yield f"It fell due at {due}, while the automation was paused, and is held until that is resumed."

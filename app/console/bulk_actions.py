@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
-from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, RELEASE, RETRY, UNBLOCK, WORDS
+from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, REASON_TEXTS, RELEASE, RETRY, UNBLOCK
 from app.bulk_actions.query import retryable, unblockable
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs
@@ -20,7 +20,7 @@ from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
 from app.query.parameters import Parameter
-from app.recipients.filters import STATE
+from app.recipients.filters import STATE_FILTER
 
 PATH = "/console/bulk-actions"
 OF_HELD = "/console/holds"
@@ -55,7 +55,7 @@ def sought(text: str) -> tuple[str, str]:
 
 def offers_retry(account: Account, pairs: Pairs) -> bool:
     """Whether all that the query finds can be retried at once: it names a state in which a message can be."""
-    if not any(Parameter.of(key, value).name == STATE for key, value in pairs):
+    if not any(Parameter.of(key, value).name == STATE_FILTER for key, value in pairs):
         return False
     try:
         return bool(retryable(account, pairs).states)
@@ -122,7 +122,7 @@ class OneAction:
     def left_out(self) -> Sequence[tuple[str, int]]:
         """Why it has left some out, and how many; the most frequent first."""
         counts = sorted(self.row.left_out.items(), key=lambda one: (-one[1], one[0]))
-        return [(WORDS.get(reason, reason), number) for reason, number in counts]
+        return [(REASON_TEXTS.get(reason, reason), number) for reason, number in counts]
 
 
 def one_action(session: Session, account_id: int | None, action_id: int, moment: datetime) -> OneAction:

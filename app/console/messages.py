@@ -22,9 +22,9 @@ from app.infrastructure.redis_client import SENDS
 from app.query.conditions import Query
 from app.query.parameters import check_visible
 from app.query.reader import Page
-from app.recipients.collection import SEARCHED, page_recipients
+from app.recipients.collection import OPERATOR_RECIPIENTS, page_recipients
 from app.recipients.read import Viewer, find_recipient, latest_steps, require_recipient
-from app.recipients.states import UNSETTLED
+from app.recipients.states import UNSETTLED_STATES
 from app.sends.explain.recipient import Explanation, explain_recipient
 from app.sends.explain.waits import Finding
 from app.sends.outcomes.requeue import requeue
@@ -54,14 +54,14 @@ def search(asked: Asked, viewer: Viewer) -> Found:
     def read(session: Session, account_id: int, query: Query) -> Page:
         return page_recipients(session, account_id, query, viewer)
 
-    return asked.found(PATH, SEARCHED, read)
+    return asked.found(PATH, OPERATOR_RECIPIENTS, read)
 
 
 def all_parts(database: Database, asked: Asked, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
     """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
     before the first part."""
     check_visible(asked.pairs, viewer.hidden_filters)
-    return Parts(database, asked.account_id, asked.query(PATH, SEARCHED), viewer)
+    return Parts(database, asked.account_id, asked.query(PATH, OPERATOR_RECIPIENTS), viewer)
 
 
 class Parts:
@@ -90,13 +90,13 @@ class Parts:
 
 def is_live(found: Found) -> bool:
     """Whether something that was found will change soon."""
-    return any(item["state"] in UNSETTLED for item in found.items)
+    return any(item["state"] in UNSETTLED_STATES for item in found.items)
 
 
 def renewed_every(recipient: Recipient, state: str, moment: datetime) -> int | None:
     """After how many seconds the page of a message asks again: soon before its outcome, less often for what follows
     that, and then no more."""
-    if state in UNSETTLED:
+    if state in UNSETTLED_STATES:
         return SOON
     is_fresh = recipient.sent_time is not None and moment - recipient.sent_time < FRESH
     return LATER if is_fresh else None

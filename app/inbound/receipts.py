@@ -33,7 +33,7 @@ from app.inbound.texts import first_text, select_texts
 from app.recipients.conditions import IS_TEXT, entry_in_state, is_forgotten
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow, add_steps, has_step, lock_queue_entry, lock_recipient
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import UNSETTLED_STATES, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.arrival import STATES_ENDED_BY_ARRIVAL, acknowledge, was_attempted, write_arrival
 from app.sends.outcomes.bounce_blocking import write_late_bounce
@@ -71,7 +71,7 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
     text = _find_text(transaction, receipt.recipient_id)
     if text is None:
         return Effect.UNKNOWN
-    if text.state in UNSETTLED:
+    if text.state in UNSETTLED_STATES:
         if text.state == RecipientState.SENDING or not _may_have_receipt(transaction, text):
             return Effect.EARLY
         # A worker may claim it, or let go of it, at this moment.
@@ -113,9 +113,9 @@ def _deliver(transaction: Transaction, text: RecipientRow, detail: str) -> Effec
 
 
 def _bounce(transaction: Transaction, text: RecipientRow, detail: str) -> Effect:
-    if text.state not in (RecipientState.SENT, *UNSETTLED):
+    if text.state not in (RecipientState.SENT, *UNSETTLED_STATES):
         return Effect.KNOWN
-    if text.state in UNSETTLED and _is_decided(transaction, text, detail):
+    if text.state in UNSETTLED_STATES and _is_decided(transaction, text, detail):
         return Effect.KNOWN
     write_late_bounce(transaction, text, Bounce.from_receipt(detail))
     return Effect.RECORDED

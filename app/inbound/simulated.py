@@ -27,10 +27,10 @@ from app.inbound.email.record import record_report
 from app.inbound.email.report import Report, ReportKind
 from app.inbound.receipts import Receipt, record_receipt
 from app.inbound.replies import record_reply
-from app.inbox.magic import SECONDS, Magic
+from app.inbox.magic import SIMULATION_DELAY, Magic
 from app.infrastructure import liveness
 from app.recipients.conditions import CURRENT_STATE
-from app.recipients.states import UNSETTLED
+from app.recipients.states import UNSETTLED_STATES
 from app.services import Services
 from app.settings import Settings
 from app.tracking.devices import client_of
@@ -247,8 +247,8 @@ def _read_due(session: Session) -> tuple[list[Simulation], Later]:
 def _ready_time(moment: datetime, sent_time: datetime | None, state: str | None) -> datetime | None:
     """When it happens, or when to look again; None if the message was not sent after all, or its recipient is gone."""
     if sent_time is not None:
-        return sent_time + timedelta(seconds=SECONDS)
-    return moment + LOOK_AGAIN if state in UNSETTLED else None
+        return sent_time + timedelta(seconds=SIMULATION_DELAY)
+    return moment + LOOK_AGAIN if state in UNSETTLED_STATES else None
 
 
 def _groups(ready: Sequence[Simulation]) -> list[list[Simulation]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 
 DOMAIN = "simulator.test"
-SECONDS = 3
-"""Between the acceptance of a message and what happens to it: a machine is suspected of what happens sooner
+SIMULATION_DELAY = 3
+"""Seconds between the acceptance of a message and what happens to it: a machine is suspected of what happens sooner
 (docs/tracking.md#machines)."""
 
 
@@ -49,7 +49,7 @@ MOBILES = {
     "447700900006": Magic.SLOW,
     "447700900007": Magic.UNREACHABLE,
 }
-ANSWERED = frozenset((Magic.BOUNCE, Magic.SLOW, Magic.REJECTED, Magic.EXPIRED))
+SIMULATED_BY_ANSWER = frozenset((Magic.BOUNCE, Magic.SLOW, Magic.REJECTED, Magic.EXPIRED))
 """Simulated by the answer to the delivery attempt; the others happen to a message that was accepted."""
 
 

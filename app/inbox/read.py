@@ -13,7 +13,7 @@ from app.db.database import Database
 from app.db.models import CapturedMessage
 from app.errors import ServiceError
 
-LOOK_AGAIN = 0.2
+LOOK_INTERVAL = 0.2
 """Seconds between two looks for a message that is waited for."""
 
 
@@ -27,37 +27,37 @@ class InboxFilter:
 
     def select(self) -> Select[CapturedMessage]:
         """The statement, without an order."""
-        found = select(CapturedMessage).where(
+        statement = select(CapturedMessage).where(
             CapturedMessage.account_id == self.account_id, CapturedMessage.id > self.after
         )
         if self.address is None:
-            return found
-        return found.where(CapturedMessage.address.in_(address_forms(email_key(self.address))))
+            return statement
+        return statement.where(CapturedMessage.address.in_(address_forms(email_key(self.address))))
 
 
-def list_captured(session: Session, wanted: InboxFilter, limit: int) -> list[CapturedMessage]:
-    """The newest first."""
-    return list(session.scalars(wanted.select().order_by(CapturedMessage.id.desc()).limit(limit)))
+def list_captured(session: Session, filter_: InboxFilter, limit: int) -> list[CapturedMessage]:
+    """The captured messages that the filter selects, the newest first."""
+    return list(session.scalars(filter_.select().order_by(CapturedMessage.id.desc()).limit(limit)))
 
 
 def find_captured(session: Session, account_id: int, message_id: int) -> CapturedMessage:
     """One message. Raises `ServiceError` (`invalid_id`)."""
-    found = session.scalars(InboxFilter(account_id).select().where(CapturedMessage.id == message_id)).first()
-    if found is None:
+    message = session.scalars(InboxFilter(account_id).select().where(CapturedMessage.id == message_id)).first()
+    if message is None:
         raise ServiceError("invalid_id", field="id", detail=f"the inbox has no message {message_id}")
-    return found
+    return message
 
 
-def wait_for_captured(database: Database, wanted: InboxFilter, timeout: float) -> CapturedMessage | None:
+def wait_for_captured(database: Database, filter_: InboxFilter, timeout: float) -> CapturedMessage | None:
     """The first message that matches, as soon as there is one; None after the time-out in seconds."""
     end = time.monotonic() + timeout
     while True:
         with database.read() as session:
-            found = session.scalars(wanted.select().order_by(CapturedMessage.id).limit(1)).first()
-            if found is not None:
-                session.expunge(found)
-                return found
+            message = session.scalars(filter_.select().order_by(CapturedMessage.id).limit(1)).first()
+            if message is not None:
+                session.expunge(message)
+                return message
         remaining = end - time.monotonic()
         if remaining <= 0:
             return None
-        time.sleep(min(LOOK_AGAIN, remaining))
+        time.sleep(min(LOOK_INTERVAL, remaining))

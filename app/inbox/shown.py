@@ -31,7 +31,7 @@ PROPERTIES = {
     "blind_copy": Property(CapturedMessage.is_copy),
     "captured_time": Property(CapturedMessage.captured_time, as_timestamp),
 }
-WITH_CONTENT = {**PROPERTIES, "content": Property(CapturedMessage.content, as_text)}
+PROPERTIES_WITH_CONTENT = {**PROPERTIES, "content": Property(CapturedMessage.content, as_text)}
 FILTERS = {
     "id": Filter("id", FilterType.INTEGER),
     "uuid": Filter("uuid", FilterType.UUID),
@@ -56,16 +56,16 @@ def _links(row: Row[Any]) -> dict[str, Any]:
 
 ORDER = (CapturedMessage.captured_time, CapturedMessage.id)
 KEYS = (CapturedMessage.id, CapturedMessage.uuid.label("recipient_uuid"))
-INBOX = Shape(
+INBOX_SHAPE = Shape(
     resource=Resource(name="inbox", collection="messages", filters=FILTERS, fields=tuple(PROPERTIES)),
     properties=PROPERTIES,
     keys=KEYS,
     links=_links,
     order=ORDER,
 )
-CAPTURED = Shape(
-    resource=Resource(name="captured message", collection="", filters=FILTERS, fields=tuple(WITH_CONTENT)),
-    properties=WITH_CONTENT,
+CAPTURED_MESSAGE_SHAPE = Shape(
+    resource=Resource(name="captured message", collection="", filters=FILTERS, fields=tuple(PROPERTIES_WITH_CONTENT)),
+    properties=PROPERTIES_WITH_CONTENT,
     keys=KEYS,
     links=_links,
     order=ORDER,
@@ -74,16 +74,20 @@ CAPTURED = Shape(
 
 def require_captured(session: Session, account_id: int, message_id: int) -> None:
     """Raises `not_found` unless the account has captured the message."""
-    found = select(CapturedMessage.id).where(CapturedMessage.account_id == account_id, CapturedMessage.id == message_id)
-    existing(session.execute(found).one_or_none(), "captured message", message_id)
+    statement = select(CapturedMessage.id).where(
+        CapturedMessage.account_id == account_id, CapturedMessage.id == message_id
+    )
+    existing(session.execute(statement).one_or_none(), "captured message", message_id)
 
 
 def page_captured(session: Session, account_id: int, query: Query) -> Page:
     """A page of the account's captured messages, the newest first."""
-    return read_page(session, INBOX, query, CapturedMessage.account_id == account_id)
+    return read_page(session, INBOX_SHAPE, query, CapturedMessage.account_id == account_id)
 
 
 def get_captured(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     """One captured message with its content. Raises `not_found`."""
-    found = read_one(session, CAPTURED, query, {CapturedMessage.account_id: account_id, CapturedMessage.id: message_id})
-    return existing(found, "captured message", message_id)
+    row = read_one(
+        session, CAPTURED_MESSAGE_SHAPE, query, {CapturedMessage.account_id: account_id, CapturedMessage.id: message_id}
+    )
+    return existing(row, "captured message", message_id)

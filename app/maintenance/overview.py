@@ -20,7 +20,7 @@ from app.infrastructure.shared_counts import SharedCounts
 from app.maintenance.figures import Figures, asked_redis, read_figures
 from app.maintenance.findings import Finding, OnHost, are_complete, counted, database_down, findings
 from app.recipients.conditions import IS_READY
-from app.recipients.states import NOT_PERMITTED
+from app.recipients.states import NOT_PERMITTED_PREFIX
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.outcomes.attempt_result import journal_sizes
@@ -75,7 +75,7 @@ def _by_transport(session: Session, recipient_ids: Sequence[int]) -> list[PutOff
 
 def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | None]:
     """What the messages have in common: the transport, or what their account lacks."""
-    return (None, detail) if (detail or "").startswith(NOT_PERMITTED) else (transport or DEFAULT, None)
+    return (None, detail) if (detail or "").startswith(NOT_PERMITTED_PREFIX) else (transport or DEFAULT, None)
 
 
 MOST_PAUSES = 10

@@ -17,8 +17,8 @@ from app.query import compile as compiled
 from app.query.conditions import FilterCondition, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Shape, read_page
-from app.recipients.filters import EMAIL_KEY, STATE, answered_by_indexes, in_states, states_of
-from app.recipients.read import ANONYMOUS, FILTERS, PROPERTIES, RECIPIENT, Viewer
+from app.recipients.filters import EMAIL_KEY, STATE_FILTER, answered_by_indexes, in_states, states_of
+from app.recipients.read import ANONYMOUS_RECIPIENT_SHAPE, FILTERS, PROPERTIES, RECIPIENT_SHAPE, Viewer
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
@@ -30,7 +30,7 @@ RECIPIENTS = Resource(
     fields=tuple(PROPERTIES),
     copied=("list_id", "message_id"),
 )
-SEARCHED = replace(
+OPERATOR_RECIPIENTS = replace(
     RECIPIENTS,
     filters={
         **FILTERS,
@@ -38,8 +38,9 @@ SEARCHED = replace(
         "transport": Filter("transport", FilterType.STRING),
     },
 )
-"""The same for operators, in searches, exports and bulk actions: when a message bounced or failed, and over which
-transport. No index answers these: they are looked up for each message that meets the other conditions."""
+"""The recipients with filters for operators, in searches, exports and bulk actions: when a message bounced or failed,
+and over which transport. No index answers these: they are looked up for each message that meets the other
+conditions."""
 
 
 def _at_its_end(column: Any) -> ColumnElement[Any]:
@@ -66,19 +67,19 @@ def _collected(shape: Shape) -> Shape:
     )
 
 
-WHOLE, WITHOUT_CONTACTS = _collected(RECIPIENT), _collected(ANONYMOUS)
+RECIPIENTS_SHAPE, ANONYMOUS_RECIPIENTS_SHAPE = _collected(RECIPIENT_SHAPE), _collected(ANONYMOUS_RECIPIENT_SHAPE)
 
 
 def page_recipients(session: Session, account_id: int, query: Query, viewer: Viewer) -> Page:
     """A page of the account's recipients, as the viewer may see them."""
-    shape = WHOLE if viewer.sees_contacts else WITHOUT_CONTACTS
-    of_account = Recipient.account_id == account_id
+    shape = RECIPIENTS_SHAPE if viewer.sees_contacts else ANONYMOUS_RECIPIENTS_SHAPE
+    account_filter = Recipient.account_id == account_id
     if not query.conditions:
-        page = read_page(session, shape, query, of_account)
+        page = read_page(session, shape, query, account_filter)
     else:
         with planned_for_values(session):
             formed, others = answered_by_indexes(session, account_id, query.conditions)
-            page = read_page(session, shape, replace(query, conditions=others), of_account, *formed)
+            page = read_page(session, shape, replace(query, conditions=others), account_filter, *formed)
     if viewer.sees_contacts:
         for item in page.items:
             if item.get("reason") is not None:
@@ -88,12 +89,12 @@ def page_recipients(session: Session, account_id: int, query: Query, viewer: Vie
 
 Place = tuple[datetime, int]
 """Creation time and id of a recipient: where it is in the order of pages."""
-ORDER: tuple[Any, ...] = (Recipient.creation_time, Recipient.id)
-AT_ONCE = 1000
+PLACE_COLUMNS: tuple[Any, ...] = (Recipient.creation_time, Recipient.id)
+PART_SIZE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class MatchingRecipients:
     """The recipients of an account that meet the conditions and are in one of the states, up to the newest one."""
 
     account_id: int
@@ -108,36 +109,36 @@ class Matching:
         query: Query,
         among: Collection[RecipientState] = tuple(RecipientState),
         newest: Place | None = None,
-    ) -> Matching:
+    ) -> MatchingRecipients:
         """The recipients that match the query and are in a state that is among these."""
-        others = tuple(one for one in query.conditions if one.filter.name != STATE)
+        others = tuple(condition for condition in query.conditions if condition.filter.name != STATE_FILTER)
         states = [state for state in states_of(query.conditions) if state in among]
         return cls(account_id, others, states, newest)
 
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """What they meet beside their state, for recipients that are known: without the help of an index."""
-        plain = compiled.where(Query(conditions=self.others), WHOLE.filter_columns)
+        plain = compiled.where(Query(conditions=self.others), RECIPIENTS_SHAPE.filter_columns)
         return [Recipient.account_id == self.account_id, *plain]
 
     def next(self, session: Session, columns: Sequence[Any], after: Place | None, most: int) -> Sequence[Row[Any]]:
         """The next ones behind a place, with their creation time and id behind the columns."""
         with planned_for_values(session):
-            found = self._select(session, columns, after).order_by(*ORDER).limit(most)
-            return session.execute(found).all()
+            statement = self._select(session, columns, after).order_by(*PLACE_COLUMNS).limit(most)
+            return session.execute(statement).all()
 
     def newest_ones(
         self, session: Session, columns: Sequence[Any], most: int, *further: ColumnElement[bool]
     ) -> Sequence[Row[Any]]:
         """The newest ones that meet further conditions, too, from the newest on."""
         with planned_for_values(session):
-            found = (
+            statement = (
                 self._select(session, columns, None)
                 .where(*further)
-                .order_by(*(column.desc() for column in ORDER))
+                .order_by(*(column.desc() for column in PLACE_COLUMNS))
                 .limit(most)
             )
-            return session.execute(found).all()
+            return session.execute(statement).all()
 
     def count(self, session: Session, most: int) -> int:
         """How many they are; one more than `most` stands for more than that."""
@@ -147,27 +148,27 @@ class Matching:
 
     def _select(self, session: Session, columns: Sequence[Any], after: Place | None) -> Select[Any]:
         formed, others = answered_by_indexes(session, self.account_id, self.others)
-        place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
-        found = select(*columns, *place).where(
+        place = (column.label(f"place_{number}") for number, column in enumerate(PLACE_COLUMNS))
+        statement = select(*columns, *place).where(
             Recipient.account_id == self.account_id,
             in_states(session, self.account_id, self.states),
             *formed,
-            *compiled.where(Query(conditions=others), WHOLE.filter_columns),
+            *compiled.where(Query(conditions=others), RECIPIENTS_SHAPE.filter_columns),
         )
         if after is not None:
-            found = found.where(tuple_(*ORDER) > _place(after))
-        return found if self.newest is None else found.where(tuple_(*ORDER) <= _place(self.newest))
+            statement = statement.where(tuple_(*PLACE_COLUMNS) > _place(after))
+        return statement if self.newest is None else statement.where(tuple_(*PLACE_COLUMNS) <= _place(self.newest))
 
 
-def parts_of(database: Database, matching: Matching, columns: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:
+def parts_of(database: Database, matching: MatchingRecipients, columns: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:
     """All recipients that match, each part read by a session of its own."""
     after: Place | None = None
     while True:
         with database.read() as session:
-            rows = matching.next(session, columns, after, AT_ONCE)
+            rows = matching.next(session, columns, after, PART_SIZE)
         if rows:
             yield rows
-        if len(rows) < AT_ONCE:
+        if len(rows) < PART_SIZE:
             return
         after = place_of(rows[-1])
 
@@ -179,10 +180,14 @@ def place_of(row: Sequence[Any]) -> Place:
 
 def newest_place(session: Session, account_id: int) -> Place | None:
     """The place of the newest recipient of the account; None without any."""
-    newest = select(*ORDER).where(Recipient.account_id == account_id).order_by(*(column.desc() for column in ORDER))
+    newest = (
+        select(*PLACE_COLUMNS)
+        .where(Recipient.account_id == account_id)
+        .order_by(*(column.desc() for column in PLACE_COLUMNS))
+    )
     row = session.execute(newest.limit(1)).first()
     return None if row is None else place_of(row)
 
 
 def _place(place: Place) -> Any:
-    return tuple_(*(literal(value, column.type) for value, column in zip(place, ORDER, strict=True)))
+    return tuple_(*(literal(value, column.type) for value, column in zip(place, PLACE_COLUMNS, strict=True)))

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, case, exists, func, literal_column, 
 from sqlalchemy.orm import Session
 
 from app.db.models import QueueEntry, Recipient, RecipientStep
-from app.recipients.states import SHOWN_AS_QUEUED, RecipientState
+from app.recipients.states import STATES_SHOWN_AS_QUEUED, RecipientState
 from app.recipients.timeline import TimelineStep
 
 IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
@@ -31,22 +31,23 @@ IS_READY = and_(entry_in_state(RecipientState.QUEUED), literal_column("send_queu
 (app/db/models/send_queue.py)."""
 
 
-AS_QUEUED = [state.value for state in SHOWN_AS_QUEUED]
+QUEUED_STATES = [state.value for state in STATES_SHOWN_AS_QUEUED]
 
 
-def _of_entry_or(own: Any, of_entry: Any) -> ColumnElement[Any]:
-    """A lookup by the key of the small table: no join, so that it fits into any select of recipients."""
-    entry = select(of_entry).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient).scalar_subquery()
-    return func.coalesce(entry, own)
+def _entry_column_or(recipient_column: Any, entry_column: Any) -> ColumnElement[Any]:
+    """The column of the recipient's queue entry, else that of the recipient. This is a lookup by the key of the small
+    table: no join, so that it fits into any select of recipients."""
+    entry = select(entry_column).where(QueueEntry.recipient_id == Recipient.id).correlate(Recipient).scalar_subquery()
+    return func.coalesce(entry, recipient_column)
 
 
-CURRENT_STATE = _of_entry_or(Recipient.state, QueueEntry.state)
-SHOWN_STATE = _of_entry_or(
+CURRENT_STATE = _entry_column_or(Recipient.state, QueueEntry.state)
+SHOWN_STATE = _entry_column_or(
     Recipient.state,
-    case(dict.fromkeys(AS_QUEUED, RecipientState.QUEUED.value), value=QueueEntry.state, else_=QueueEntry.state),
+    case(dict.fromkeys(QUEUED_STATES, RecipientState.QUEUED.value), value=QueueEntry.state, else_=QueueEntry.state),
 )
-"""As clients see it."""
-CURRENT_ATTEMPTS = _of_entry_or(Recipient.attempts, QueueEntry.attempts)
+"""The state of a recipient as clients see it."""
+CURRENT_ATTEMPTS = _entry_column_or(Recipient.attempts, QueueEntry.attempts)
 
 
 def current_entry(session: Session, recipient: Recipient) -> QueueEntry | None:
@@ -58,12 +59,12 @@ def current_entry(session: Session, recipient: Recipient) -> QueueEntry | None:
 def has_been_forgotten(recipient: Any = Recipient) -> ColumnElement[bool]:
     """The condition on recipients that they are forgotten. It is looked up for each recipient: PostgreSQL might answer
     an `EXISTS` by reading the timelines of all."""
-    of_recipient = RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN
-    step = select(RecipientStep.step).where(*of_recipient).limit(1).correlate(recipient)
+    step_filter = RecipientStep.recipient_id == recipient.id, RecipientStep.step == TimelineStep.FORGOTTEN
+    step = select(RecipientStep.step).where(*step_filter).limit(1).correlate(recipient)
     return step.scalar_subquery().is_not(None)
 
 
 def is_forgotten(session: Session, recipient_id: int) -> bool:
     """Whether the recipient is forgotten."""
-    of_recipient = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.FORGOTTEN
-    return bool(session.scalar(select(exists().where(*of_recipient))))
+    step_filter = RecipientStep.recipient_id == recipient_id, RecipientStep.step == TimelineStep.FORGOTTEN
+    return bool(session.scalar(select(exists().where(*step_filter))))

@@ -20,12 +20,12 @@ from app.query import compile as compiled
 from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
 from app.query.times import LAST_INSTANT
 from app.recipients.conditions import entry_in_state, settled_as
-from app.recipients.states import SHOWN_AS_QUEUED, UNSETTLED, RecipientState
+from app.recipients.states import STATES_SHOWN_AS_QUEUED, UNSETTLED_STATES, RecipientState
 
-STATE = "state"
+STATE_FILTER = "state"
 EMAIL_KEY = func.lower(Recipient.email)
-"""As in the index."""
-INDEXED: dict[str, tuple[Any, ColumnElement[bool]]] = {
+"""The email address as the index has it."""
+INDEXED_COLUMNS: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "uuid": (Recipient.uuid, true()),
     "email": (EMAIL_KEY, Recipient.email.is_not(None)),
     **{
@@ -36,14 +36,14 @@ INDEXED: dict[str, tuple[Any, ColumnElement[bool]]] = {
     "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
 }
 """Filter -> the first column of its index after the account, and the rows that the index has."""
-CLOCKS_APART = timedelta(days=1)
+MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 """More than the clocks of two machines of an installation ever differ."""
 
 
 def sent_to(address: AccountAddress) -> ColumnElement[bool]:
     """The condition on recipients of the address's account that their message went to it."""
-    column, of_index = INDEXED[address.kind]
-    return and_(of_index, or_(*(column == form for form in address_forms(address.key))))
+    column, index_condition = INDEXED_COLUMNS[address.kind]
+    return and_(index_condition, or_(*(column == form for form in address_forms(address.key))))
 
 
 def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:
@@ -51,12 +51,12 @@ def in_states(session: Session, account_id: int, states: Sequence[RecipientState
     any other state in its queue entry."""
     if not states or len(states) == len(RecipientState):
         return true() if states else false()
-    settled = [state for state in states if state not in UNSETTLED]
-    waiting = [state for state in states if state in UNSETTLED]
+    settled = [state for state in states if state not in UNSETTLED_STATES]
+    waiting = [state for state in states if state in UNSETTLED_STATES]
     if len(settled) == 1 and not waiting:
         return settled_as(settled[0])
-    of_account = select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
-    rows = of_account.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
+    account_rows = select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
+    rows = account_rows.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
     entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id)
     return by_ids_or_order(
         session,
@@ -76,9 +76,9 @@ def answered_by_indexes(
     formed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
     for condition in conditions:
-        if condition.filter.name == STATE:
+        if condition.filter.name == STATE_FILTER:
             formed.append(in_states(session, account_id, states_of([condition])))
-        elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED:
+        elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED_COLUMNS:
             others.append(condition)
         else:
             formed.append(_indexed(session, account_id, condition))
@@ -87,23 +87,23 @@ def answered_by_indexes(
 
 def _indexed(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:
     name = condition.filter.name
-    column, of_index = INDEXED[name]
-    matching = and_(of_index, *compiled.where(Query(conditions=(condition,)), {name: column}))
+    column, index_condition = INDEXED_COLUMNS[name]
+    matching = and_(index_condition, *compiled.where(Query(conditions=(condition,)), {name: column}))
     is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
     if is_single and name != "send_time":
         return matching
-    of_account = Recipient.account_id == account_id
-    found = by_index_or_order(session, Recipient.id, of_account, matching, [Indexed(matching, column)])
-    return and_(found, _created_before(condition)) if name == "send_time" else found
+    account_filter = Recipient.account_id == account_id
+    matches = by_index_or_order(session, Recipient.id, account_filter, matching, [Indexed(matching, column)])
+    return and_(matches, _created_before(condition)) if name == "send_time" else matches
 
 
 def _created_before(condition: FilterCondition) -> ColumnElement[bool]:
     """What follows from the time of sending for that of creation: pages begin there, and not with recipients that were
     created later."""
     latest = max(map(_end, condition.alternatives), default=LAST_INSTANT)
-    if latest > LAST_INSTANT - CLOCKS_APART:
+    if latest > LAST_INSTANT - MAX_CLOCK_DIFFERENCE:
         return true()
-    return Recipient.creation_time <= latest + CLOCKS_APART
+    return Recipient.creation_time <= latest + MAX_CLOCK_DIFFERENCE
 
 
 def _end(alternative: Alternative) -> datetime:
@@ -115,17 +115,19 @@ def _end(alternative: Alternative) -> datetime:
 
 def states_of(conditions: Sequence[FilterCondition]) -> list[RecipientState]:
     """The states that meet all of the conditions on the state, which is any without one."""
-    found = list(RecipientState)
+    states = list(RecipientState)
     for condition in conditions:
-        if condition.filter.name != STATE:
+        if condition.filter.name != STATE_FILTER:
             continue
-        named: list[object] = [one.value for one in condition.alternatives if isinstance(one, Equals)]
+        named: list[object] = [
+            alternative.value for alternative in condition.alternatives if isinstance(alternative, Equals)
+        ]
         if RecipientState.QUEUED in named:
-            named += SHOWN_AS_QUEUED
-        found = [state for state in found if (state in named) is (condition.op != "ne")]
-    return found
+            named += STATES_SHOWN_AS_QUEUED
+        states = [state for state in states if (state in named) is (condition.op != "ne")]
+    return states
 
 
 def _has_entry(states: Sequence[RecipientState]) -> ColumnElement[bool]:
-    of_recipient = QueueEntry.recipient_id == Recipient.id
-    return exists().where(of_recipient, or_(*map(entry_in_state, states))).correlate(Recipient)
+    entry_filter = QueueEntry.recipient_id == Recipient.id
+    return exists().where(entry_filter, or_(*map(entry_in_state, states))).correlate(Recipient)

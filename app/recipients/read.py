@@ -23,33 +23,46 @@ from app.query.links import PageEnds, ends_beyond_end, is_beyond_end, page_ends,
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.conditions import CURRENT_ATTEMPTS, SHOWN_STATE
 from app.recipients.redaction import Redaction
-from app.recipients.states import SHOWN, RecipientState
+from app.recipients.states import SHOWN_STATES, RecipientState
 
 
-def _of_send(name: str) -> ColumnElement[Any]:
+def _send_column(name: str) -> ColumnElement[Any]:
     """A column of the recipient's send, as a lookup by its key."""
     return select(getattr(Send, name)).where(Send.id == Recipient.send_id).correlate(Recipient).scalar_subquery()
 
 
-_OF_SEND = {name: _of_send(name) for name in ("automation_id", "step_id")}
+_SEND_COLUMNS = {name: _send_column(name) for name in ("automation_id", "step_id")}
 TIMELINE = "timeline"
 STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
 STEP_COLUMNS: tuple[Any, ...] = (
     *(RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail, RecipientStep.transport),
 )
-PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "automation_id", "step_id")
-LOOKED_UP: dict[str, Any] = {
+SUMMARY_PROPERTIES = (
+    "type",
+    "state",
+    "reason",
+    "list_id",
+    "contact_id",
+    "message_id",
+    "group_id",
+    "automation_id",
+    "step_id",
+)
+COMPUTED_COLUMNS: dict[str, Any] = {
     "list_id": shown(Recipient.list_id),
     "message_id": shown(Recipient.message_id),
     "state": SHOWN_STATE,
-    "group_id": case((_OF_SEND["step_id"].is_(None), Recipient.group_id)),
-    **_OF_SEND,
+    "group_id": case((_SEND_COLUMNS["step_id"].is_(None), Recipient.group_id)),
+    **_SEND_COLUMNS,
 }
 """Values that are no columns of the recipient, or not always."""
 PROPERTIES = {
     "uuid": Property(Recipient.uuid),
     "id": Property(Recipient.id),
-    **{name: Property(LOOKED_UP[name] if name in LOOKED_UP else getattr(Recipient, name)) for name in PLAIN},
+    **{
+        name: Property(COMPUTED_COLUMNS[name] if name in COMPUTED_COLUMNS else getattr(Recipient, name))
+        for name in SUMMARY_PROPERTIES
+    },
     "email": Property(Recipient.email),
     "mobile": Property(Recipient.mobile),
     "attempts": Property(CURRENT_ATTEMPTS),
@@ -61,7 +74,7 @@ PROPERTIES = {
     "first_click_time": Property(Recipient.first_click_time, as_timestamp),
     "further_visits": Property(Recipient.further_visits),
     "complaint_time": Property(Recipient.complaint_time, as_timestamp),
-    "content_purged_time": Property(_of_send("content_purged_time"), as_timestamp),
+    "content_purged_time": Property(_send_column("content_purged_time"), as_timestamp),
 }
 
 FILTERS = {
@@ -69,11 +82,11 @@ FILTERS = {
     "email": Filter("email", FilterType.EMAIL),
     "mobile": Filter("mobile", FilterType.STRING),
     **{name: Filter(name, FilterType.INTEGER) for name in ("contact_id", "list_id", "group_id", "message_id")},
-    "state": Filter("state", FilterType.ENUM, SHOWN),
+    "state": Filter("state", FilterType.ENUM, SHOWN_STATES),
     "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     "send_time": Filter("send_time", FilterType.TIMESTAMP),
 }
-OF_CONTACTS = ("email", "mobile", "contact_id")
+CONTACT_FILTERS = ("email", "mobile", "contact_id")
 """Filters that tell whether somebody was written to."""
 
 
@@ -102,7 +115,7 @@ def _links_without_contact(row: Row[Any]) -> dict[str, Any]:
     return {name: link for name, link in _links(row).items() if name != "contact"}
 
 
-RECIPIENT = Shape(
+RECIPIENT_SHAPE = Shape(
     resource=Resource(
         name="recipient of a transactional send", collection="", filters=FILTERS, fields=(*PROPERTIES, TIMELINE)
     ),
@@ -111,7 +124,7 @@ RECIPIENT = Shape(
         Recipient.id,
         Recipient.uuid,
         Recipient.group_id,
-        _OF_SEND["automation_id"].label("automation_id"),
+        _SEND_COLUMNS["automation_id"].label("automation_id"),
         Recipient.list_id,
         Recipient.contact_id,
         Recipient.message_id,
@@ -121,8 +134,8 @@ RECIPIENT = Shape(
 )
 
 # The reason of a bounce is a text of the other side; that of a failure is one of our codes.
-ANONYMOUS = replace(
-    RECIPIENT,
+ANONYMOUS_RECIPIENT_SHAPE = replace(
+    RECIPIENT_SHAPE,
     properties={
         **PROPERTIES,
         **{name: Property(null()) for name in ("contact_id", "email", "mobile")},
@@ -143,12 +156,12 @@ class Viewer:
     @property
     def shape(self) -> Shape:
         """The properties of a recipient that it sees."""
-        return RECIPIENT if self.sees_contacts else ANONYMOUS
+        return RECIPIENT_SHAPE if self.sees_contacts else ANONYMOUS_RECIPIENT_SHAPE
 
     @property
     def hidden_filters(self) -> tuple[str, ...]:
         """The filters that it may not use."""
-        return () if self.sees_contacts else OF_CONTACTS
+        return () if self.sees_contacts else CONTACT_FILTERS
 
     def redacted(self, text: str | None) -> str | None:
         """A text of another server, redacted; None if the viewer may not see it."""
@@ -160,24 +173,24 @@ def require_recipient(session: Session, account_id: int, uuid: str) -> int:
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")
     statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid.lower())
-    found = session.execute(statement).scalar_one_or_none()
-    if found is None:
+    recipient_id = session.execute(statement).scalar_one_or_none()
+    if recipient_id is None:
         raise ServiceError("not_found")
-    return found
+    return recipient_id
 
 
 def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query, viewer: Viewer) -> dict[str, Any]:
     """The recipient, with a page of its steps in the order in which they happened. Raises `not_found`."""
-    found = read_one(session, viewer.shape, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
-    if found is None:
+    recipient = read_one(session, viewer.shape, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
+    if recipient is None:
         raise ServiceError("not_found")
-    links = found.pop("_links")
-    if found.get("reason") is not None and viewer.sees_contacts:
-        found["reason"] = viewer.redacted(found["reason"])
+    links = recipient.pop("_links")
+    if recipient.get("reason") is not None and viewer.sees_contacts:
+        recipient["reason"] = viewer.redacted(recipient["reason"])
     if query.fields is None or TIMELINE in query.fields:
-        found[TIMELINE], ends = _timeline(session, account_id, recipient_id, query, viewer)
+        recipient[TIMELINE], ends = _timeline(session, account_id, recipient_id, query, viewer)
         links = {**links, **page_links(links["self"]["href"], query, ends)}
-    return {**found, "_links": links}
+    return {**recipient, "_links": links}
 
 
 def _timeline(
@@ -187,8 +200,8 @@ def _timeline(
     steps_of = select(*STEP_COLUMNS).where(
         RecipientStep.account_id == account_id, RecipientStep.recipient_id == recipient_id
     )
-    found = session.execute(page(steps_of, query, STEP_ORDER, ascending=True)).all()
-    rows, has_more = split_page(found, query)
+    fetched = session.execute(page(steps_of, query, STEP_ORDER, ascending=True)).all()
+    rows, has_more = split_page(fetched, query)
     first, last = ((rows[0].id,), (rows[-1].id,)) if rows else (None, None)
     ends = page_ends(query, len(rows), has_more=has_more, first=first, last=last)
     if is_beyond_end(query, len(rows)):
@@ -207,10 +220,10 @@ def _timeline(
 
 def find_recipient(session: Session, uuid: str) -> Recipient:
     """The recipient with that uuid, in any case and of any account. Raises `ServiceError` (`invalid_id`)."""
-    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
-    if found is None:
+    recipient = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
+    if recipient is None:
         raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
-    return found
+    return recipient
 
 
 def latest_steps(session: Session, recipient: Recipient, limit: int) -> list[RecipientStep]:

@@ -19,20 +19,22 @@ from urllib.parse import unquote, urlsplit
 from app.addresses import address_forms, email_key
 from app.settings import Settings
 
-HIDDEN = "[hidden]"
-ADDRESS = "[address]"
-"""In place of a recipient's address in the log."""
-_INTERNAL = r"internal|intranet|local|localdomain|lan|corp|home\.arpa"
+HIDDEN_NAME = "[hidden]"
+HIDDEN_ADDRESS = "[address]"
+"""Stands in the log in place of a recipient's address."""
+_INTERNAL_DOMAINS = r"internal|intranet|local|localdomain|lan|corp|home\.arpa"
 _PORT = r"(?::\d{1,5}\b)?"
-_BEFORE = r"(?<![\w@.-])"
+_START_OF_NAME = r"(?<![\w@.-])"
 """Domains of email addresses stay: they are the tenant's."""
 _IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[0-9a-fA-F]*:[0-9a-fA-F:.]+)"
 _ADDRESS = re.compile(rf"(?:\[{_IP}\]|(?<![\w.:]){_IP}){_PORT}")
-_NAMES = re.compile(rf"{_BEFORE}(?:(?:[\w-]+\.)+(?:{_INTERNAL})|localhost(?:\.\w+)?)(?![\w-]){_PORT}", re.IGNORECASE)
+_NAMES = re.compile(
+    rf"{_START_OF_NAME}(?:(?:[\w-]+\.)+(?:{_INTERNAL_DOMAINS})|localhost(?:\.\w+)?)(?![\w-]){_PORT}", re.IGNORECASE
+)
 
 
 class Redaction:
-    """Replaces the names of one installation."""
+    """Replaces the hosts, ports and paths of an installation in texts."""
 
     def __init__(self, hosts: frozenset[str], paths: frozenset[str]) -> None:
         self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
@@ -45,7 +47,7 @@ class Redaction:
 
     def redact(self, text: str) -> str:
         """The text without names of the installation."""
-        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, text)))
+        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN_NAME, self._known.sub(HIDDEN_NAME, text)))
 
 
 def without_address(text: str | None, address: str | None) -> str | None:
@@ -55,7 +57,7 @@ def without_address(text: str | None, address: str | None) -> str | None:
         return text
     for form in dict.fromkeys((address, *address_forms(email_key(address)))):
         if form.lower() in text.lower():
-            text = re.sub(re.escape(form), ADDRESS, text, flags=re.IGNORECASE)
+            text = re.sub(re.escape(form), HIDDEN_ADDRESS, text, flags=re.IGNORECASE)
     return text
 
 
@@ -77,17 +79,17 @@ def _hosts(hosts: frozenset[str]) -> Iterator[str]:
     """A host, with names below it and a port. A plain word, such as `relay`, is a host only with its port."""
     for host in sorted(hosts, key=len, reverse=True):
         is_word = host.isalpha()
-        yield rf"{_BEFORE}(?:[\w-]+\.)*{re.escape(host)}(?![\w-]|\.\w){':' if is_word else ''}" + (
+        yield rf"{_START_OF_NAME}(?:[\w-]+\.)*{re.escape(host)}(?![\w-]|\.\w){':' if is_word else ''}" + (
             r"\d{1,5}\b" if is_word else _PORT
         )
 
 
-def _hidden_unless_public(found: re.Match[str]) -> str:
-    written = found[0]
+def _hidden_unless_public(match: re.Match[str]) -> str:
+    written = match[0]
     for text in (written, written.rpartition(":")[0]):
         try:
             address = ipaddress.ip_address(text.strip("[]"))
         except ValueError:
             continue
-        return written if address.is_global else HIDDEN
+        return written if address.is_global else HIDDEN_NAME
     return written

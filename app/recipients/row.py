@@ -41,7 +41,7 @@ class RecipientRow(NamedTuple):
     from_address: str
     automation_id: int | None = None
     step_id: int | None = None
-    """Of an automation, where one sends."""
+    """The step of the automation that sent the message; None if no automation sent it."""
 
     def event(
         self,
@@ -107,9 +107,9 @@ def step_row(
     }
 
 
-_FROM_SEND = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
+_SEND_COLUMNS = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
 _COLUMNS: dict[str, Any] = {
-    **{name: getattr(Send if name in _FROM_SEND else Recipient, name) for name in RecipientRow._fields},
+    **{name: getattr(Send if name in _SEND_COLUMNS else Recipient, name) for name in RecipientRow._fields},
     "state": CURRENT_STATE,
     "attempts": CURRENT_ATTEMPTS,
 }

@@ -24,11 +24,11 @@ class RecipientState(enum.StrEnum):
     FAILED = "failed"
 
 
-SHOWN_AS_QUEUED = (RecipientState.HELD, RecipientState.PAUSED)
-"""Of such a recipient clients see that it is `queued`: it is accepted, and not sent yet."""
-SHOWN = tuple(state for state in RecipientState if state not in SHOWN_AS_QUEUED)
+STATES_SHOWN_AS_QUEUED = (RecipientState.HELD, RecipientState.PAUSED)
+"""Clients see `queued` as the state of such a recipient: it is accepted, and not sent yet."""
+SHOWN_STATES = tuple(state for state in RecipientState if state not in STATES_SHOWN_AS_QUEUED)
 """The states that clients see."""
-UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *SHOWN_AS_QUEUED)
+UNSETTLED_STATES = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN, *STATES_SHOWN_AS_QUEUED)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
 
 
@@ -49,7 +49,7 @@ class FailReason(enum.StrEnum):
     CONTENT_MISSING = "content_missing"
     """The text message is empty after personalisation."""
     UNREADABLE_VALUES = "secret_values_unreadable"
-    """Its secret values cannot be decrypted, or are gone (docs/sending.md#secret-values)."""
+    """The secret values of the recipient cannot be decrypted, or are gone (docs/sending.md#secret-values)."""
 
     REJECTED = "rejected"
     """The gateway refused the text message."""
@@ -57,12 +57,12 @@ class FailReason(enum.StrEnum):
     """The text message was deferred until the end of the retry period."""
 
     DROPPED = "dropped"
-    """It was held after a restore, and an operator decided not to send it."""
+    """The message was held after a restore, and an operator decided not to send it."""
     FORGOTTEN = "forgotten"
-    """It waited when its recipient was forgotten (docs/privacy.md#forgetting)."""
+    """The message waited when its recipient was forgotten (docs/privacy.md#forgetting)."""
 
 
-NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED, FailReason.FORGOTTEN)
+UNRETRYABLE_REASONS = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED, FailReason.FORGOTTEN)
 """Reasons that no retry can change: there is no address to send to."""
 
 
@@ -74,19 +74,19 @@ class WaitReason(enum.StrEnum):
     OWNER_UNCONFIRMED = "owner_unconfirmed"
     DOMAIN_MISSING = "domain_missing"
     DOMAIN_UNVERIFIED = "domain_unverified"
-    """Of the sender, or of the blind copy."""
+    """The domain of the sender, or of the blind copy, is not verified."""
     SENDER_MISSING = "sender_missing"
     """The sender of a text message is not approved any more, or only for another list."""
     RENDER_QUOTA = "render_quota"
     """Other messages of the send are being rendered, and there may not be enough of its limit left."""
     RATE_LIMIT = "rate_limit"
-    """Of the sender of text messages."""
+    """The sender of text messages has reached its rate."""
     RELAY = "relay"
     """A relay refuses everything of the account."""
     NO_TRANSPORT = "no_transport"
-    """None of its route is in use."""
+    """No transport of the message's route is in use."""
     TRANSPORT = "transport"
-    """It has no room, or has reached its rate."""
+    """The transport has no room, or has reached its rate."""
 
 
 class Postponement(NamedTuple):
@@ -94,29 +94,29 @@ class Postponement(NamedTuple):
 
     waits: str
     text: str | None = None
-    """Of the deferral that ends its attempt, for clients. None if it is put off without an attempt, which is counted
-    under the name of the reason (docs/monitoring/metrics.md#all-metrics)."""
+    """The text for clients of the deferral that ends the attempt. None if the message is put off without an attempt,
+    which is counted under the name of the reason (docs/monitoring/metrics.md#all-metrics)."""
     status: str | None = None
     """The RFC 3463 code of that deferral."""
 
 
-NOT_PERMITTED = "not sent: "
+NOT_PERMITTED_PREFIX = "not sent: "
 """How the texts begin of what a send needed when it was accepted, and lacks when it is to leave."""
 _NEXT, _UNAUTHORIZED = "for its next attempt", "4.7.1"
 POSTPONEMENTS = {
     WaitReason.PAUSE: Postponement("until the pause ends"),
     WaitReason.DOMAIN_BACKOFF: Postponement("until the back-off ends"),
     WaitReason.OWNER_UNCONFIRMED: Postponement(
-        _NEXT, f"{NOT_PERMITTED}the owner of the account has not confirmed the address", _UNAUTHORIZED
+        _NEXT, f"{NOT_PERMITTED_PREFIX}the owner of the account has not confirmed the address", _UNAUTHORIZED
     ),
     WaitReason.DOMAIN_MISSING: Postponement(
-        _NEXT, f"{NOT_PERMITTED}the account has no sending domain {{name}}", _UNAUTHORIZED
+        _NEXT, f"{NOT_PERMITTED_PREFIX}the account has no sending domain {{name}}", _UNAUTHORIZED
     ),
     WaitReason.DOMAIN_UNVERIFIED: Postponement(
-        _NEXT, f"{NOT_PERMITTED}the sending domain {{name}} is not verified", _UNAUTHORIZED
+        _NEXT, f"{NOT_PERMITTED_PREFIX}the sending domain {{name}} is not verified", _UNAUTHORIZED
     ),
     WaitReason.SENDER_MISSING: Postponement(
-        _NEXT, f"{NOT_PERMITTED}{{name}} is no approved sender for this message", _UNAUTHORIZED
+        _NEXT, f"{NOT_PERMITTED_PREFIX}{{name}} is no approved sender for this message", _UNAUTHORIZED
     ),
     WaitReason.RENDER_QUOTA: Postponement("half a second"),
     WaitReason.RATE_LIMIT: Postponement("for its turn"),
@@ -135,6 +135,6 @@ class Lacking(NamedTuple):
     name: str = ""
 
     @classmethod
-    def of_domain(cls, name: str, verified: bool | None) -> Lacking:
+    def for_domain(cls, name: str, verified: bool | None) -> Lacking:
         """A domain that is not verified. `verified` is None if the account does not have it."""
         return cls(WaitReason.DOMAIN_MISSING if verified is None else WaitReason.DOMAIN_UNVERIFIED, name)

@@ -33,7 +33,7 @@ from app.lists.find import find_list
 from app.recipients.states import FailReason
 from app.runs.due import DueRun, read_runs
 from app.runs.facts import LoadedRun, load_runs
-from app.runs.pause import AUTOMATION_DELETED, FAILED, PAUSED
+from app.runs.pause import DELETION_REASON, FAILURE_REASON, PAUSE_REASON
 from app.sends.accept.automated import StepSend, accept_step
 
 logger = logging.getLogger(__name__)
@@ -45,26 +45,26 @@ LIST_MISSING = "list missing"
 
 
 @dataclass(slots=True)
-class CarriedOut:
+class EffectResults:
     """What became of the effects of a chunk, by the ids of its runs."""
 
     recipients: dict[int, int] = field(default_factory=dict)
-    """Whom a message was written for."""
+    """Id of a run -> the recipient that a message was written for."""
     refused: dict[int, str] = field(default_factory=dict)
-    """Why nothing was done."""
+    """Id of a run -> why the effect of its step was refused."""
 
     def refuse(self, runs: Iterable[LoadedRun], reason: str) -> None:
         """Notes that the steps of these runs cannot be carried out."""
-        self.refused |= dict.fromkeys((one.run.id for one in runs), reason)
+        self.refused |= dict.fromkeys((loaded_run.run.id for loaded_run in runs), reason)
 
 
-def carry_out(transaction: Transaction, effects: Sequence[tuple[LoadedRun, Effect]], moment: datetime) -> CarriedOut:
+def carry_out(transaction: Transaction, effects: Sequence[tuple[LoadedRun, Effect]], moment: datetime) -> EffectResults:
     """Carries out all of them: for each step that any run is at, as many statements for one run as for a thousand.
 
     Contacts are written before anything else, which is the order of the locks
     (docs/decisions/021-automations-without-leases.md).
     """
-    done = CarriedOut()
+    done = EffectResults()
     for runs, step in sorted(_by_step(effects), key=lambda group: isinstance(group[1], Send | Call)):
         match step:
             case SetFields():
@@ -81,13 +81,13 @@ def carry_out(transaction: Transaction, effects: Sequence[tuple[LoadedRun, Effec
 def _by_step(effects: Iterable[tuple[LoadedRun, Effect]]) -> list[tuple[list[LoadedRun], Effect]]:
     """The runs at each step of each version, in one order for all workers."""
     groups: dict[tuple[int, int, int], tuple[list[LoadedRun], Effect]] = {}
-    for one, step in effects:
-        key = one.run.account_id, one.version.id, one.version.step_ids[step.name]
-        groups.setdefault(key, ([], step))[0].append(one)
+    for loaded_run, step in effects:
+        key = loaded_run.run.account_id, loaded_run.version.id, loaded_run.version.step_ids[step.name]
+        groups.setdefault(key, ([], step))[0].append(loaded_run)
     return [groups[key] for key in sorted(groups)]
 
 
-def _send(transaction: Transaction, runs: Sequence[LoadedRun], step: Send, done: CarriedOut) -> None:
+def _send(transaction: Transaction, runs: Sequence[LoadedRun], step: Send, done: EffectResults) -> None:
     first = runs[0]
     send = StepSend(
         first.run.account_id,
@@ -97,14 +97,14 @@ def _send(transaction: Transaction, runs: Sequence[LoadedRun], step: Send, done:
         step.message_id,
     )
     try:
-        ids = accept_step(transaction, send, [one.run.contact_id for one in runs])
+        ids = accept_step(transaction, send, [loaded_run.run.contact_id for loaded_run in runs])
     except ServiceError as error:
         done.refuse(runs, error.errors[0].code)
         return
-    done.recipients |= {one.run.id: recipient_id for one, recipient_id in zip(runs, ids, strict=True)}
+    done.recipients |= {loaded_run.run.id: recipient_id for loaded_run, recipient_id in zip(runs, ids, strict=True)}
 
 
-def _set(transaction: Transaction, runs: Sequence[LoadedRun], step: SetFields, done: CarriedOut) -> None:
+def _set(transaction: Transaction, runs: Sequence[LoadedRun], step: SetFields, done: EffectResults) -> None:
     """A contact is changed once, however many runs are at the step for it; one that was deleted meanwhile is left
     out."""
     contact_list = find_list(transaction, runs[0].run.account_id, runs[0].run.list_id)
@@ -112,60 +112,62 @@ def _set(transaction: Transaction, runs: Sequence[LoadedRun], step: SetFields, d
         done.refuse(runs, LIST_MISSING)
         return
     by_contact: dict[int, list[LoadedRun]] = defaultdict(list)
-    for one in runs:
-        by_contact[one.run.contact_id].append(one)
+    for loaded_run in runs:
+        by_contact[loaded_run.run.contact_id].append(loaded_run)
     while by_contact:
         ids = sorted(by_contact)
         updates: list[tuple[int, dict[str, Any]]] = [(contact_id, dict(step.values)) for contact_id in ids]
         try:
             update_contacts(transaction, contact_list, updates, bulk=True, allow_system=True, fires=False)
         except ServiceError as error:
-            for found in error.errors:
-                if found.index is None:
+            for field_error in error.errors:
+                if field_error.index is None:
                     raise
-                done.refuse(by_contact.pop(ids[found.index], ()), found.code)
+                done.refuse(by_contact.pop(ids[field_error.index], ()), field_error.code)
         else:
             return
 
 
 def _unsubscribe(
-    transaction: Transaction, runs: Sequence[LoadedRun], step: Unsubscribe, moment: datetime, done: CarriedOut
+    transaction: Transaction, runs: Sequence[LoadedRun], step: Unsubscribe, moment: datetime, done: EffectResults
 ) -> None:
     account_id, list_id = runs[0].run.account_id, runs[0].run.list_id
     addresses: list[NormalizedAddress] = []
-    for one in runs:
-        own = _addresses(one, step)
-        addresses += own
-        if not own:
-            done.refuse([one], FailReason.ADDRESS_MISSING)
+    for loaded_run in runs:
+        run_addresses = _addresses(loaded_run, step)
+        addresses += run_addresses
+        if not run_addresses:
+            done.refuse([loaded_run], FailReason.ADDRESS_MISSING)
     second = moment.replace(microsecond=0)
     changed = unsubscribe_addresses(transaction, account_id, list_id, sorted(set(addresses)), second)
     record_contact_events(transaction, account_id, "updated", changed, second)
 
 
-def _addresses(one: LoadedRun, step: Unsubscribe) -> list[NormalizedAddress]:
-    contact = one.contact
+def _addresses(loaded_run: LoadedRun, step: Unsubscribe) -> list[NormalizedAddress]:
+    contact = loaded_run.contact
     texts = {"email": contact.email, "mobile": contact.mobile} if contact else {}
     kinds = [kind for kind in ADDRESS_KINDS if kind in step.channels]
     return [normalize_address(kind, address) for kind in kinds if (address := texts.get(kind)) is not None]
 
 
-def _call(transaction: Transaction, runs: Sequence[LoadedRun], step: Call, moment: datetime, done: CarriedOut) -> None:
+def _call(
+    transaction: Transaction, runs: Sequence[LoadedRun], step: Call, moment: datetime, done: EffectResults
+) -> None:
     payloads = [
         called_event(
-            automation_id=one.run.automation_id,
-            step_id=one.version.step_ids[step.name],
-            contact_id=one.run.contact_id,
-            list_id=one.run.list_id,
+            automation_id=loaded_run.run.automation_id,
+            step_id=loaded_run.version.step_ids[step.name],
+            contact_id=loaded_run.run.contact_id,
+            list_id=loaded_run.run.list_id,
             moment=moment,
         )
-        for one in runs
+        for loaded_run in runs
     ]
     if not record_for_webhooks(transaction, runs[0].run.account_id, {step.webhook_id: payloads}):
         done.refuse(runs, WEBHOOK_MISSING)
 
 
-WRITTEN = (
+WRITTEN_COLUMNS = (
     *("state", "reason", "step", "step_time", "due_time", "attempts", "skips_next", "shifted_seconds"),
     *("watched_step", "watched_event", "end_time", "entry_key"),
 )
@@ -179,7 +181,7 @@ class Move:
     loaded: LoadedRun
     walk: Walk
     recipients: Mapping[int, int]
-    """By run id, whom messages of the chunk were written for."""
+    """Id of a run -> the recipient that a message was written for."""
 
 
 def write_moves(transaction: Transaction, moves: Sequence[Move], moment: datetime) -> None:
@@ -195,7 +197,7 @@ def write_moves(transaction: Transaction, moves: Sequence[Move], moment: datetim
 
 def update_runs(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes the columns of runs that are locked; the rows are those of `unmoved`, with what has changed."""
-    _UPDATE.run(transaction, sorted(rows, key=lambda row: row["row"]))
+    _UPDATE_RUNS.run(transaction, sorted(rows, key=lambda row: row["row"]))
 
 
 def unmoved(run: DueRun, **changed: Any) -> dict[str, Any]:
@@ -220,11 +222,11 @@ def unmoved(run: DueRun, **changed: Any) -> dict[str, Any]:
 
 def _update_statement(row: RowValues) -> Update:
     runs = table_of(AutomationRun)
-    return update(runs).where(runs.c.id == row["row"]).values({name: row[name] for name in WRITTEN})
+    return update(runs).where(runs.c.id == row["row"]).values({name: row[name] for name in WRITTEN_COLUMNS})
 
 
-_UPDATE = BulkUpdate(
-    {"row": AutomationRun.id.type, **{name: table_of(AutomationRun).c[name].type for name in WRITTEN}},
+_UPDATE_RUNS = BulkUpdate(
+    {"row": AutomationRun.id.type, **{name: table_of(AutomationRun).c[name].type for name in WRITTEN_COLUMNS}},
     _update_statement,
 )
 
@@ -273,14 +275,14 @@ def _watched(version: Version, waiting: Waiting) -> dict[str, Any]:
 
 
 FIRST_DELAY = timedelta(seconds=30)
-LONGEST_DELAY = timedelta(hours=1)
-ATTEMPTS = 12
-"""After so many failures in a row, over some six hours, a run ends."""
+MAX_DELAY = timedelta(hours=1)
+MAX_ATTEMPTS = 12
+"""Failures in a row, over some six hours, after which a run ends."""
 
 
 @dataclass(slots=True)
-class Advanced:
-    """What became of a chunk."""
+class ChunkResult:
+    """What became of a chunk of due runs."""
 
     runs: int = 0
     steps: int = 0
@@ -289,7 +291,7 @@ class Advanced:
     """Runs whose next step unsubscribes, which needs a lock that comes before theirs."""
 
 
-def advance(transaction: Transaction, ids: Collection[int], *, may_unsubscribe: bool = False) -> Advanced:
+def advance(transaction: Transaction, ids: Collection[int], *, may_unsubscribe: bool = False) -> ChunkResult:
     """Advances due runs that this transaction has locked."""
     moment = now()
     runs = read_runs(transaction, ids)
@@ -297,17 +299,28 @@ def advance(transaction: Transaction, ids: Collection[int], *, may_unsubscribe: 
     _leave(transaction, runs, moment)
     loaded = load_runs(transaction, ready, moment) if ready else []
     walks, failed = _walk_all(loaded)
-    aside = [one.run.id for one, walked in walks if isinstance(walked.effect, Unsubscribe) and not may_unsubscribe]
-    walks = [(one, walked) for one, walked in walks if one.run.id not in set(aside)]
-    done = carry_out(transaction, [(one, walked.effect) for one, walked in walks if walked.effect], moment)
+    aside = [
+        loaded_run.run.id
+        for loaded_run, walked in walks
+        if isinstance(walked.effect, Unsubscribe) and not may_unsubscribe
+    ]
+    walks = [(loaded_run, walked) for loaded_run, walked in walks if loaded_run.run.id not in set(aside)]
+    done = carry_out(
+        transaction, [(loaded_run, walked.effect) for loaded_run, walked in walks if walked.effect], moment
+    )
     moves = [
-        Move(one, _as_done(one, walked, done.refused.get(one.run.id), moment), done.recipients) for one, walked in walks
+        Move(
+            loaded_run,
+            _walk_after_effect(loaded_run, walked, done.refused.get(loaded_run.run.id), moment),
+            done.recipients,
+        )
+        for loaded_run, walked in walks
     ]
     write_moves(transaction, moves, moment)
     put_off(transaction, failed, moment)
     _count(transaction, moves)
     steps = sum(len(move.walk.passed) for move in moves)
-    return Advanced(len(runs) - len(aside), steps, len(done.recipients), aside)
+    return ChunkResult(len(runs) - len(aside), steps, len(done.recipients), aside)
 
 
 def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime) -> None:
@@ -315,23 +328,23 @@ def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime
     rows = []
     for run in failed:
         attempts = run.attempts + 1
-        if attempts >= ATTEMPTS:
+        if attempts >= MAX_ATTEMPTS:
             rows.append(unmoved(run, **_failed_columns(transaction, run, moment), attempts=attempts))
         else:
-            delay = min(FIRST_DELAY * 2 ** min(run.attempts, 20), LONGEST_DELAY)
-            rows.append(unmoved(run, attempts=attempts, reason=FAILED, due_time=moment + delay))
+            delay = min(FIRST_DELAY * 2 ** min(run.attempts, 20), MAX_DELAY)
+            rows.append(unmoved(run, attempts=attempts, reason=FAILURE_REASON, due_time=moment + delay))
     update_runs(transaction, rows)
 
 
 def _failed_columns(transaction: Transaction, run: DueRun, moment: datetime) -> dict[str, Any]:
     """A run that ends since it has failed too often gives up its place like any other, unless its version cannot be
     read: that may be why it failed."""
-    columns = ended_columns(FAILED, moment)
+    columns = ended_columns(FAILURE_REASON, moment)
     try:
         version = load_versions(transaction, [run.version_id])[run.version_id]
     except (LookupError, TypeError, ValueError, ServiceError):
         return columns
-    return {**columns, "entry_key": run.id} if gives_up_place(version.definition.entry, FAILED) else columns
+    return {**columns, "entry_key": run.id} if gives_up_place(version.definition.entry, FAILURE_REASON) else columns
 
 
 def _shifted(run: DueRun) -> DueRun:
@@ -349,28 +362,28 @@ def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -
         if run.due_time > moment:
             rows.append(unmoved(run, attempts=run.attempts))
         elif run.automation_state == "deleted":
-            rows.append(unmoved(run, **ended_columns(AUTOMATION_DELETED, moment), entry_key=run.id))
+            rows.append(unmoved(run, **ended_columns(DELETION_REASON, moment), entry_key=run.id))
         elif run.automation_state != "active":
             # One that entered in the pause keeps what it has missed of it.
             shifted = max(run.shifted_seconds, run.automation_shifted_seconds)
-            rows.append(unmoved(run, state="held", reason=PAUSED, attempts=run.attempts, shifted_seconds=shifted))
+            rows.append(unmoved(run, state="held", reason=PAUSE_REASON, attempts=run.attempts, shifted_seconds=shifted))
     update_runs(transaction, rows)
 
 
 def _walk_all(loaded: Sequence[LoadedRun]) -> tuple[list[tuple[LoadedRun, Walk]], list[DueRun]]:
     """The walks, and the runs that failed."""
     walks, failed = [], []
-    for one in loaded:
+    for loaded_run in loaded:
         try:
-            walks.append((one, walk(one.version.definition, one.place, one.facts)))
+            walks.append((loaded_run, walk(loaded_run.version.definition, loaded_run.place, loaded_run.facts)))
         except Exception:
-            logger.exception("cannot advance a run", extra={"run": one.run.id, "step": one.run.step})
-            failed.append(one.run)
+            logger.exception("cannot advance a run", extra={"run": loaded_run.run.id, "step": loaded_run.run.step})
+            failed.append(loaded_run.run)
     return walks, failed
 
 
-def _as_done(one: LoadedRun, walked: Walk, reason: str | None, moment: datetime) -> Walk:
-    return walked if reason is None else refused(one.version.definition, walked, reason, moment)
+def _walk_after_effect(loaded_run: LoadedRun, walked: Walk, reason: str | None, moment: datetime) -> Walk:
+    return walked if reason is None else refused(loaded_run.version.definition, walked, reason, moment)
 
 
 def _count(transaction: Transaction, moves: Sequence[Move]) -> None:

@@ -41,8 +41,8 @@ def move_runs(
         kept = [name for name in old if name in definition.by_name]
         changed = [name for name in kept if _asks(old[name]) != _asks(definition.by_name[name])]
         _judge_anew(transaction, automation, version.id, changed)
-        of_version = AutomationRun.version_id == version.id, AutomationRun.automation_id == automation.id
-        going = update(AutomationRun).where(*of_version, IS_LIVE)
+        version_filter = AutomationRun.version_id == version.id, AutomationRun.automation_id == automation.id
+        going = update(AutomationRun).where(*version_filter, IS_LIVE)
         values = going.where(in_json(AutomationRun.step, kept)).values(version_id=newest.id)
         returned = transaction.connection().execute(values)
         moved += returned.rowcount
@@ -91,7 +91,7 @@ def count_staying(transaction: Transaction, newest: AutomationVersion) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DefinitionChange:
     """What came of a new definition."""
 
     automation: Automation
@@ -109,7 +109,7 @@ def create_automation(transaction: Transaction, account_id: int, draft: Draft, m
     """
     resolution = resolve(transaction, account_id, draft)
     if find_by_name(transaction, Automation, account_id, draft.definition.name):
-        resolution.add_conflict("name", _taken(draft.definition.name))
+        resolution.add_conflict("name", _taken_detail(draft.definition.name))
     check_number(transaction, account_id, resolution, max_automations)
     resolved, contact_list = resolution.checked()
     moment = this_second()
@@ -135,19 +135,21 @@ def create_automation(transaction: Transaction, account_id: int, draft: Draft, m
     return automation
 
 
-def _taken(name: str) -> str:
+def _taken_detail(name: str) -> str:
     return f"the account has an automation {name!r} already"
 
 
 def check_number(session: Session, account_id: int, resolution: Resolution, max_automations: int) -> None:
     """Collects the error of an automation too many."""
-    of_account = Automation.account_id == account_id, Automation.state != "deleted"
-    count = session.scalars(select(func.count()).select_from(Automation).where(*of_account)).one()
+    account_filter = Automation.account_id == account_id, Automation.state != "deleted"
+    count = session.scalars(select(func.count()).select_from(Automation).where(*account_filter)).one()
     if count >= max_automations:
         resolution.add_conflict("name", f"the account may have {max_automations} automations")
 
 
-def update_automation(transaction: Transaction, automation: Automation, draft: Draft, *, move: bool = False) -> Change:
+def update_automation(
+    transaction: Transaction, automation: Automation, draft: Draft, *, move: bool = False
+) -> DefinitionChange:
     """Adds a version if the definition differs from the newest one. With `move`, runs on earlier versions go on in the
     newest where it still has their step.
 
@@ -168,7 +170,7 @@ def update_automation(transaction: Transaction, automation: Automation, draft: D
         transaction.flush()
         _add_version(transaction, automation, resolved)
     moved = move_runs(transaction, automation, newest_version(transaction, automation), resolved) if move else 0
-    return Change(automation, changed, moved)
+    return DefinitionChange(automation, changed, moved)
 
 
 def rename_automation(transaction: Transaction, account_id: int, automation_id: int, name: str) -> Automation:
@@ -180,7 +182,7 @@ def rename_automation(transaction: Transaction, account_id: int, automation_id: 
     if automation.name == check_name(name):
         return automation
     if find_by_name(transaction, Automation, account_id, name):
-        raise ServiceError("conflict", field="name", detail=_taken(name))
+        raise ServiceError("conflict", field="name", detail=_taken_detail(name))
     definition = parse_stored(newest_version(transaction, automation).definition)
     automation.name = name
     automation.version, automation.last_modified_time = automation.version + 1, this_second()
@@ -222,27 +224,30 @@ def check_version(session: Session, automation: Automation, resolution: Resoluti
         if changed:
             detail = "cannot change: create an automation with another name, and delete this one"
             resolution.add_conflict(name, detail)
-    known, paths = _known_steps(session, automation), step_paths(definition)
+    step_kinds, paths = _step_kinds(session, automation), step_paths(definition)
     for name, step in definition.by_name.items():
-        if is_read(step) and known.get(name, verb(step)) != verb(step):
-            detail = f"the step {name!r} was of the kind {known[name]} in an earlier version; use another name"
+        if is_read(step) and step_kinds.get(name, verb(step)) != verb(step):
+            detail = f"the step {name!r} was of the kind {step_kinds[name]} in an earlier version; use another name"
             resolution.add_conflict(f"{paths[name]}.name" if name in paths else None, detail)
 
 
-def _known_steps(session: Session, automation: Automation) -> dict[str, str]:
+def _step_kinds(session: Session, automation: Automation) -> dict[str, str]:
     """What the steps of all versions do, by their names."""
-    of_automation = AutomationStep.account_id == automation.account_id, AutomationStep.automation_id == automation.id
-    return {row.name: row.kind for row in session.scalars(select(AutomationStep).where(*of_automation))}
+    automation_filter = (
+        AutomationStep.account_id == automation.account_id,
+        AutomationStep.automation_id == automation.id,
+    )
+    return {row.name: row.kind for row in session.scalars(select(AutomationStep).where(*automation_filter))}
 
 
 def newest_version(session: Session, automation: Automation) -> AutomationVersion:
     """The version that contacts enter."""
-    of_automation = (
+    automation_filter = (
         AutomationVersion.account_id == automation.account_id,
         AutomationVersion.automation_id == automation.id,
     )
     is_newest = AutomationVersion.number == automation.version
-    return session.scalars(select(AutomationVersion).where(*of_automation, is_newest)).one()
+    return session.scalars(select(AutomationVersion).where(*automation_filter, is_newest)).one()
 
 
 def _add_version(transaction: Transaction, automation: Automation, definition: Definition) -> None:
@@ -259,8 +264,8 @@ def _add_version(transaction: Transaction, automation: Automation, definition: D
 
 def _add_steps(transaction: Transaction, automation: Automation, definition: Definition) -> None:
     """Adds the steps that no version had before."""
-    known = _known_steps(transaction, automation)
-    new = [step for name, step in definition.by_name.items() if name not in known]
+    step_kinds = _step_kinds(transaction, automation)
+    new = [step for name, step in definition.by_name.items() if name not in step_kinds]
     ids = take_ids(transaction, Group, len(new))
     rows = [{"id": step_id, "name": step.name, "kind": verb(step)} for step_id, step in zip(ids, new, strict=True)]
     shared = {"account_id": automation.account_id, "automation_id": automation.id}

@@ -15,14 +15,14 @@ from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
 from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun, List
-from app.runs.pause import AUTOMATION_DELETED, locked_automation
+from app.runs.pause import DELETION_REASON, locked_automation
 from app.services import Services
 
 CHUNK = 1000
 """Runs of one transaction."""
 Position = tuple[datetime, int]
 """Trigger time and id of a run: their order in an automation."""
-TAKES_PLACE = AutomationRun.entry_key == literal_column("0", BigInteger)
+OCCUPIES_PLACE = AutomationRun.entry_key == literal_column("0", BigInteger)
 
 
 def delete_automation(transaction: Transaction, account_id: int, automation_id: int) -> Automation:
@@ -71,11 +71,13 @@ def _end_chunk(transaction: Transaction, automation_id: int, last: Position | No
         position = tuple_(literal(last[0], run.trigger_time.type), literal(last[1], run.id.type))
         statement = statement.where(tuple_(*order) > position)
     rows = transaction.execute(statement.order_by(*order).limit(CHUNK).with_for_update()).all()
-    of_chunk = update(run).where(run.id.in_([row.id for row in rows]))
+    chunk_update = update(run).where(run.id.in_([row.id for row in rows]))
     options = {"synchronize_session": False}
-    transaction.execute(of_chunk.where(HAS_ENDED, TAKES_PLACE).values(entry_key=run.id), execution_options=options)
-    ended = {**ended_columns(AUTOMATION_DELETED, now()), "entry_key": run.id}
-    transaction.execute(of_chunk.where(IS_LIVE).values(ended), execution_options=options)
+    transaction.execute(
+        chunk_update.where(HAS_ENDED, OCCUPIES_PLACE).values(entry_key=run.id), execution_options=options
+    )
+    ended = {**ended_columns(DELETION_REASON, now()), "entry_key": run.id}
+    transaction.execute(chunk_update.where(IS_LIVE).values(ended), execution_options=options)
     if len(rows) == CHUNK:
         return rows[-1].trigger_time, rows[-1].id
     done = update(Automation).where(Automation.id == automation_id).values(release=None)

@@ -37,12 +37,12 @@ class DueRun(NamedTuple):
     automation_state: str
     automation_shifted_seconds: int
     time_zone: str
-    """Of the account, like the next two."""
+    """The time zone of the account; the next two are settings of the account, too."""
     is_test: bool
     has_digests: bool
 
 
-_OF_OTHERS: dict[str, Any] = {
+_JOINED_COLUMNS: dict[str, Any] = {
     "automation_state": Automation.state,
     "automation_shifted_seconds": Automation.shifted_seconds,
     "time_zone": Account.time_zone,
@@ -50,7 +50,8 @@ _OF_OTHERS: dict[str, Any] = {
     "has_digests": Account.has_digests,
 }
 _COLUMNS = [
-    (_OF_OTHERS[name] if name in _OF_OTHERS else getattr(AutomationRun, name)).label(name) for name in DueRun._fields
+    (_JOINED_COLUMNS[name] if name in _JOINED_COLUMNS else getattr(AutomationRun, name)).label(name)
+    for name in DueRun._fields
 ]
 
 RUNS = PreparedStatement(

@@ -28,7 +28,7 @@ from app.tracking.visits import link_of_detail
 
 # What became of the messages that branches ask about.
 
-STEPS = {
+EVENT_BY_STEP = {
     TimelineStep.SENT: "delivered",
     TimelineStep.ACKNOWLEDGED: "delivered",
     TimelineStep.REPORTED_ARRIVED: "delivered",
@@ -46,8 +46,8 @@ def load_fates(transaction: Transaction, recipient_ids: Collection[int]) -> dict
     here on is written after this transaction, and finds the waits that it writes (app/automations/run_states.py)."""
     if not recipient_ids:
         return {}
-    of_recipients = in_json(Recipient.id, recipient_ids), between_ids(Recipient.id, recipient_ids)
-    lock = select(Recipient.id).where(*of_recipients).order_by(Recipient.id)
+    recipient_filter = in_json(Recipient.id, recipient_ids), between_ids(Recipient.id, recipient_ids)
+    lock = select(Recipient.id).where(*recipient_filter).order_by(Recipient.id)
     transaction.execute(lock.with_for_update(read=True))
     step = RecipientStep
     first = func.min(step.time, type_=step.time.type)
@@ -56,7 +56,7 @@ def load_fates(transaction: Transaction, recipient_ids: Collection[int]) -> dict
         .where(
             in_json(step.recipient_id, recipient_ids),
             between_ids(step.recipient_id, recipient_ids),
-            step.step.in_(STEPS),
+            step.step.in_(EVENT_BY_STEP),
         )
         .group_by(step.recipient_id, step.step, step.detail)
     )
@@ -67,8 +67,11 @@ def load_fates(transaction: Transaction, recipient_ids: Collection[int]) -> dict
             _earliest(clicks[recipient_id], link_of_detail(name, detail), moment)
             _earliest(times[recipient_id], "opened", moment)
         else:
-            _earliest(times[recipient_id], STEPS[TimelineStep(name)], moment)
-    return {recipient_id: Fate(**found, clicked=clicks.get(recipient_id, {})) for recipient_id, found in times.items()}
+            _earliest(times[recipient_id], EVENT_BY_STEP[TimelineStep(name)], moment)
+    return {
+        recipient_id: Fate(**times_by_event, clicked=clicks.get(recipient_id, {}))
+        for recipient_id, times_by_event in times.items()
+    }
 
 
 def _earliest(times: dict[str, datetime], name: str, moment: datetime) -> None:
@@ -101,7 +104,7 @@ class LoadedRun:
         return Place(run.step, run.trigger_time, run.step_time, run.due_time, run.skips_next)
 
 
-PASSED = PreparedStatement(
+PASSED_STEPS = PreparedStatement(
     select(
         AutomationPassedStep.run_id,
         AutomationPassedStep.step_id,
@@ -110,7 +113,7 @@ PASSED = PreparedStatement(
         AutomationPassedStep.recipient_id,
     ).where(in_json(AutomationPassedStep.run_id, bindparam("ids", type_=String)))
 )
-HIDDEN = PreparedStatement(
+HIDDEN_ATTRIBUTES = PreparedStatement(
     select(ListField.list_id, func.sum(case(HIDEABLE, value=ListField.key, else_=0)).label("hidden"))
     .where(in_json(ListField.list_id, bindparam("ids", type_=String)), not_(in_json(ListField.type, ADDRESS_KEYS)))
     .group_by(ListField.list_id)
@@ -121,15 +124,15 @@ HIDDEN = PreparedStatement(
 def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> list[LoadedRun]:
     """The runs with what the rules need: eight statements at most."""
     versions = load_versions(transaction, [run.version_id for run in runs])
-    passed = _passed(transaction, runs)
+    passed = _passed_steps(transaction, runs)
     contacts = load_contact_rows(transaction, [run.contact_id for run in runs])
     keys = [key for contact in contacts.values() for key in _keys(contact).values()]
     suppressions = load_suppressions(transaction, keys, has_digests=any(run.has_digests for run in runs))
-    hidden = dict(HIDDEN.tuples(transaction, ids=json_array({run.list_id for run in runs})))
-    asked_about = {run.id: _asked_about(versions[run.version_id], passed[run.id]) for run in runs}
-    fates = load_fates(transaction, [id_ for of_run in asked_about.values() for id_ in of_run.values()])
+    hidden = dict(HIDDEN_ATTRIBUTES.tuples(transaction, ids=json_array({run.list_id for run in runs})))
+    asked_about = {run.id: _watched_recipients(versions[run.version_id], passed[run.id]) for run in runs}
+    fates = load_fates(transaction, [id_ for by_step in asked_about.values() for id_ in by_step.values()])
     return [
-        _loaded(
+        _loaded_run(
             run,
             versions[run.version_id],
             _contact(run, contacts.get(run.contact_id), hidden.get(run.list_id), suppressions),
@@ -140,18 +143,18 @@ def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime
     ]
 
 
-def _passed(transaction: Transaction, runs: Sequence[DueRun]) -> Mapping[int, list[PassedStep]]:
-    found: dict[int, list[PassedStep]] = defaultdict(list)
-    for run_id, *passed in PASSED.tuples(transaction, ids=json_array(run.id for run in runs)):
-        found[run_id].append(PassedStep(*passed))
-    return found
+def _passed_steps(transaction: Transaction, runs: Sequence[DueRun]) -> Mapping[int, list[PassedStep]]:
+    passed_steps: dict[int, list[PassedStep]] = defaultdict(list)
+    for run_id, *passed in PASSED_STEPS.tuples(transaction, ids=json_array(run.id for run in runs)):
+        passed_steps[run_id].append(PassedStep(*passed))
+    return passed_steps
 
 
-def _asked_about(version: Version, passed: Sequence[PassedStep]) -> dict[str, int]:
+def _watched_recipients(version: Version, passed: Sequence[PassedStep]) -> dict[str, int]:
     """The recipients of the messages that branches ask about, by the name of the step that sent."""
     if not version.watched:
         return {}
-    sent = ((version.step_names.get(one.step_id, ""), one.recipient_id) for one in passed)
+    sent = ((version.step_names.get(step.step_id, ""), step.recipient_id) for step in passed)
     return {name: recipient_id for name, recipient_id in sent if name in version.watched and recipient_id is not None}
 
 
@@ -172,7 +175,7 @@ class _History:
 
 
 def _contact(run: DueRun, row: ContactRow | None, hidden: int | None, suppressions: Suppressions) -> _Contact | None:
-    """None when it was deleted."""
+    """The contact of the run; None if it was deleted."""
     if row is None or row.list_id != run.list_id:
         return None
     refused = refused_channels(row, suppressions, is_test=run.is_test)
@@ -182,26 +185,28 @@ def _contact(run: DueRun, row: ContactRow | None, hidden: int | None, suppressio
 def load_contact_facts(session: Session, account: Account, contact_id: int) -> ContactFacts:
     """A contact of the account, which exists."""
     row = load_contact_rows(session, [contact_id])[contact_id]
-    hidden = dict(HIDDEN.tuples(session, ids=json_array([row.list_id])))
+    hidden = dict(HIDDEN_ATTRIBUTES.tuples(session, ids=json_array([row.list_id])))
     suppressions = load_suppressions(session, _keys(row).values(), has_digests=account.has_digests)
     refused = refused_channels(row, suppressions, is_test=account.test_of is not None)
     return _contact_facts(row, account.time_zone, hidden.get(row.list_id), refused)
 
 
 def _contact_facts(row: ContactRow, time_zone: str, hidden: int | None, refused: Mapping[Channel, str]) -> ContactFacts:
-    """A contact of an account with that time zone; `hidden` as in `HIDDEN`."""
+    """A contact of an account with that time zone; `hidden` as in `HIDDEN_ATTRIBUTES`."""
     return ContactFacts(ContactValues(row, zone_of_account(time_zone), hidden), row.is_active, refused)
 
 
-def _loaded(run: DueRun, version: Version, contact: _Contact | None, history: _History, moment: datetime) -> LoadedRun:
+def _loaded_run(
+    run: DueRun, version: Version, contact: _Contact | None, history: _History, moment: datetime
+) -> LoadedRun:
     facts = Facts(
         moment=moment,
         zone=zone_of_account(run.time_zone) or UTC,
         contact=contact.facts if contact else None,
         passed={
-            version.step_names[one.step_id]: Passage(one.time, StepResult(one.result))
-            for one in history.passed
-            if one.step_id in version.step_names
+            version.step_names[step.step_id]: Passage(step.time, StepResult(step.result))
+            for step in history.passed
+            if step.step_id in version.step_names
         },
         fates=history.fates,
     )
@@ -219,7 +224,7 @@ def _keys(contact: ContactRow) -> dict[Channel, AccountAddress]:
 def refused_channels(contact: ContactRow, suppressions: Suppressions, *, is_test: bool) -> dict[Channel, str]:
     """Why the contact is sent nothing by a channel: the first reason that a send would have."""
     keys = _keys(contact)
-    found = {
+    skips_by_kind = {
         kind: skips(
             keys.get(kind),
             contact,
@@ -231,4 +236,4 @@ def refused_channels(contact: ContactRow, suppressions: Suppressions, *, is_test
         )
         for kind in ADDRESS_KINDS
     }
-    return {kind: some[0].reason for kind, some in found.items() if some}
+    return {kind: some[0].reason for kind, some in skips_by_kind.items() if some}

@@ -22,10 +22,10 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Automation, AutomationRun, table_of
 from app.db.write_turns import WriteTurns
-from app.runs.pause import DROPPED, RESTORED
+from app.runs.pause import DROP_REASON, RESTORE_REASON
 from app.services import Services
 
-IS_RESTORED = IS_HELD, AutomationRun.reason == RESTORED
+IS_RESTORED = IS_HELD, AutomationRun.reason == RESTORE_REASON
 Run = Row[int, int, int]
 
 
@@ -54,59 +54,59 @@ def hold_runs(connection: Connection) -> int:
     its next step, because its automation had been resumed so, still does."""
     runs, automations = table_of(AutomationRun).c, table_of(Automation).c
     skipping = exists().where(automations.id == runs.automation_id, automations.release == "skip")
-    of_pause = update(table_of(AutomationRun)).where(runs.state == "held", skipping)
-    connection.execute(of_pause.values(skips_next=True))
-    is_free = or_(runs.reason.is_(None), runs.reason != RESTORED)
+    statement = update(table_of(AutomationRun)).where(runs.state == "held", skipping)
+    connection.execute(statement.values(skips_next=True))
+    is_free = or_(runs.reason.is_(None), runs.reason != RESTORE_REASON)
     held = update(table_of(AutomationRun)).where(runs.state != "ended", is_free)
-    return connection.execute(held.values(state="held", reason=RESTORED)).rowcount
+    return connection.execute(held.values(state="held", reason=RESTORE_REASON)).rowcount
 
 
-def count_held_runs(session: Session, wanted: HeldRuns) -> list[HeldRunCount]:
+def count_held_runs(session: Session, selection: HeldRuns) -> list[HeldRunCount]:
     """The held runs that are meant, by automation."""
     times = func.min(AutomationRun.due_time), func.max(AutomationRun.due_time)
     columns = AutomationRun.account_id, Automation.name, func.count(), *times
     counted = select(*columns).join(Automation, Automation.id == AutomationRun.automation_id)
-    counted = counted.where(*_conditions(wanted)).group_by(AutomationRun.account_id, Automation.id, Automation.name)
+    counted = counted.where(*_conditions(selection)).group_by(AutomationRun.account_id, Automation.id, Automation.name)
     rows = session.execute(counted.order_by(AutomationRun.account_id, Automation.name))
     return [HeldRunCount._make(row) for row in rows]
 
 
-def release_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], None]) -> int:
+def release_runs(services: Services, selection: HeldRuns, advance: Callable[[int], None]) -> int:
     """Lets the held runs that are meant go on, each when it is due; returns how many."""
-    _record(services, "automation.released", wanted)
-    return _in_turns(services, wanted, _release, advance)
+    _record(services, "automation.released", selection)
+    return _in_turns(services, selection, _release, advance)
 
 
-def drop_runs(services: Services, wanted: HeldRuns, advance: Callable[[int], None]) -> int:
+def drop_runs(services: Services, selection: HeldRuns, advance: Callable[[int], None]) -> int:
     """Ends the held runs that are meant; returns how many."""
-    _record(services, "automation.dropped", wanted)
-    return _in_turns(services, wanted, _drop, advance)
+    _record(services, "automation.dropped", selection)
+    return _in_turns(services, selection, _drop, advance)
 
 
-def _record(services: Services, action: str, wanted: HeldRuns) -> None:
+def _record(services: Services, action: str, selection: HeldRuns) -> None:
     with services.database.read() as session:
-        held = sum(one.runs for one in count_held_runs(session, wanted))
+        held = sum(row.runs for row in count_held_runs(session, selection))
     if held:
-        act = Act(action, wanted.account_id, wanted.automation_id, counts={"runs": held})
+        act = Act(action, selection.account_id, selection.automation_id, counts={"runs": held})
         record_at_once(services.database, act)
 
 
-def _conditions(wanted: HeldRuns) -> list[ColumnElement[bool]]:
+def _conditions(selection: HeldRuns) -> list[ColumnElement[bool]]:
     run, conditions = AutomationRun, [*IS_RESTORED]
-    if wanted.account_id is not None:
-        conditions.append(run.account_id == wanted.account_id)
-    if wanted.automation_id is not None:
-        conditions.append(run.automation_id == wanted.automation_id)
-    if wanted.due_before is not None:
-        conditions.append(run.due_time < wanted.due_before)
-    if wanted.due_after is not None:
-        conditions.append(run.due_time >= wanted.due_after)
+    if selection.account_id is not None:
+        conditions.append(run.account_id == selection.account_id)
+    if selection.automation_id is not None:
+        conditions.append(run.automation_id == selection.automation_id)
+    if selection.due_before is not None:
+        conditions.append(run.due_time < selection.due_before)
+    if selection.due_after is not None:
+        conditions.append(run.due_time >= selection.due_after)
     return conditions
 
 
 def _in_turns(
     services: Services,
-    wanted: HeldRuns,
+    selection: HeldRuns,
     work: Callable[[Transaction, Sequence[Run]], None],
     advance: Callable[[int], None],
 ) -> int:
@@ -116,8 +116,8 @@ def _in_turns(
 
         def chunk(transaction: Transaction, after: int = last, size: int = size) -> list[int]:
             run = AutomationRun
-            found = select(run.id, run.automation_id, run.version_id).where(*_conditions(wanted), run.id > after)
-            rows = transaction.execute(found.order_by(run.id).limit(size).with_for_update()).all()
+            statement = select(run.id, run.automation_id, run.version_id).where(*_conditions(selection), run.id > after)
+            rows = transaction.execute(statement.order_by(run.id).limit(size).with_for_update()).all()
             if rows:
                 work(transaction, rows)
             return [row.id for row in rows]
@@ -147,8 +147,8 @@ def _release(transaction: Transaction, rows: Sequence[Run]) -> None:
 def _drop(transaction: Transaction, rows: Sequence[Run]) -> None:
     """A contact whose run is dropped may enter again as after any other end."""
     versions = load_versions(transaction, sorted({row.version_id for row in rows}))
-    giving_up = [row.id for row in rows if gives_up_place(versions[row.version_id].definition.entry, DROPPED)]
-    run, ended = AutomationRun, ended_columns(DROPPED, now())
+    giving_up = [row.id for row in rows if gives_up_place(versions[row.version_id].definition.entry, DROP_REASON)]
+    run, ended = AutomationRun, ended_columns(DROP_REASON, now())
     place = case((in_json(run.id, giving_up), run.id), else_=run.entry_key)
     dropped = update(run).where(in_json(run.id, [row.id for row in rows])).values({**ended, "entry_key": place})
     transaction.execute(dropped, execution_options={"synchronize_session": False})

@@ -25,16 +25,16 @@ from app.services import Services
 
 # Why a run ended or stands still for another cause than the rules (`EndReason` has those). Pure.
 
-PAUSED = "paused"
+PAUSE_REASON = "paused"
 """Held: it fell due while its automation was paused."""
-RESTORED = "restored"
+RESTORE_REASON = "restored"
 """Held: it came with a backup that was restored."""
-DROPPED = "dropped"
+DROP_REASON = "dropped"
 """Ended: an operator dropped it while it was held after a restore."""
-CANCELLED = "cancelled"
-"""Ended by hand."""
-AUTOMATION_DELETED = "automation deleted"
-FAILED = "failed"
+CANCEL_REASON = "cancelled"
+"""Ended: somebody cancelled the run."""
+DELETION_REASON = "automation deleted"
+FAILURE_REASON = "failed"
 """Put off, and ended at last: a fault of ours keeps it from going on."""
 
 
@@ -71,15 +71,15 @@ def resume(transaction: Transaction, account_id: int, automation_id: int, how: R
 
 def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
     """Ends the run; returns whether it had not ended before. Recorded in the audit log. Raises `not_found`."""
-    found = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
-    run = transaction.scalars(found.with_for_update()).first()
+    run_query = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
+    run = transaction.scalars(run_query.with_for_update()).first()
     if run is None:
         raise ServiceError("not_found", detail=f"there is no {describe('run', run_id)}")
     if run.state == "ended":
         return False
     version = load_versions(transaction, [run.version_id])[run.version_id]
-    gives_up = gives_up_place(version.definition.entry, CANCELLED)
-    values = {**ended_columns(CANCELLED, now()), "entry_key": run_id if gives_up else run.entry_key}
+    gives_up = gives_up_place(version.definition.entry, CANCEL_REASON)
+    values = {**ended_columns(CANCEL_REASON, now()), "entry_key": run_id if gives_up else run.entry_key}
     statement = update(AutomationRun).where(AutomationRun.id == run_id).values(values)
     transaction.execute(statement, execution_options={"synchronize_session": False})
     record(transaction, Act("run.cancelled", account_id, run_id))
@@ -100,7 +100,7 @@ def locked_automation(transaction: Transaction, account_id: int, automation_id: 
 
 # Letting go of the runs that were held in a pause which has ended, in chunks.
 
-RELEASES = ("send", "skip")
+RELEASE_POLICIES = ("send", "skip")
 """What `Automation.release` says where held runs are let go."""
 CHUNK = 1000
 """Runs of one transaction."""
@@ -115,7 +115,7 @@ def has_held_to_release(session: Session) -> bool:
 def release_held(services: Services) -> bool:
     """Lets go of all such runs; returns whether there may have been some."""
     with services.database.read() as session:
-        resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASES))))
+        resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASE_POLICIES))))
     for automation_id in resumed:
         while not services.stopping.is_set():
             if not services.database.transact(partial(_release, automation_id=automation_id)):
@@ -127,13 +127,15 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
     """Lets go of a chunk; returns whether there may be more. What the pause has shifted keeps its due time, to which
     the pause is added when it is found. The rest is due from now on: so none of it is late by the length of the
     pause."""
-    statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASES))
+    statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASE_POLICIES))
     automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
     if automation is None:
         return False
     held = (
         select(AutomationRun.id)
-        .where(AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORED))
+        .where(
+            AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORE_REASON)
+        )
         .order_by(AutomationRun.step, AutomationRun.id)
         .limit(CHUNK)
         .with_for_update()

@@ -31,8 +31,8 @@ from app.query.conditions import FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
-KINDS = ("standard", "advanced")
-STATES = ("active", "paused", "deleted")
+AUTOMATION_KINDS = ("standard", "advanced")
+AUTOMATION_STATES = ("active", "paused", "deleted")
 RUN_STATES = ("waiting", "held", "ended")
 TRIGGER = case(
     *(
@@ -64,16 +64,16 @@ PROPERTIES = {
 FILTERS = {
     "id": Filter("id", FilterType.INTEGER),
     "name": Filter("name", FilterType.STRING),
-    "kind": Filter("kind", FilterType.ENUM, KINDS),
+    "kind": Filter("kind", FilterType.ENUM, AUTOMATION_KINDS),
     "list_id": Filter("list_id", FilterType.INTEGER),
     "trigger": Filter("trigger", FilterType.ENUM, TRIGGER_NAMES),
-    "state": Filter("state", FilterType.ENUM, STATES),
+    "state": Filter("state", FilterType.ENUM, AUTOMATION_STATES),
     "version": Filter("version", FilterType.INTEGER),
     "paused_time": Filter("paused_time", FilterType.TIMESTAMP),
     "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     "last_modified_time": Filter("last_modified_time", FilterType.TIMESTAMP),
 }
-AUTOMATIONS = Shape(
+AUTOMATIONS_SHAPE = Shape(
     resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES), copied=("list_id",)),
     properties=PROPERTIES,
     keys=(Automation.id, Automation.list_id),
@@ -82,7 +82,7 @@ AUTOMATIONS = Shape(
     filters={"list_id": Automation.list_id},
 )
 
-NEWEST = (
+NEWEST_DEFINITION = (
     select(AutomationVersion.definition)
     .where(AutomationVersion.automation_id == Automation.id, AutomationVersion.number == Automation.version)
     .correlate(Automation)
@@ -93,22 +93,25 @@ NEWEST = (
 def _with_shown_ids(part: Any, _zone: ZoneInfo | None = None) -> Any:
     """A part of a definition with the ids of messages as everybody outside sees them."""
     if isinstance(part, list):
-        return [_with_shown_ids(one) for one in part]
+        return [_with_shown_ids(element) for element in part]
     if isinstance(part, dict):
-        return {name: shown_id(one) if name == "message_id" else _with_shown_ids(one) for name, one in part.items()}
+        return {
+            name: shown_id(element) if name == "message_id" else _with_shown_ids(element)
+            for name, element in part.items()
+        }
     return part
 
 
-WITH_DEFINITION = {
+PROPERTIES_WITH_DEFINITION = {
     **PROPERTIES,
-    "definition": Property(NEWEST, _with_shown_ids),
+    "definition": Property(NEWEST_DEFINITION, _with_shown_ids),
     # Replaced by the rows of the steps.
     "steps": Property(Automation.id),
 }
-AUTOMATION = replace(
-    AUTOMATIONS,
-    resource=Resource("automation", "automations", FILTERS, tuple(WITH_DEFINITION)),
-    properties=WITH_DEFINITION,
+AUTOMATION_SHAPE = replace(
+    AUTOMATIONS_SHAPE,
+    resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES_WITH_DEFINITION)),
+    properties=PROPERTIES_WITH_DEFINITION,
 )
 """One automation, with its newest definition and the ids of its steps."""
 
@@ -149,7 +152,7 @@ def _run_links(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-RUNS = Shape(
+RUNS_SHAPE = Shape(
     resource=Resource("run", "runs", RUN_FILTERS, tuple(RUN_PROPERTIES)),
     properties=RUN_PROPERTIES,
     keys=(AutomationRun.id, AutomationRun.automation_id, AutomationRun.list_id, AutomationRun.contact_id),
@@ -158,8 +161,8 @@ RUNS = Shape(
 )
 
 
-OF_CONTACTS = ("contact_id",)
-"""What of a run tells whose it is (docs/requests.md#confidentiality)."""
+CONTACT_FILTERS = ("contact_id",)
+"""Filters of runs that tell whose run it is (docs/requests.md#confidentiality)."""
 
 
 def without_contacts(shape: Shape) -> Shape:
@@ -168,11 +171,11 @@ def without_contacts(shape: Shape) -> Shape:
     def links(row: Row[Any]) -> dict[str, Any]:
         return {name: link for name, link in _run_links(row).items() if name != "contact"}
 
-    hidden = {name: Property(null()) for name in OF_CONTACTS}
+    hidden = {name: Property(null()) for name in CONTACT_FILTERS}
     return replace(shape, properties={**shape.properties, **hidden}, links=links)
 
 
-ANONYMOUS_RUNS = without_contacts(RUNS)
+ANONYMOUS_RUNS_SHAPE = without_contacts(RUNS_SHAPE)
 
 
 def page_automations(session: Session, account_id: int, query: Query) -> Page:
@@ -180,20 +183,20 @@ def page_automations(session: Session, account_id: int, query: Query) -> Page:
     scope = [Automation.account_id == account_id]
     if not any(condition.filter.name == "state" for condition in query.conditions):
         scope.append(Automation.state != "deleted")
-    return read_page(session, AUTOMATIONS, query, *scope)
+    return read_page(session, AUTOMATIONS_SHAPE, query, *scope)
 
 
 def require_automation(session: Session, account_id: int, automation_id: int) -> None:
     """Raises `not_found` unless the account has the automation."""
-    of_account = Automation.account_id == account_id, Automation.id == automation_id
-    found = session.execute(select(Automation.id).where(*of_account))
-    existing(found.one_or_none(), "automation", automation_id)
+    automation_filter = Automation.account_id == account_id, Automation.id == automation_id
+    statement = session.execute(select(Automation.id).where(*automation_filter))
+    existing(statement.one_or_none(), "automation", automation_id)
 
 
 def get_automation(session: Session, account_id: int, automation_id: int, query: Query) -> dict[str, Any]:
     """One automation. Raises `not_found`."""
-    found = read_one(session, AUTOMATION, query, {Automation.account_id: account_id, Automation.id: automation_id})
-    item = existing(found, "automation", automation_id)
+    row = read_one(session, AUTOMATION_SHAPE, query, {Automation.account_id: account_id, Automation.id: automation_id})
+    item = existing(row, "automation", automation_id)
     if "steps" in item:
         item["steps"] = steps_of(session, account_id, automation_id)
     return item
@@ -201,8 +204,8 @@ def get_automation(session: Session, account_id: int, automation_id: int, query:
 
 def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict[str, Any]]:
     """The steps of all versions, the oldest first: `id`, `name` and `kind`."""
-    of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
-    statement = select(AutomationStep.id, AutomationStep.name, AutomationStep.kind).where(*of_automation)
+    automation_filter = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
+    statement = select(AutomationStep.id, AutomationStep.name, AutomationStep.kind).where(*automation_filter)
     return list(map(dict, session.execute(statement.order_by(AutomationStep.id)).mappings()))
 
 
@@ -211,7 +214,7 @@ def page_runs(session: Session, account_id: int, automation_id: int, query: Quer
     scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
     if any(_names_a_step(condition) for condition in query.conditions):
         scope.append(IS_LIVE)
-    return read_page(session, RUNS if sees_contacts else ANONYMOUS_RUNS, query, *scope)
+    return read_page(session, RUNS_SHAPE if sees_contacts else ANONYMOUS_RUNS_SHAPE, query, *scope)
 
 
 def _names_a_step(condition: FilterCondition) -> bool:
@@ -219,23 +222,25 @@ def _names_a_step(condition: FilterCondition) -> bool:
     return condition.filter.name == "step" and condition.op != "ne" and IsNull() not in condition.alternatives
 
 
-WITH_PASSED_STEPS = {
+PROPERTIES_WITH_STEPS = {
     **RUN_PROPERTIES,
     # Replaced by the rows of the steps.
     "passed_steps": Property(AutomationRun.id),
 }
-RUN = replace(
-    RUNS, resource=Resource("run", "runs", RUN_FILTERS, tuple(WITH_PASSED_STEPS)), properties=WITH_PASSED_STEPS
+RUN_SHAPE = replace(
+    RUNS_SHAPE,
+    resource=Resource("run", "runs", RUN_FILTERS, tuple(PROPERTIES_WITH_STEPS)),
+    properties=PROPERTIES_WITH_STEPS,
 )
 """One run, with its history."""
-ANONYMOUS_RUN = without_contacts(RUN)
+ANONYMOUS_RUN_SHAPE = without_contacts(RUN_SHAPE)
 
 
 def require_run(session: Session, account_id: int, automation_id: int, run_id: int) -> None:
     """Raises `not_found` unless the automation has the run."""
-    of_automation = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
-    found = session.execute(select(AutomationRun.id).where(*of_automation, AutomationRun.id == run_id))
-    existing(found.one_or_none(), "run", run_id)
+    automation_filter = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
+    statement = session.execute(select(AutomationRun.id).where(*automation_filter, AutomationRun.id == run_id))
+    existing(statement.one_or_none(), "run", run_id)
 
 
 def get_run(
@@ -247,13 +252,13 @@ def get_run(
         AutomationRun.automation_id: automation_id,
         AutomationRun.id: run_id,
     }
-    shown = existing(read_one(session, RUN if sees_contacts else ANONYMOUS_RUN, query, within), "run", run_id)
-    if "passed_steps" in shown:
-        shown["passed_steps"] = [
+    run = existing(read_one(session, RUN_SHAPE if sees_contacts else ANONYMOUS_RUN_SHAPE, query, within), "run", run_id)
+    if "passed_steps" in run:
+        run["passed_steps"] = [
             {**passed, "time": as_timestamp(passed["time"], query.zone)}
             for passed in passed_steps(session, account_id, run_id)
         ]
-    return shown
+    return run
 
 
 def passed_steps(session: Session, account_id: int, run_id: int) -> list[dict[str, Any]]:
@@ -270,7 +275,7 @@ def passed_steps(session: Session, account_id: int, run_id: int) -> list[dict[st
     return list(map(dict, session.execute(statement).mappings()))
 
 
-REPORTED = ("sent", "delivered", "opened", "clicked", "bounced", "failed_contacts", "unsubscribed")
+REPORT_COUNTERS = ("sent", "delivered", "opened", "clicked", "bounced", "failed_contacts", "unsubscribed")
 """Counters of the report of a step that sends."""
 
 
@@ -282,7 +287,7 @@ class StepCounts:
     """Runs that wait at it, or are held there."""
     results: Counter[str] = field(default_factory=Counter)
     """Result -> how many runs have passed it so, deleted ones among them."""
-    reported: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPORTED, 0))
+    reported: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPORT_COUNTERS, 0))
 
 
 def count_steps(session: Session, account_id: int, automation_id: int) -> Mapping[str, StepCounts]:
@@ -291,24 +296,24 @@ def count_steps(session: Session, account_id: int, automation_id: int) -> Mappin
     counts: defaultdict[str, StepCounts] = defaultdict(StepCounts)
     for name, here in session.execute(_here(account_id, automation_id)):
         counts[name or ""].here = here
-    of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
+    automation_filter = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
     passed = (
         select(AutomationStep.name, AutomationStepCount.result, func.sum(AutomationStepCount.passed))
         .join(AutomationStepCount, AutomationStepCount.step_id == AutomationStep.id)
-        .where(*of_automation)
+        .where(*automation_filter)
         .group_by(AutomationStep.name, AutomationStepCount.result)
     )
     for name, result, count in session.execute(passed):
         counts[name].results[result] = int(count)
-    sums = [func.sum(getattr(GroupCount, counter)) for counter in REPORTED]
+    sums = [func.sum(getattr(GroupCount, counter)) for counter in REPORT_COUNTERS]
     reported = (
         select(AutomationStep.name, *sums)
         .join(GroupCount, GroupCount.group_id == AutomationStep.id)
-        .where(*of_automation)
+        .where(*automation_filter)
         .group_by(AutomationStep.name)
     )
     for row in session.execute(reported):
-        counts[row[0]].reported = {counter: int(total) for counter, total in zip(REPORTED, row[1:], strict=True)}
+        counts[row[0]].reported = {counter: int(total) for counter, total in zip(REPORT_COUNTERS, row[1:], strict=True)}
     return counts
 
 
@@ -320,10 +325,10 @@ def _here(account_id: int, automation_id: int) -> Select[str | None, int]:
 
 def count_states(session: Session, account_id: int) -> Mapping[int, Counter[str]]:
     """Id of each automation -> state -> how many of its runs are in it, without the ended ones."""
-    own = select(Automation.id).where(Automation.account_id == account_id)
+    automation_ids = select(Automation.id).where(Automation.account_id == account_id)
     statement = (
         select(AutomationRun.automation_id, AutomationRun.state, func.count())
-        .where(AutomationRun.automation_id.in_(own), IS_LIVE)
+        .where(AutomationRun.automation_id.in_(automation_ids), IS_LIVE)
         .group_by(AutomationRun.automation_id, AutomationRun.state)
     )
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)

@@ -38,8 +38,8 @@ from app.lists.find import get_list
 from app.plain_data import in_document_order, joined
 from app.runs.step_messages import Senders, find_senders, problem_of_link
 
-DATES = (ValueType.DATE, ValueType.DATE_OR_DATETIME)
-KNOWN_OF = {"email": ("delivered", "opened", "clicked", "bounced"), "sms": ("delivered", "bounced", "replied")}
+DATE_TYPES = (ValueType.DATE, ValueType.DATE_OR_DATETIME)
+OUTCOMES_BY_TYPE = {"email": ("delivered", "opened", "clicked", "bounced"), "sms": ("delivered", "bounced", "replied")}
 """Type of a message -> what can become of it."""
 
 
@@ -48,14 +48,14 @@ def resolve(session: Session, account_id: int, draft: Draft) -> Resolution:
     add to it."""
     definition, errors = draft.definition, ErrorCollector(list(draft.errors))
     steps = [step for step in definition.by_name.values() if is_read(step)]
-    contact_list = _list(session, account_id, definition.list, errors)
+    contact_list = _find_list(session, account_id, definition.list, errors)
     sent = {step.message for step in steps if isinstance(step, Send)}
     messages = find_all_by_name_or_id(session, Message, account_id, sent)
     names = _Names(
         contact_list,
         messages,
         find_senders(session, contact_list, messages.values()) if contact_list else None,
-        _webhooks(session, account_id, {step.url for step in steps if isinstance(step, Call)}),
+        _find_webhooks(session, account_id, {step.url for step in steps if isinstance(step, Call)}),
         step_paths(definition),
         errors,
     )
@@ -85,26 +85,26 @@ class Resolution:
         return self.definition, self.contact_list
 
 
-def _list(session: Session, account_id: int, wanted: str, errors: ErrorCollector) -> ListSpec | None:
-    if not wanted:
+def _find_list(session: Session, account_id: int, list_name: str, errors: ErrorCollector) -> ListSpec | None:
+    if not list_name:
         return None
     try:
-        return get_list(session, account_id, find_by_name_or_id(session, List, account_id, wanted, "list").id)
+        return get_list(session, account_id, find_by_name_or_id(session, List, account_id, list_name, "list").id)
     except ServiceError as error:
         errors.errors += error.errors
         return None
 
 
-def _webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[str, int]:
-    wanted = list(urls)
-    statement = select(Webhook.url, Webhook.id).where(Webhook.account_id == account_id, Webhook.url.in_(wanted))
-    return {row.url: row.id for row in session.execute(statement)} if wanted else {}
+def _find_webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[str, int]:
+    named_urls = list(urls)
+    statement = select(Webhook.url, Webhook.id).where(Webhook.account_id == account_id, Webhook.url.in_(named_urls))
+    return {row.url: row.id for row in session.execute(statement)} if named_urls else {}
 
 
 @dataclass(slots=True)
 class _Names:
     contact_list: ListSpec | None
-    """Without it, nothing is said about fields, addresses and senders."""
+    """The list of the automation; without it, fields, addresses and senders are not checked."""
     messages: Mapping[str, Message]
     senders: Senders | None
     webhooks: Mapping[str, int]
@@ -115,7 +115,7 @@ class _Names:
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
-        return {one.key: one for one in self.contact_list.value_fields} if self.contact_list else {}
+        return {spec.key: spec for spec in self.contact_list.value_fields} if self.contact_list else {}
 
     def resolve(self, definition: Definition) -> Definition:
         self._check_conditions(definition.entry.conditions, "if")
@@ -187,7 +187,7 @@ class _Names:
         return cleaned
 
     def _check_date(self, key: str, path: str) -> None:
-        dates = [name for name, one in self.fields.items() if one.value_type in DATES]
+        dates = [name for name, spec in self.fields.items() if spec.value_type in DATE_TYPES]
         if self.contact_list and key not in dates:
             detail = f"the list has no field {key!r} for dates; it has {', '.join(dates) or 'none'}"
             self.errors.add("unexpected_field", field=path, detail=detail)
@@ -202,16 +202,16 @@ class _Names:
         message = self.sent.get(outcome.step)
         if message is None:
             return
-        known = KNOWN_OF[message.type]
-        if outcome.did not in known:
-            detail = f"of a message of the type {message.type} is only known whether it was {', '.join(known)}"
+        outcomes = OUTCOMES_BY_TYPE[message.type]
+        if outcome.did not in outcomes:
+            detail = f"of a message of the type {message.type} is only known whether it was {', '.join(outcomes)}"
             self.errors.add("invalid_string", field=joined(path, "did"), detail=detail)
         elif outcome.did == "clicked" and outcome.link and (problem := problem_of_link(message, outcome.link)):
             self.errors.add("invalid_id", field=joined(path, "link"), detail=problem)
 
     def _check_conditions(self, conditions: Conditions | None, path: str) -> None:
-        known = self.fields.keys() | ATTRIBUTES.keys()
-        for one in conditions.any_of if conditions and self.contact_list else ():
-            if one.key not in known:
-                detail = f"contacts of the list have no {one.key!r}; they have {', '.join(sorted(known))}"
+        keys = self.fields.keys() | ATTRIBUTES.keys()
+        for condition in conditions.any_of if conditions and self.contact_list else ():
+            if condition.key not in keys:
+                detail = f"contacts of the list have no {condition.key!r}; they have {', '.join(sorted(keys))}"
                 self.errors.add("unexpected_field", field=path, detail=detail)

@@ -16,7 +16,7 @@ from app.lists.fields import ListSpec
 from app.sends.accept.senders import SmsSenderRow, approved_sms_senders, default_sms_sender
 from app.tracking.links import has_secret, written_links
 
-SHOWN_LINKS = 10
+MAX_SHOWN_LINKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Senders:
 
     list_id: int
     default_address: str | None
-    """Of the account, for email."""
+    """The account's default sender of email."""
     approved: dict[str, SmsSenderRow]
     """The sms senders that messages name, by address."""
     default_sms: SmsSenderRow | None
@@ -63,9 +63,11 @@ class Senders:
 
 def find_senders(session: Session, contact_list: ListSpec, messages: Iterable[Message]) -> Senders:
     """The senders of these messages: at most three selects."""
-    account_id, found = contact_list.account_id, list(messages)
-    named = {one.from_address for one in found if one.type == "sms" and one.from_address is not None}
-    unnamed = {one.type for one in found if one.from_address is None}
+    account_id, named_messages = contact_list.account_id, list(messages)
+    named = {
+        message.from_address for message in named_messages if message.type == "sms" and message.from_address is not None
+    }
+    unnamed = {message.type for message in named_messages if message.from_address is None}
     default = select(Account.default_from_address).where(Account.id == account_id)
     return Senders(
         contact_list.id,
@@ -81,8 +83,8 @@ def problem_of_link(message: Message, link: str) -> str | None:
     text = message.body_text or ""
     links = dict.fromkeys((*written_links("html_email", message.body_html or ""), *written_links("text_email", text)))
     if link not in links:
-        shown = ", ".join(list(links)[:SHOWN_LINKS]) or "none"
-        return f"the message {message.name!r} has no link {link!r}; it has {shown}"
+        listed_links = ", ".join(list(links)[:MAX_SHOWN_LINKS]) or "none"
+        return f"the message {message.name!r} has no link {link!r}; it has {listed_links}"
     if has_secret(link):
         return f"clicks on {link!r} are not known: it looks as if it contained a secret, so it is not tracked"
     return None

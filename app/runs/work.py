@@ -20,7 +20,7 @@ from app.db.outage import is_unavailable
 from app.db.queue import RUN, RUN_QUEUE, LockedRun, chunk_size, lock_due_runs
 from app.infrastructure import liveness
 from app.infrastructure.redis_client import AUTOMATIONS, SENDS
-from app.runs.advance import Advanced, advance, put_off
+from app.runs.advance import ChunkResult, advance, put_off
 from app.runs.delete import end_deleted
 from app.runs.due import lock_again, read_runs
 from app.runs.pause import release_held
@@ -69,11 +69,11 @@ def _in_turn(services: Services, due: DueAccounts) -> tuple[Mapping[int, Positio
     return in_turn, max(1, most // max(1, len(in_turn)))
 
 
-def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, Positions], each: int) -> Advanced:
+def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, Positions], each: int) -> ChunkResult:
     """Advances the next chunk; where that fails, in parts."""
     locked: list[LockedRun] = []
 
-    def work(transaction: Transaction) -> Advanced:
+    def work(transaction: Transaction) -> ChunkResult:
         locked[:] = lock_due_runs(transaction, accounts, now(), each)
         return advance(transaction, [run.id for run in locked])
 
@@ -89,7 +89,7 @@ def _advance_chunk(services: Services, due: DueAccounts, accounts: Mapping[int, 
     return advanced
 
 
-def _finished(services: Services, advanced: Advanced) -> Advanced:
+def _finished(services: Services, advanced: ChunkResult) -> ChunkResult:
     """Wakes the senders, and advances what was put aside."""
     if advanced.messages:
         services.wake_ups.wake(SENDS)
@@ -99,11 +99,11 @@ def _finished(services: Services, advanced: Advanced) -> Advanced:
     return advanced
 
 
-def _with_subscriptions_locked(ids: Collection[int]) -> Callable[[Transaction], Advanced]:
+def _with_subscriptions_locked(ids: Collection[int]) -> Callable[[Transaction], ChunkResult]:
     """Advances runs that unsubscribe: the lock on the subscriptions of their accounts comes before those of the runs,
     which may have been advanced by others meanwhile."""
 
-    def work(transaction: Transaction) -> Advanced:
+    def work(transaction: Transaction) -> ChunkResult:
         for account_id in sorted({run.account_id for run in read_runs(transaction, ids)}):
             lock_subscriptions(transaction, account_id)
         return advance(transaction, lock_again(transaction, ids, now()), may_unsubscribe=True)
@@ -111,15 +111,15 @@ def _with_subscriptions_locked(ids: Collection[int]) -> Callable[[Transaction], 
     return work
 
 
-def _advance_parts(services: Services, ids: Sequence[int], error: Exception) -> Advanced:
+def _advance_parts(services: Services, ids: Sequence[int], error: Exception) -> ChunkResult:
     """Advances runs that could not be advanced together, in halves; puts off the one that fails alone."""
     if len(ids) == 1:
         logger.error("cannot advance a run", exc_info=error, extra={"run": ids[0]})
         services.database.transact(
             lambda transaction: put_off(transaction, read_runs(transaction, lock_again(transaction, ids, now())), now())
         )
-        return Advanced(runs=1)
-    both = Advanced()
+        return ChunkResult(runs=1)
+    both = ChunkResult()
     for half in (ids[: len(ids) // 2], ids[len(ids) // 2 :]):
         try:
             advanced = services.database.transact(_again(half))
@@ -132,5 +132,5 @@ def _advance_parts(services: Services, ids: Sequence[int], error: Exception) -> 
     return both
 
 
-def _again(ids: Collection[int]) -> Callable[[Transaction], Advanced]:
+def _again(ids: Collection[int]) -> Callable[[Transaction], ChunkResult]:
     return lambda transaction: advance(transaction, lock_again(transaction, ids, now()))

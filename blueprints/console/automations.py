@@ -29,7 +29,7 @@ from app.http.paths import path_id
 from app.infrastructure.redis_client import AUTOMATIONS as QUEUE
 from app.runs.pause import pause as pause_automation
 from app.runs.pause import resume as resume_automation
-from app.runs.read import KINDS, RUN_FILTERS, RUN_STATES, STATES
+from app.runs.read import AUTOMATION_KINDS, AUTOMATION_STATES, RUN_FILTERS, RUN_STATES
 from blueprints.console.blueprint import blp
 from schemas.automations import ResumptionSchema
 from schemas.base import load
@@ -44,7 +44,7 @@ SEARCH = Search(
         *("id", "name", "kind", "list_id", "trigger", "state", "version"),
         *("waiting", "held", "paused_time", "creation_time", "last_modified_time"),
     ),
-    known=lambda: {"states": STATES, "kinds": KINDS},
+    known=lambda: {"states": AUTOMATION_STATES, "kinds": AUTOMATION_KINDS},
 )
 blp.searches(SEARCH, "report.view")
 

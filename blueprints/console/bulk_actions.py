@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from flask import Response, request
 
-from app.bulk_actions.ask import GRACE, ask, cancel
-from app.bulk_actions.kinds import RETRY, WORDS, Kind
-from app.bulk_actions.preview import VALID, Numbers, check_shown, preview
+from app.bulk_actions.ask import UNDO_PERIOD, ask, cancel
+from app.bulk_actions.kinds import REASON_TEXTS, RETRY, Kind
+from app.bulk_actions.preview import VALID_FOR, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
@@ -79,9 +79,9 @@ class BulkPreview:
                 found=found,
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
                 kinds=[(NAMES[name], found.of(kind)) for name, kind in self.kinds.items()] if found else [],
-                words=WORDS,
-                seconds=int(GRACE.total_seconds()),
-                valid=int(VALID.total_seconds()),
+                words=REASON_TEXTS,
+                seconds=int(UNDO_PERIOD.total_seconds()),
+                valid=int(VALID_FOR.total_seconds()),
                 action=link(self.path),
                 back=link(self.search, pairs),
             )

@@ -28,7 +28,7 @@ from app.http.console.pages import goes_to, link
 from app.http.console.searches import Search, exported
 from app.http.context import services
 from app.http.paths import path_id
-from app.inbox.shown import INBOX, page_captured
+from app.inbox.shown import INBOX_SHAPE, page_captured
 from app.privacy.files import folders_of_transports
 from app.query.cursors import CURSOR
 from app.recipients.read import Viewer
@@ -46,7 +46,7 @@ def _captured_for(asked: Asked) -> Account | None:
 def _find(asked: Asked) -> Found:
     """Of an account that has no test account yet nothing is captured."""
     of = _captured_for(asked) if signed_in().sees_tests else None
-    return replace(asked, account=of or asked.account).found(PATH, INBOX.resource, page_captured)
+    return replace(asked, account=of or asked.account).found(PATH, INBOX_SHAPE.resource, page_captured)
 
 
 SEARCH = Search(

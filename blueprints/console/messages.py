@@ -36,7 +36,7 @@ from app.http.context import services
 from app.ids import shown_id
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
-from app.recipients.states import SHOWN, RecipientState
+from app.recipients.states import SHOWN_STATES, RecipientState
 from app.tracking.countries import country_name
 from blueprints.console.blueprint import blp
 
@@ -68,7 +68,7 @@ SEARCH = Search(
     sought=sought,
     find=lambda asked: search(asked, _viewer()),
     columns=COLUMNS,
-    known=lambda: {"states": SHOWN, "sees_contacts": _viewer().sees_contacts},
+    known=lambda: {"states": SHOWN_STATES, "sees_contacts": _viewer().sees_contacts},
     shown=_shown,
     recorded=exported("recipient.exported", "recipients"),
 )
@@ -108,7 +108,7 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
             told=told,
             viewer=viewer,
             country_name=country_name,
-            state=state if state in SHOWN or who.is_operator or is_paused else RecipientState.QUEUED,
+            state=state if state in SHOWN_STATES or who.is_operator or is_paused else RecipientState.QUEUED,
             shown=(lambda text: text) if who.is_operator else viewer.redacted,
             actions=found.actions if may_mend else [],
             seconds=renewed_every(recipient, state, now()),

@@ -33,12 +33,12 @@ from app.contacts.read import contact_shape
 from app.groups.read import GROUPS
 from app.groups.sent_contacts import SENT_CONTACTS
 from app.http.api import PUBLIC, scopes_of
-from app.inbox.shown import CAPTURED, INBOX
+from app.inbox.shown import CAPTURED_MESSAGE_SHAPE, INBOX_SHAPE
 from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
-from app.recipients.read import RECIPIENT
-from app.runs.read import AUTOMATION, AUTOMATIONS, RUNS
+from app.recipients.read import RECIPIENT_SHAPE
+from app.runs.read import AUTOMATION_SHAPE, AUTOMATIONS_SHAPE, RUNS_SHAPE
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.support.apps import app_with
@@ -157,12 +157,12 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
         ("MessageContent", CONTENT.resource),
         ("SentContact", SENT_CONTACTS.resource),
         ("Group", GROUPS.resource),
-        ("RecipientTimeline", RECIPIENT.resource),
-        ("Automation", AUTOMATIONS.resource),
-        ("AutomationWithDefinition", AUTOMATION.resource),
-        ("Run", RUNS.resource),
-        ("CapturedMessage", INBOX.resource),
-        ("CapturedMessageWithContent", CAPTURED.resource),
+        ("RecipientTimeline", RECIPIENT_SHAPE.resource),
+        ("Automation", AUTOMATIONS_SHAPE.resource),
+        ("AutomationWithDefinition", AUTOMATION_SHAPE.resource),
+        ("Run", RUNS_SHAPE.resource),
+        ("CapturedMessage", INBOX_SHAPE.resource),
+        ("CapturedMessageWithContent", CAPTURED_MESSAGE_SHAPE.resource),
     ],
 )
 def test_each_resource_is_described_with_exactly_its_properties(

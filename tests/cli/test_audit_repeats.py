@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from app.clock import now, this_second
 from app.db.models import AuditEntry, AutomationRun, AutomationVersion, Event, SendPause, Webhook
-from app.runs.pause import RESTORED
+from app.runs.pause import RESTORE_REASON
 from tests.cli.conftest import Cli
 from tests.guards.test_audit_coverage import AUDITED_COMMANDS, AUDITED_ROUTES
 from tests.support.automations import add_automation
@@ -182,10 +182,12 @@ REPEATED: dict[str, Callable[[World], str]] = {
     "holds release messages": lambda world: (world.held(), "holds release messages --yes")[1],
     "holds drop messages": lambda world: (world.held(), "holds drop messages --as sent --yes")[1],
     "holds release runs": lambda world: (
-        world.automation(state="held", reason=RESTORED),
+        world.automation(state="held", reason=RESTORE_REASON),
         "holds release runs --yes",
     )[1],
-    "holds drop runs": lambda world: (world.automation(state="held", reason=RESTORED), "holds drop runs --yes")[1],
+    "holds drop runs": lambda world: (world.automation(state="held", reason=RESTORE_REASON), "holds drop runs --yes")[
+        1
+    ],
     "holds release events": lambda world: (world.held_webhook(), "holds release events --yes")[1],
     "holds drop events": lambda world: (world.held_webhook(), "holds drop events --yes")[1],
     "automations create": lambda world: (world.contacts(), f"automations create {world.definition(of_new=True)}")[1],

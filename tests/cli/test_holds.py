@@ -18,7 +18,7 @@ from app.events.batches import has_due
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
-from app.runs.pause import RESTORED, release_held
+from app.runs.pause import RESTORE_REASON, release_held
 from app.tracking.tokens import return_path
 from tests.cli.conftest import Cli
 from tests.support.automations import add_automation, runs_of
@@ -118,7 +118,7 @@ def test_a_question_that_has_stood_for_long_is_asked_again_if_its_numbers_change
     tenant: Tenant, rows: Rows, bare: Cli, monkeypatch: pytest.MonkeyPatch, is_more: bool
 ) -> None:
     held(rows, "a@example.com")
-    monkeypatch.setattr("app.cli.holds.VALID", timedelta(0))
+    monkeypatch.setattr("app.cli.holds.VALID_FOR", timedelta(0))
     confirm, asked = click.confirm, list[str]()
 
     def answered(text: str, **options: Any) -> bool:
@@ -202,7 +202,8 @@ def test_runs_are_held_until_they_are_released_or_dropped(tenant: Tenant, rows: 
             ).one()
         rows.add(
             AutomationRun, automation_id=automation, version_id=version, list_id=list_id, contact_id=contact,
-            entry_key=0, trigger_time=this_second(), state="held", reason=RESTORED, step="a while", due_time=now(),
+            entry_key=0, trigger_time=this_second(), state="held", reason=RESTORE_REASON, step="a while",
+            due_time=now(),
         )  # fmt: skip
     name = ("--account", tenant.name)
     bare.json("automations", "pause", str(automation), *name)

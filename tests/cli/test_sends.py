@@ -301,7 +301,7 @@ def test_an_answer_that_comes_late_is_asked_for_again_if_the_numbers_changed(
 ) -> None:
     ended(rows, "failed", "expired", failed_contacts=1)
     for module in ("app.cli.bulk_actions", "app.bulk_actions.preview"):
-        monkeypatch.setattr(f"{module}.VALID", timedelta(0))
+        monkeypatch.setattr(f"{module}.VALID_FOR", timedelta(0))
     confirm, asked = click.confirm, list[str]()
 
     def answered(text: str, **options: Any) -> bool:

@@ -14,10 +14,10 @@ from sqlalchemy import select, update
 from app.addresses import AccountAddress
 from app.audit.actor import Actor, acting
 from app.bulk_actions import run
-from app.bulk_actions.ask import GRACE, MOST_OPEN, ask, cancel
+from app.bulk_actions.ask import MAX_OPEN_ACTIONS, UNDO_PERIOD, ask, cancel
 from app.bulk_actions.kinds import RELEASE, RETRY, UNBLOCK, Kind
 from app.bulk_actions.preview import preview
-from app.bulk_actions.query import LONGEST
+from app.bulk_actions.query import MAX_QUERY_LENGTH
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now, this_second
 from app.contacts.blocked import PERMANENT, Block, block_addresses
@@ -95,7 +95,7 @@ def test_all_that_matches_is_queued_again_after_the_time_to_undo_it(parts: Alone
     action_id = asked(rows, [*FAILED, ("group_id", str(group_id))], due=False)
     action = found(parts, action_id)
     assert (action.state, action.messages, action.done) == ("waiting", 3, 0)
-    assert before + GRACE <= action.due_time <= now() + GRACE
+    assert before + UNDO_PERIOD <= action.due_time <= now() + UNDO_PERIOD
     seal_entries(parts.services)  # which workers of that queue do, too
     tick(parts.services, [])
     assert (run_due(parts.services), parts.waiting(AUTOMATIONS)) == (0, 0)
@@ -173,7 +173,7 @@ def test_a_preview_counts_all_that_would_be_left_out_as_the_run_does(
     parts: Alone, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Part by part; what it has no time for is said, and an action without anything to do is refused."""
-    monkeypatch.setattr("app.bulk_actions.preview.AT_ONCE", 10)
+    monkeypatch.setattr("app.bulk_actions.preview.PART_SIZE", 10)
     blocked, secret = failed(rows, 7), failed(rows, 5)
     rows.change(blocked, email="dead@example.com")
     rows.change(secret, values={"code": None})
@@ -194,7 +194,7 @@ def test_a_preview_counts_all_that_would_be_left_out_as_the_run_does(
     finish(parts)
     action = found(parts, action.id)
     assert (action.messages, action.done, action.left_out) == (25, 13, {"blocked": 7, "secret_values_gone": 5})
-    monkeypatch.setattr("app.bulk_actions.preview.LOOKING", -1.0)
+    monkeypatch.setattr("app.bulk_actions.preview.INSPECTION_SECONDS", -1.0)
     assert shown() == (12, 2, 2, {"blocked": 7, "secret_values_gone": 3})
 
 
@@ -405,7 +405,7 @@ def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -
         ([*FAILED, ("limit", "5")], "limit is not available here"),
         ([*FAILED, ("email", "ann@example.com")], "a bulk action is not about one address"),
         ([*FAILED, ("mobile:in", "61400000001")], "a bulk action is not about one address"),
-        ([("uuid:in", "x" * LONGEST)], "The query has more than 10,000 characters."),
+        ([("uuid:in", "x" * MAX_QUERY_LENGTH)], "The query has more than 10,000 characters."),
     ],
 )
 def test_what_cannot_be_asked_for_says_why(parts: Alone, rows: Rows, pairs: list[tuple[str, str]], said: str) -> None:
@@ -425,7 +425,7 @@ def test_a_bulk_action_has_a_maximum_of_messages(parts: Alone, rows: Rows, monke
 
 def test_an_account_has_a_maximum_of_open_actions(parts: Alone, rows: Rows) -> None:
     failed(rows, 1)
-    actions = [asked(rows, due=False) for _ in range(MOST_OPEN)]
+    actions = [asked(rows, due=False) for _ in range(MAX_OPEN_ACTIONS)]
     with pytest.raises(ServiceError) as refused:
         asked(rows)
     assert "5 bulk actions of the account wait or run" in refused.value.errors[0].developer_message

@@ -26,7 +26,7 @@ from app.db.models import (
     SmsSender,
     table_of,
 )
-from app.recipients.states import UNSETTLED, FailReason, RecipientState, WaitReason
+from app.recipients.states import UNSETTLED_STATES, FailReason, RecipientState, WaitReason
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.explain.recipient import REASONS
@@ -447,7 +447,7 @@ CASES: dict[str, Case] = {
 def test_every_reason_and_every_state_has_its_row() -> None:
     """A new one without a row is not explained yet."""
     of_retries = {*RefusalReason} - {RefusalReason.STATE, RefusalReason.CHANGED}
-    assert {*FailReason, *WaitReason, *UNSETTLED, *of_retries} <= CASES.keys()
+    assert {*FailReason, *WaitReason, *UNSETTLED_STATES, *of_retries} <= CASES.keys()
     assert REASONS.keys() == {*FailReason}
     assert WAITS.keys() == {*WaitReason}
 

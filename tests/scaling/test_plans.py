@@ -23,7 +23,7 @@ from app.accounts.accounts import update_account
 from app.bulk_actions.ask import ask
 from app.bulk_actions.ask import cancel as cancel_action
 from app.bulk_actions.kinds import KINDS, RETRY
-from app.bulk_actions.preview import LookedAt, Preview, preview
+from app.bulk_actions.preview import Inspection, Preview, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.run import has_due, run_due
 from app.clock import now
@@ -442,7 +442,7 @@ def act_in_bulk(full: Full) -> None:
                 action.due_time = now()
             assert run_due(full.services) > 0
     with database.write() as transaction:
-        found = Preview(RETRY, 1, "", "state=failed", now(), 1, (now(), ROWS), LookedAt(1), [], {})
+        found = Preview(RETRY, 1, "", "state=failed", now(), 1, (now(), ROWS), Inspection(1), [], {})
         cancel_action(transaction, 1, ask(transaction, transaction.get_one(Account, 1), found).id)
 
 

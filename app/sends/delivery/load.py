@@ -220,7 +220,7 @@ def load_domains(
             keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
     sending_domains = {}
     for send_id, some in needed.items():
-        lacking = next((Lacking.of_domain(key[1], verified.get(key)) for key in some if not verified.get(key)), None)
+        lacking = next((Lacking.for_domain(key[1], verified.get(key)) for key in some if not verified.get(key)), None)
         sending_domains[send_id] = SendingDomain(keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS), lacking)
     return sending_domains
 

@@ -21,7 +21,7 @@ from app.db.database import Database
 from app.db.due import DueAccounts
 from app.db.models import CapturedMessage
 from app.db.queue import SEND_QUEUE
-from app.inbox.magic import ANSWERED, SECONDS, Magic, magic_of
+from app.inbox.magic import SIMULATED_BY_ANSWER, SIMULATION_DELAY, Magic, magic_of
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
@@ -104,7 +104,7 @@ def capture_in(database: Database) -> Capture:
 def _row(
     recipient: ClaimedRecipient, message: OutboundEmail | OutboundSms, *, is_copy: bool, magic: Magic | None
 ) -> dict[str, Any]:
-    happens_later = magic is not None and magic not in ANSWERED
+    happens_later = magic is not None and magic not in SIMULATED_BY_ANSWER
     return {
         "account_id": recipient.account_id,
         "recipient_id": recipient.id,
@@ -114,7 +114,7 @@ def _row(
         "address": normalize_address(ADDRESS_KIND_BY_TYPE[recipient.type], message.to).key,
         "captured_time": this_second(),
         "simulates": magic,
-        "simulate_time": seconds_from_now(SECONDS) if happens_later else None,
+        "simulate_time": seconds_from_now(SIMULATION_DELAY) if happens_later else None,
         **_columns(recipient, message),
     }
 

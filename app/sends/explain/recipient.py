@@ -17,7 +17,7 @@ from app.db.expressions import in_json
 from app.db.models import Account, Contact, QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.conditions import current_entry
 from app.recipients.filters import sent_to
-from app.recipients.states import NOT_PERMITTED, POSTPONEMENTS, FailReason, RecipientState, WaitReason
+from app.recipients.states import NOT_PERMITTED_PREFIX, POSTPONEMENTS, FailReason, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.explain.again import sending_again
@@ -164,7 +164,7 @@ def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
     text = last.detail or ""
     if text.startswith(INTERNAL_FAULT):
         yield Finding("That is a fault of the service, or of an installed transport: its log has the whole of it.")
-    elif not (_REPLY_CODE.match(text) or text.startswith(NOT_PERMITTED) or text == NO_TRANSPORT):
+    elif not (_REPLY_CODE.match(text) or text.startswith(NOT_PERMITTED_PREFIX) or text == NO_TRANSPORT):
         name = last.transport or DEFAULT
         said = f"The transport {name} could not hand it over. A message to an address of your own tells whether it can:"
         yield Finding(said, transport_trial(name, route.send))

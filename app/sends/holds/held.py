@@ -17,7 +17,7 @@ from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
-from app.recipients.collection import ORDER, Place
+from app.recipients.collection import PLACE_COLUMNS, Place
 from app.recipients.conditions import entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
@@ -141,7 +141,7 @@ class MatchingHeldMessages:
         return session.scalar(select(func.count()).select_from(some)) or 0
 
     def _select(self, columns: Sequence[Any]) -> Select[Any]:
-        place = (column.label(f"place_{number}") for number, column in enumerate(ORDER))
+        place = (column.label(f"place_{number}") for number, column in enumerate(PLACE_COLUMNS))
         statement = held_messages(self.held, *columns, *place)
         return statement.where(*compiled.where(self.query, HELD_MESSAGES_SHAPE.filter_columns))
 

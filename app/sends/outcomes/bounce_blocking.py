@@ -26,7 +26,7 @@ from app.db.expressions import in_json
 from app.db.models import Recipient, SoftBounces, table_of
 from app.events.outbox import record
 from app.recipients.row import RecipientRow, add_steps, delete_queue_entries, update_recipients
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import UNSETTLED_STATES, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.transitions import COUNTED_AS_DELIVERED, Bounce, Transition
 
@@ -167,7 +167,7 @@ def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce:
     moment, account_id = now(), recipient.account_id
     bounced = {"state": RecipientState.BOUNCED, "reason": bounce.diagnostic, "attempts": recipient.attempts}
     update_recipients(transaction, [recipient.id], **bounced)
-    if recipient.state in UNSETTLED:
+    if recipient.state in UNSETTLED_STATES:
         delete_queue_entries(transaction, [recipient.id])
     changed = apply_bounce(transaction, recipient, bounce)
     event = recipient.event("bounced", moment, bounce.event_fields)

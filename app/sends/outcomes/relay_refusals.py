@@ -28,7 +28,7 @@ from app.db.database import Transaction
 from app.db.expressions import in_json
 from app.db.models import Account, Recipient, RelayRefusal
 from app.distribution import COMMAND_LINE
-from app.recipients.collection import WHOLE
+from app.recipients.collection import RECIPIENTS_SHAPE
 from app.recipients.conditions import settled_as
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
@@ -275,7 +275,7 @@ def shown_refusals(session: Session, account_id: int | None) -> Sequence[ShownRe
 
 def _has_bounced() -> ColumnElement[bool]:
     """Whether messages that have bounced by it have not been sent again."""
-    ended = WHOLE.filter_columns
+    ended = RECIPIENTS_SHAPE.filter_columns
     return exists().where(
         RelayRefusal.bounced > 0,
         Recipient.account_id == RelayRefusal.account_id,

@@ -29,7 +29,7 @@ from app.db.models import QueueEntry, Recipient, RecipientStep, RelayRefusal, Se
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.row import add_steps, step_row, update_queue_entries, update_recipients
-from app.recipients.states import NOT_RETRYABLE, RecipientState
+from app.recipients.states import UNRETRYABLE_REASONS, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.relay_refusals import try_now
 from app.sends.skipping import load_suppressions
@@ -104,7 +104,7 @@ def _refusal(
         )
     if candidate.id in forgotten:
         return Refusal(RefusalReason.FORGOTTEN, "its recipient was forgotten; there is nobody to send to")
-    if row.reason in NOT_RETRYABLE:
+    if row.reason in UNRETRYABLE_REASONS:
         return Refusal(RefusalReason.NO_CONTACT, f"failed with {row.reason}; a retry cannot help")
     if candidate.id in blocked:
         return Refusal(RefusalReason.BLOCKED, f"{candidate.address.key} is blocked; unblock it first")

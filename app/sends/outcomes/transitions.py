@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from app.events.outbox import Payload
 from app.recipients.row import RecipientRow, step_row
-from app.recipients.states import UNSETTLED, FailReason, RecipientState
+from app.recipients.states import UNSETTLED_STATES, FailReason, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.refusals import blocks_address, blocks_number, refuses_address
@@ -131,7 +131,7 @@ class Transition(NamedTuple):
     def recipient_columns(self) -> dict[str, Any]:
         """The columns to write of the recipient, which is the `row`: none while it stays in the queue, unless its
         message may have arrived."""
-        attempt_result, is_settled = self.attempt_result, self.state not in UNSETTLED
+        attempt_result, is_settled = self.attempt_result, self.state not in UNSETTLED_STATES
         address = attempt_result.address if is_settled or self.state is RecipientState.UNCERTAIN else None
         is_email = self.recipient.type == "email"
         result = attempt_result.result

@@ -26,7 +26,7 @@ from app.infrastructure import logs
 from app.infrastructure.metrics import DEFERRALS, OUTCOMES, TRANSPORT_OUTCOMES, account_class
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow, add_steps, as_recipient, delete_queue_entries, select_recipients
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import UNSETTLED_STATES, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.routing.table import DEFAULT
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
@@ -41,9 +41,9 @@ logger = logging.getLogger(__name__)
 def settle_or_requeue(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Deletes the queue entries of settled recipients and updates the others. This takes at most two statements, nearly
     always one, because nearly always all are settled. The caller holds the locks."""
-    waiting = [transition for transition in transitions if transition.state in UNSETTLED]
+    waiting = [transition for transition in transitions if transition.state in UNSETTLED_STATES]
     delete_queue_entries(
-        transaction, [transition.recipient.id for transition in transitions if transition.state not in UNSETTLED]
+        transaction, [transition.recipient.id for transition in transitions if transition.state not in UNSETTLED_STATES]
     )
     moment = now()
     _UPDATE_ENTRIES.run(transaction, [transition.entry_columns(moment) for transition in waiting])

@@ -9,8 +9,8 @@ from app.db.models import AutomationRun, AutomationVersion
 from app.infrastructure.metrics import own_counts
 from app.maintenance import sweeps
 from app.maintenance.figures import read_figures
-from app.runs.advance import ATTEMPTS, FIRST_DELAY, LONGEST_DELAY
-from app.runs.pause import FAILED, pause
+from app.runs.advance import FIRST_DELAY, MAX_ATTEMPTS, MAX_DELAY
+from app.runs.pause import FAILURE_REASON, pause
 from app.runs.read import count_steps
 from tests.jobs.automations.conftest import ADVANCED, CREATED, Story
 from tests.support.statements import StatementCounter
@@ -141,19 +141,19 @@ def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_ot
         transaction.execute(update(AutomationRun).where(AutomationRun.contact_id == broken).values(step="no such step"))
     story.contact()
     delays = []
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         began = story.calendar.moment
         story.work()
         run, other = story.runs(automation_id)
-        assert (run.state, run.reason, other.step) == ("waiting", FAILED, "a day")
+        assert (run.state, run.reason, other.step) == ("waiting", FAILURE_REASON, "a day")
         delays.append(run.due_time - began)
         story.calendar.moment = run.due_time
-    assert delays == [min(FIRST_DELAY * 2**number, LONGEST_DELAY) for number in range(ATTEMPTS - 1)]
+    assert delays == [min(FIRST_DELAY * 2**number, MAX_DELAY) for number in range(MAX_ATTEMPTS - 1)]
     story.work()
     run, other = story.runs(automation_id)
-    assert (run.state, run.reason, run.step, other.state) == ("ended", FAILED, None, "waiting")
+    assert (run.state, run.reason, run.step, other.state) == ("ended", FAILURE_REASON, None, "waiting")
     assert (run.entry_key, other.entry_key) == (run.id, 0)
-    assert [(one.reason, one.entry_key) for one in story.runs(once)] == [(FAILED, 0), (None, 0)]
+    assert [(one.reason, one.entry_key) for one in story.runs(once)] == [(FAILURE_REASON, 0), (None, 0)]
 
 
 def test_a_run_that_fails_because_its_version_cannot_be_read_keeps_its_place(story: Story) -> None:
@@ -163,7 +163,9 @@ def test_a_run_that_fails_because_its_version_cannot_be_read_keeps_its_place(sto
     version_id = story.rows.add(AutomationVersion, **unreadable, creation_time=story.calendar.moment)
     with story.worker.database.write() as transaction:
         of_automation = AutomationRun.automation_id == automation_id
-        last = {"version_id": version_id, "attempts": ATTEMPTS - 1}
+        last = {"version_id": version_id, "attempts": MAX_ATTEMPTS - 1}
         transaction.execute(update(AutomationRun).where(of_automation).values(last))
     story.work()
-    assert [(run.state, run.reason, run.entry_key) for run in story.runs(automation_id)] == [("ended", FAILED, 0)]
+    assert [(run.state, run.reason, run.entry_key) for run in story.runs(automation_id)] == [
+        ("ended", FAILURE_REASON, 0)
+    ]

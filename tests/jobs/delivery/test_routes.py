@@ -13,7 +13,7 @@ from app.db.models import RecipientStep
 from app.inbound.email.receive import receive_email
 from app.infrastructure.metrics import TRANSPORT_OUTCOMES
 from app.query.grammar import parse_paged_instance
-from app.recipients.read import RECIPIENT, Viewer, get_recipient
+from app.recipients.read import RECIPIENT_SHAPE, Viewer, get_recipient
 from app.recipients.redaction import Redaction
 from app.routing.transports import transport_named
 from app.sends.delivery.drain import drain
@@ -55,7 +55,7 @@ def steps(rows: Rows, recipient_id: int) -> list[tuple[str, str | None]]:
 
 def shown(rows: Rows, recipient_id: int) -> dict[str, str]:
     """What the API adds to the step of a recipient that was sent."""
-    query = parse_paged_instance([], RECIPIENT.resource)
+    query = parse_paged_instance([], RECIPIENT_SHAPE.resource)
     viewer = Viewer(sees_contacts=False, redaction=Redaction.of(rows.services.settings))
     with rows.services.database.read() as session:
         (step,) = get_recipient(session, rows.account_id, recipient_id, query, viewer)["timeline"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.db.models import QueueEntry, table_of
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import UNSETTLED_STATES, RecipientState
 from app.recipients.timeline import TimelineStep
 
 
@@ -33,4 +33,4 @@ def test_each_partial_index_over_a_state_names_an_existing_state() -> None:
         if options["where"] is not None
     ]
     named = {state for predicate in predicates for state in re.findall(r"\bstate = '(\w+)'", predicate)}
-    assert named == set(UNSETTLED)
+    assert named == set(UNSETTLED_STATES)
