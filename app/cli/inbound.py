@@ -17,7 +17,7 @@ from app.db.outage import reason
 from app.distribution import python_command
 from app.errors import ServiceError
 from app.inbound.effect import Effect
-from app.inbound.email.receive import Received, receive_email
+from app.inbound.email.receive import EmailResult, receive_email
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
@@ -68,7 +68,7 @@ def _message(most: int) -> bytes:
     return raw
 
 
-def _received(parts: Services, raw: bytes, envelope: tuple[str, ...]) -> Received:
+def _received(parts: Services, raw: bytes, envelope: tuple[str, ...]) -> EmailResult:
     try:
         received = receive_email(parts, raw, envelope, patience=PATIENCE)
     except SQLAlchemyError as error:

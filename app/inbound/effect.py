@@ -26,11 +26,11 @@ class Effect(enum.Enum):
 
     RECORDED = "recorded"
     KNOWN = "known"
-    """It was recorded before, or changes nothing any more."""
+    """The item was recorded before, or changes nothing any more."""
     EARLY = "early"
     """The outcome of the attempt is not written yet: it may be a moment later."""
     IGNORED = "ignored"
-    """It is not about a message that was sent, or reports nothing."""
+    """The item is not about a message that was sent, or reports nothing."""
     UNKNOWN = "unknown"
     """There is no such text message."""
 
@@ -51,8 +51,10 @@ def is_first(
 ) -> bool:
     """Stores the fingerprint; False if it was stored before. The caller holds a lock (of the recipient, or of the
     account's subscriptions) that keeps a copy from coming in between."""
-    known = select(func.count()).where(InboundRecord.account_id == account_id, InboundRecord.fingerprint == fingerprint)
-    if transaction.scalar(known):
+    earlier_records = select(func.count()).where(
+        InboundRecord.account_id == account_id, InboundRecord.fingerprint == fingerprint
+    )
+    if transaction.scalar(earlier_records):
         return False
     row = {"account_id": account_id, "fingerprint": fingerprint, "kind": kind, "time": now()}
     insert_new_rows(transaction, InboundRecord, [row])

@@ -63,7 +63,7 @@ def take_kannel_reply(services: Services, secret: str, parameters: Mapping[str, 
     `not_found` for a number that no account has.
     """
     expected = map(reply_secret, services.settings.secret_keys)
-    if not any(hmac.compare_digest(secret.encode(), one.encode()) for one in expected):
+    if not any(hmac.compare_digest(secret.encode(), valid_secret.encode()) for valid_secret in expected):
         raise ServiceError("permission_denied")
     plain = {name: value.decode("utf-8", "replace").strip() for name, value in parameters.items()}
     mobile, number = plain.get("from", ""), plain.get("to", "")

@@ -88,12 +88,12 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
 def _find_text(session: Session, recipient_id: int) -> RecipientRow | None:
     """The text message; a recipient named by its contact has no address of its own until the outcome is written."""
     mobile = func.coalesce(Recipient.mobile, Contact.mobile)
-    of_receipt = select_texts(mobile=mobile).outerjoin(Contact, Contact.id == Recipient.contact_id)
-    return first_text(session, of_receipt.where(Recipient.id == recipient_id))
+    texts = select_texts(mobile=mobile).outerjoin(Contact, Contact.id == Recipient.contact_id)
+    return first_text(session, texts.where(Recipient.id == recipient_id))
 
 
 def _may_have_receipt(transaction: Transaction, text: RecipientRow) -> bool:
-    """One that is held may have been sent since the backup was made."""
+    """Whether the text message may have a receipt. A held one may have been sent since the backup was made."""
     return text.state == RecipientState.HELD or was_attempted(transaction, text)
 
 
@@ -130,10 +130,10 @@ def _is_decided(transaction: Transaction, text: RecipientRow, detail: str) -> bo
 
 def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
     """The latest recipient whose message has this id at the gateway; None for an unknown or invalid id."""
-    known = storable_id(gateway_id)
-    if known is None:
+    stored_id = storable_id(gateway_id)
+    if stored_id is None:
         return None
-    statement = select(Recipient.id).where(Recipient.gateway_id == known).order_by(Recipient.id.desc()).limit(1)
+    statement = select(Recipient.id).where(Recipient.gateway_id == stored_id).order_by(Recipient.id.desc()).limit(1)
     return session.scalars(statement).first()
 
 

@@ -118,10 +118,10 @@ def _last_text(session: Session, mobile: str, number: str, approved: Select[int]
 
 def _owner(session: Session, number: str, approved: Select[int]) -> int:
     """The account that had the number first: no other account may read a reply that may not be meant for it."""
-    found = session.scalars(approved.order_by(SmsSender.id).limit(1)).first()
-    if found is None:
+    sender = session.scalars(approved.order_by(SmsSender.id).limit(1)).first()
+    if sender is None:
         raise ServiceError("invalid_id", field="to", detail=f"no account has the sender {number!r}")
-    return found
+    return sender
 
 
 def _list_of(session: Session, account_id: int, number: str) -> int | None:

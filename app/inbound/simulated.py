@@ -43,7 +43,7 @@ from app.tracking.visits import Visit, visit_of
 logger = logging.getLogger(__name__)
 
 
-MOST_LINKS = 100
+MAX_LINKS = 100
 """Links that are looked at: a body may have been written with any number that are not genuine."""
 _PIXEL = re.compile(r"/o/([A-Za-z0-9_-]{15,24})\.gif")
 _LINK = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})")
@@ -57,7 +57,7 @@ class CapturedLinks:
     pixels: tuple[str, ...]
     links: tuple[str, ...]
     opt_outs: tuple[str, ...]
-    """Of the header that mail programs show as a button (RFC 8058)."""
+    """Tokens in the header that mail programs show as a button (RFC 8058)."""
 
 
 def captured_links(mail: bytes) -> CapturedLinks:
@@ -88,26 +88,28 @@ def _parts(message: Message, content_type: str) -> Iterator[Message]:
 
 
 def _tokens(form: re.Pattern[str], text: str) -> tuple[str, ...]:
-    return tuple(islice((found[1] for found in form.finditer(text)), MOST_LINKS))
+    return tuple(islice((match[1] for match in form.finditer(text)), MAX_LINKS))
 
 
-AGENT = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
+USER_AGENT = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
+)
 """The program of the simulated reader."""
-STOP = "STOP"
+STOP_WORD = "STOP"
 
-REPORTS: Mapping[str, Report] = {
+REPORT_OF_MAGIC: Mapping[str, Report] = {
     Magic.SOFT_BOUNCE: Report(ReportKind.FAILED, "4.2.2", "452 4.2.2 simulated: mailbox full"),
     Magic.LATE_BOUNCE: Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 simulated: no such user"),
     Magic.COMPLAINT: Report(ReportKind.COMPLAINT, None, "abuse reported by a simulated reader"),
 }
-RECEIPTS: Mapping[str, Receipt] = {
+RECEIPT_OF_MAGIC: Mapping[str, Receipt] = {
     Magic.ACKNOWLEDGED: Receipt(0, "delivered", "simulated: DELIVRD"),
     Magic.UNDELIVERED: Receipt(0, "failed", "simulated: UNDELIV"),
     Magic.UNREACHABLE: Receipt(0, "failed", "simulated: EXPIRED"),
 }
-VISITS = (Magic.OPEN, Magic.CLICK)
-READ = (*VISITS, Magic.UNSUBSCRIBE)
-"""Those for which the mail itself is read."""
+MAGIC_THAT_VISITS = (Magic.OPEN, Magic.CLICK)
+MAGIC_THAT_READS_MAIL = (*MAGIC_THAT_VISITS, Magic.UNSUBSCRIBE)
+"""Magic addresses for which the mail itself is read."""
 
 
 class Simulation(NamedTuple):
@@ -123,13 +125,13 @@ class Simulation(NamedTuple):
 
 def read_links(session: Session, simulations: Sequence[Simulation]) -> dict[int, CapturedLinks]:
     """The links of the mails that are read, one mail after the other: each may be large."""
-    found = {}
-    for one in simulations:
-        if one.magic in READ:
-            content = select(CapturedMessage.content).where(CapturedMessage.id == one.id)
+    links_by_id = {}
+    for simulation in simulations:
+        if simulation.magic in MAGIC_THAT_READS_MAIL:
+            content = select(CapturedMessage.content).where(CapturedMessage.id == simulation.id)
             mail = session.scalars(content).first()
-            found[one.id] = captured_links(mail or b"")
-    return found
+            links_by_id[simulation.id] = captured_links(mail or b"")
+    return links_by_id
 
 
 def simulate(
@@ -140,62 +142,73 @@ def simulate(
 ) -> None:
     """Makes happen what the magic addresses say; all visits together."""
     visits: list[Visit] = []
-    for one in simulations:
-        if one.magic in VISITS:
-            visits += _visits(settings, transaction, one, links[one.id])
-        elif one.magic == Magic.UNSUBSCRIBE:
-            _unsubscribe(settings, transaction, one, links[one.id])
+    for simulation in simulations:
+        if simulation.magic in MAGIC_THAT_VISITS:
+            visits += _visits(settings, transaction, simulation, links[simulation.id])
+        elif simulation.magic == Magic.UNSUBSCRIBE:
+            _unsubscribe(settings, transaction, simulation, links[simulation.id])
         else:
-            _report(transaction, one)
+            _report(transaction, simulation)
     if visits:
         record_visits(transaction, visits)
 
 
-def _report(transaction: Transaction, one: Simulation) -> None:
+def _report(transaction: Transaction, simulation: Simulation) -> None:
     """What a mail server, a gateway or a person with a telephone reports."""
-    name = f"simulated {one.id}"
-    if report := REPORTS.get(one.magic):
-        record_report(transaction, one.recipient_id, replace(report, about=frozenset((one.address,))), name)
-    elif receipt := RECEIPTS.get(one.magic):
-        record_receipt(transaction, replace(receipt, recipient_id=one.recipient_id))
-    elif one.magic == Magic.STOP and one.sender.isdigit():  # nobody can answer to a name
-        record_reply(transaction, one.address, one.sender, STOP, message_id=name, test_account=one.account_id)
+    name = f"simulated {simulation.id}"
+    if report := REPORT_OF_MAGIC.get(simulation.magic):
+        record_report(
+            transaction, simulation.recipient_id, replace(report, about=frozenset((simulation.address,))), name
+        )
+    elif receipt := RECEIPT_OF_MAGIC.get(simulation.magic):
+        record_receipt(transaction, replace(receipt, recipient_id=simulation.recipient_id))
+    elif simulation.magic == Magic.STOP and simulation.sender.isdigit():  # nobody can answer to a name
+        record_reply(
+            transaction,
+            simulation.address,
+            simulation.sender,
+            STOP_WORD,
+            message_id=name,
+            test_account=simulation.account_id,
+        )
 
 
-def _unsubscribe(settings: Settings, transaction: Transaction, one: Simulation, links: CapturedLinks) -> None:
+def _unsubscribe(settings: Settings, transaction: Transaction, simulation: Simulation, links: CapturedLinks) -> None:
     for token in links.opt_outs:
         request = find_unsubscribe_request(transaction, settings.secret_keys, token)
-        if request is not None and request.recipient_id == one.recipient_id:
+        if request is not None and request.recipient_id == simulation.recipient_id:
             apply_unsubscribe(transaction, request)
             return
 
 
-def _visits(settings: Settings, session: Session, one: Simulation, links: CapturedLinks) -> list[Visit]:
+def _visits(settings: Settings, session: Session, simulation: Simulation, links: CapturedLinks) -> list[Visit]:
     """The visit of a reader: to the pixel, or to the first tracked link."""
     target = None
-    if one.magic == Magic.CLICK:
-        target = _first_target(settings, session, one, links)
+    if simulation.magic == Magic.CLICK:
+        target = _first_target(settings, session, simulation, links)
         is_found = target is not None
     else:
         owners = (recipient_from_token(settings.secret_keys, OPEN, token) for token in links.pixels)
-        is_found = one.recipient_id in owners
-    client = client_of("GET", {"User-Agent": AGENT})
-    return [visit_of(settings, one.recipient_id, client, None, target)] if is_found else []
+        is_found = simulation.recipient_id in owners
+    client = client_of("GET", {"User-Agent": USER_AGENT})
+    return [visit_of(settings, simulation.recipient_id, client, None, target)] if is_found else []
 
 
-def _first_target(settings: Settings, session: Session, one: Simulation, links: CapturedLinks) -> LinkTarget | None:
+def _first_target(
+    settings: Settings, session: Session, simulation: Simulation, links: CapturedLinks
+) -> LinkTarget | None:
     targets = (find_link_target(session, settings.secret_keys, token) for token in links.links)
-    return next((target for target in targets if target and target.recipient_id == one.recipient_id), None)
+    return next((target for target in targets if target and target.recipient_id == simulation.recipient_id), None)
 
 
-BATCH = 100
+BATCH_SIZE = 100
 """Messages that are looked at together."""
 TIME_SLICE = 10.0
 """Seconds after which the worker turns to its other work."""
-LOOK_AGAIN = timedelta(seconds=1)
-"""Between two looks for an outcome that is not written yet."""
+LOOK_INTERVAL = timedelta(seconds=1)
+"""Time between two looks for an outcome that is not written yet."""
 
-Later = Mapping[datetime | None, Collection[int]]
+LaterLooks = Mapping[datetime | None, Collection[int]]
 """The time of the next look -> ids of messages; None if nothing ever happens to them."""
 
 
@@ -223,7 +236,7 @@ def simulate_due(services: Services) -> int:
     return total
 
 
-def _read_due(session: Session) -> tuple[list[Simulation], Later]:
+def _read_due(session: Session) -> tuple[list[Simulation], LaterLooks]:
     """What happens now, and what is put off."""
     moment = now()
     columns = [getattr(CapturedMessage, "simulates" if name == "magic" else name) for name in Simulation._fields]
@@ -232,15 +245,15 @@ def _read_due(session: Session) -> tuple[list[Simulation], Later]:
         .outerjoin(Recipient, Recipient.id == CapturedMessage.recipient_id)
         .where(CapturedMessage.simulate_time <= moment)
         .order_by(CapturedMessage.simulate_time)
-        .limit(BATCH)
+        .limit(BATCH_SIZE)
     )
     ready, later = list[Simulation](), defaultdict[datetime | None, list[int]](list)
     for *values, sent_time, state in session.execute(statement):
-        one, ready_time = Simulation(*values), _ready_time(moment, sent_time, state)
+        simulation, ready_time = Simulation(*values), _ready_time(moment, sent_time, state)
         if ready_time is not None and ready_time <= moment:
-            ready.append(one)
+            ready.append(simulation)
         else:
-            later[ready_time].append(one.id)
+            later[ready_time].append(simulation.id)
     return ready, later
 
 
@@ -248,13 +261,16 @@ def _ready_time(moment: datetime, sent_time: datetime | None, state: str | None)
     """When it happens, or when to look again; None if the message was not sent after all, or its recipient is gone."""
     if sent_time is not None:
         return sent_time + timedelta(seconds=SIMULATION_DELAY)
-    return moment + LOOK_AGAIN if state in UNSETTLED_STATES else None
+    return moment + LOOK_INTERVAL if state in UNSETTLED_STATES else None
 
 
 def _groups(ready: Sequence[Simulation]) -> list[list[Simulation]]:
     """What happens in one transaction: all visits together, anything else alone."""
-    visits = [one for one in ready if one.magic in VISITS]
-    return [*([visits] if visits else []), *([one] for one in ready if one.magic not in VISITS)]
+    visits = [simulation for simulation in ready if simulation.magic in MAGIC_THAT_VISITS]
+    return [
+        *([visits] if visits else []),
+        *([simulation] for simulation in ready if simulation.magic not in MAGIC_THAT_VISITS),
+    ]
 
 
 def _carry_out(services: Services, group: Sequence[Simulation]) -> None:
@@ -267,8 +283,8 @@ def _carry_out(services: Services, group: Sequence[Simulation]) -> None:
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             raise
         if len(group) > 1:
-            for one in group:
-                _carry_out(services, [one])
+            for simulation in group:
+                _carry_out(services, [simulation])
             return
         logger.error("cannot simulate what happens to a message", exc_info=error, extra={"captured": group[0].id})
         _put_off(services, [group[0].id], None)
@@ -278,8 +294,8 @@ def _once(
     services: Services, transaction: Transaction, group: Sequence[Simulation], links: Mapping[int, CapturedLinks]
 ) -> None:
     """Leaves out what another worker has carried out meanwhile."""
-    taken = _set_time(transaction, [one.id for one in group], None)
-    simulate(services.settings, transaction, [one for one in group if one.id in taken], links)
+    taken = _set_time(transaction, [simulation.id for simulation in group], None)
+    simulate(services.settings, transaction, [simulation for simulation in group if simulation.id in taken], links)
 
 
 def _put_off(services: Services, ids: Collection[int], moment: datetime | None) -> None:

@@ -37,9 +37,9 @@ from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayRepl
 logger = logging.getLogger(__name__)
 
 
-TIMEOUT = timedelta(minutes=10)
-GAP = " … "
-"""Replaces missing parts."""
+REASSEMBLY_TIMEOUT = timedelta(minutes=10)
+MISSING_PART_MARK = " … "
+"""Stands in a text in place of missing parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,18 @@ def record_part(transaction: Transaction, part: GatewayPart) -> None:
 
 def has_overdue_parts(session: Session) -> bool:
     """Whether any part has waited for the others, or been stored after they were recorded, for long enough."""
-    return session.scalars(select(ReplyPart.id).where(ReplyPart.time <= now() - TIMEOUT).limit(1)).first() is not None
+    return (
+        session.scalars(select(ReplyPart.id).where(ReplyPart.time <= now() - REASSEMBLY_TIMEOUT).limit(1)).first()
+        is not None
+    )
 
 
 def flush_overdue(services: Services) -> None:
     """Records the replies of which a part has not arrived in time, and deletes parts that were recorded long ago."""
     database = services.database
-    flush(database.read, database.write, now() - TIMEOUT)
+    flush(database.read, database.write, now() - REASSEMBLY_TIMEOUT)
     with services.database.write() as transaction:
-        old = and_(ReplyPart.recorded, ReplyPart.time <= now() - TIMEOUT)
+        old = and_(ReplyPart.recorded, ReplyPart.time <= now() - REASSEMBLY_TIMEOUT)
         transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
 
 
@@ -140,7 +143,7 @@ def _is_other_text(rows: Iterable[ReplyPart], part: GatewayPart) -> bool:
     """Whether the rows belong to an earlier text: a phone uses its few references again and again."""
     same = [row for row in rows if row.position == part.position]
     return any(row.body != part.body for row in same) or any(
-        row.recorded and row.time <= now() - TIMEOUT for row in rows
+        row.recorded and row.time <= now() - REASSEMBLY_TIMEOUT for row in rows
     )
 
 
@@ -181,12 +184,13 @@ def _record_reply(transaction: Transaction, key: ReassemblyKey) -> None:
 
 
 def _text(rows: Sequence[ReplyPart], total: int) -> str:
-    """Neighbours are joined before they are decoded: a character may begin in one part and end in the next."""
+    """The text of a reply from its parts. Neighbouring parts are joined before they are decoded: a character may begin
+    in one part and end in the next."""
     by_position = {row.position: row for row in rows}
     pieces: list[str] = []
     for there, run in itertools.groupby(range(1, total + 1), key=by_position.__contains__):
-        found = [by_position[position] for position in run] if there else []
-        pieces += _decoded(found) if there else [GAP]
+        neighbours = [by_position[position] for position in run] if there else []
+        pieces += _decoded(neighbours) if there else [MISSING_PART_MARK]
     return "".join(pieces)
 
 
@@ -206,8 +210,8 @@ def record_incomplete_replies(part: Callable[[], AbstractContextManager[Transact
 
 
 def drop_simulations(connection: Connection) -> None:
-    """Nothing happens any more to captured messages that were sent: seconds after the backup it did. Those that are
-    held keep what is to happen to them."""
+    """Drops what was to happen to captured messages that were sent: it happened seconds after the backup. Held messages
+    keep what is to happen to them."""
     captured, entries = table_of(CapturedMessage), table_of(QueueEntry)
     is_unsettled = exists().where(entries.c.recipient_id == captured.c.recipient_id)
     ended = update(captured).where(captured.c.simulate_time.is_not(None), ~is_unsettled)
@@ -264,9 +268,9 @@ def _find(services: Services, gateway_id: str) -> tuple[int | None, bool]:
     in_flight: Sequence[int] | None = None
     while True:
         with services.database.read() as session:
-            found = recipient_with_gateway_id(session, gateway_id)
-            if found is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
-                return found, may_come
+            recipient_id = recipient_with_gateway_id(session, gateway_id)
+            if recipient_id is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
+                return recipient_id, may_come
             # Only texts that were in flight when the receipt arrived can be meant. If none is left, one more lookup
             # follows: the outcome may have been written between this check and the previous lookup.
             in_flight = texts_in_flight(session, in_flight)

@@ -61,7 +61,7 @@ def hooked(settings: Settings) -> Iterator[Flask]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine is no large batch, and no time in which a certificate may be fetched again."""
-    monkeypatch.setattr(take, "SECONDS", PATIENCE)
+    monkeypatch.setattr(take, "TIME_LIMIT", PATIENCE)
     monkeypatch.setattr(ses_module, "RETRY_SECONDS", 3600.0)
 
 
@@ -181,11 +181,11 @@ def test_a_batch_is_recorded_event_by_event_and_skipped_when_it_comes_again(
 ) -> None:
     mails = [Sent.by(rows) for _ in range(3)]
     batch = [{"msys": {}}, *(sparkpost(mail, "delivery", event_id=mail.uuid) for mail in mails)]
-    monkeypatch.setattr(take, "SECONDS", -1.0)
+    monkeypatch.setattr(take, "TIME_LIMIT", -1.0)
     assert relay.post("/inbound/sparkpost", batch, headers=BASIC).status_code == 503
-    monkeypatch.setattr(take, "SECONDS", PATIENCE)
+    monkeypatch.setattr(take, "TIME_LIMIT", PATIENCE)
     assert relay.post("/inbound/sparkpost", batch, headers=BASIC).status_code == 200
-    monkeypatch.setattr(take, "SECONDS", -1.0)
+    monkeypatch.setattr(take, "TIME_LIMIT", -1.0)
     assert relay.post("/inbound/sparkpost", batch, headers=BASIC).status_code == 200, "nothing is left to do"
     assert [[step for step, _ in mail.steps] for mail in mails] == [["reported arrived"]] * 3
 

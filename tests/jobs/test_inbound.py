@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inbound.email.listener import MOST_OF_NETWORK
+from app.inbound.email.listener import MAX_SESSIONS_OF_NETWORK
 from app.tracking.tokens import return_path
 from tests.jobs.running import Alone, alone
 from tests.support.forked import Forked, run_module
@@ -262,7 +262,7 @@ def more_files() -> None:
 
 def test_sessions_of_one_address_are_bounded_by_themselves() -> None:
     with alone(None) as parts, listening_at(parts) as (_, port, _to), ExitStack() as kept:
-        links = [kept.enter_context(connect(port)) for _ in range(MOST_OF_NETWORK + 1)]
+        links = [kept.enter_context(connect(port)) for _ in range(MAX_SESSIONS_OF_NETWORK + 1)]
         assert "421 4.3.2 too many sessions" in replies(links[0])
         for link in links[1:]:
             link.sendall(b"QUIT\r\n")

@@ -9,7 +9,7 @@ from app.accounts.dns_records import Record, find
 from app.inbound.domain_reports.documents import UnreadableReport
 from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
-from app.inbound.email.listener import InboundSMTP, Incoming, Store
+from app.inbound.email.listener import InboundSMTP, IncomingMail, Store
 from app.inbound.email.receive import (
     RECIPIENT_FIELDS,
     find_signed_recipient,
@@ -104,7 +104,7 @@ def _read_events(text: str) -> None:
 
 def _arrives(text: str) -> None:
     """As it does, a piece at a time."""
-    mail, raw = Incoming(Store(), most=MAIL, kept=MAIL), text.encode()
+    mail, raw = IncomingMail(Store(), most=MAIL, kept=MAIL), text.encode()
     for at in range(0, len(raw), KIB):
         mail.feed(raw[at : at + KIB])
     if mail.fault is None:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from app.clock import now
-from app.inbound.hooks.ses import SIGNED
+from app.inbound.hooks.ses import SIGNED_FIELDS
 
 UUID = "6f1d2c3b-4a59-4e68-9f70-8192a3b4c5d6"
 REPLY = "550 5.1.1 no such user"
@@ -232,7 +232,7 @@ class Amazon:
             "SigningCertURL": CERTIFICATE,
             **values,
         }
-        signed = "".join(f"{name}\n{message[name]}\n" for name in SIGNED[type_] if name in message)
+        signed = "".join(f"{name}\n{message[name]}\n" for name in SIGNED_FIELDS[type_] if name in message)
         digest = SHA1() if version == "1" else SHA256()
         message["Signature"] = base64.b64encode(self.key.sign(signed.encode(), PKCS1v15(), digest)).decode()
         return message

@@ -18,7 +18,7 @@ import pytest
 from flask import Flask
 
 from app.http.context import EXTENSION
-from app.inbound.hooks.ses import FETCHING
+from app.inbound.hooks.ses import FETCH_THREAD_NAME
 from app.services import Services
 
 OF_SOCKETS = {
@@ -31,7 +31,7 @@ OF_SOCKETS = {
     "socket.getnameinfo": 0,
 }
 """Event -> where its arguments have the address or the host."""
-UNWATCHED_THREADS = {FETCHING: "no request waits for it"}
+UNWATCHED_THREADS = {FETCH_THREAD_NAME: "no request waits for it"}
 
 
 class Watch:

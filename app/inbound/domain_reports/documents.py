@@ -47,7 +47,7 @@ class ParsedReport:
     content: Mapping[str, Any]
 
 
-class Rows:
+class KeptRows:
     """The rows of a report that are kept, up to a number and to so many bytes as JSON; further ones are counted."""
 
     def __init__(self, rows: Iterable[dict[str, Any]] = ()) -> None:
@@ -80,13 +80,13 @@ def count_of(value: object) -> int:
 
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024
-"""Of all documents of a mail."""
+"""Unpacked bytes of all documents of a mail together."""
 MAX_MARKS = 200_000
 """Tags and attributes, or members and elements, of all of them: what reading them takes time for. A report of a large
 mail server about a thousand sources has forty thousand."""
 MAX_PARTS = 10
 MAX_FILES = 100
-"""Of an archive, all of which are listed in memory; the first is read."""
+"""Files of an archive, all of which are listed in memory; the first is read."""
 XML_MARKS, JSON_MARKS = (b"<", b"="), (b",", b"[", b"{")
 ZIP, FILE_OF_ZIP, GZIP = b"PK\x03\x04", b"PK\x01\x02", b"\x1f\x8b"
 GZIP_FORMAT = 31
@@ -152,17 +152,17 @@ MAX_DEPTH = 12
 MAX_TEXT = 1000
 """Characters of one element."""
 MAX_VALUES = 20
-"""Of one name in one record."""
+"""Texts of one element name in one record."""
 MAX_NAMES = 100
 """Different elements of one record."""
 MAX_NAME = 100
 """Characters of the name of an element."""
-LATEST = 4_102_444_800
+MAX_TIMESTAMP = 4_102_444_800
 """Seconds of the year 2100."""
 ROOT, RECORD = "feedback", "record"
-POLICY = ("p", "sp", "pct", "adkim", "aspf")
+POLICY_ATTRIBUTES = ("p", "sp", "pct", "adkim", "aspf")
 
-Values = dict[str, list[str]]
+TextsByPath = dict[str, list[str]]
 """Path of an element below the root or the record -> the texts of those elements."""
 
 
@@ -187,7 +187,9 @@ def read_dmarc(document: bytes) -> ParsedReport:
         reader.passed,
         reader.failed,
         {
-            "policy": {name: short(text) for name in POLICY if (text := _first(head, f"policy_published/{name}"))},
+            "policy": {
+                name: short(text) for name in POLICY_ATTRIBUTES if (text := _first(head, f"policy_published/{name}"))
+            },
             "sources": reader.rows.kept,
             "further_sources": reader.rows.further,
         },
@@ -198,10 +200,10 @@ class _Reader:
     """Reads the document element by element; keeps the values of one record at a time."""
 
     def __init__(self) -> None:
-        self.head: Values = {}
-        self.rows = Rows()
+        self.head: TextsByPath = {}
+        self.rows = KeptRows()
         self.passed = self.failed = 0
-        self._record: Values = {}
+        self._record: TextsByPath = {}
         self._path: list[str] = []
         self._text: list[str] = []
         self._length = 0
@@ -255,8 +257,8 @@ class _Reader:
         self.rows.add(row)
 
 
-def _row(record: Values) -> dict[str, Any]:
-    """One source of mail under the domain, with the results of its mails."""
+def _row(record: TextsByPath) -> dict[str, Any]:
+    """The row of a source of mail under the domain, with the results of its mails."""
     evaluated = "row/policy_evaluated"
     return {
         "source_ip": short(_first(record, "row/source_ip")),
@@ -271,16 +273,16 @@ def _row(record: Values) -> dict[str, Any]:
     }
 
 
-def _first(values: Values, path: str) -> str:
+def _first(values: TextsByPath, path: str) -> str:
     return (values.get(path) or [""])[0]
 
 
 def _moment_of_seconds(text: str) -> datetime:
-    return datetime.fromtimestamp(min(count_of(text), LATEST), UTC)
+    return datetime.fromtimestamp(min(count_of(text), MAX_TIMESTAMP), UTC)
 
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Of the JSON, all of which is parsed at once."""
+"""Bytes of the JSON, all of which is parsed at once."""
 MAX_POLICIES = 50
 SUCCEEDED, FAILED = "total-successful-session-count", "total-failure-session-count"
 
@@ -294,14 +296,14 @@ def read_tls(document: bytes) -> ParsedReport:
     except orjson.JSONDecodeError as error:
         raise UnreadableReport(f"it is no TLS report: {error.msg}") from None
     report = _object(report)
-    policies = [_object(one) for one in _list(report.get("policies"))]
-    names = [_text(_object(one.get("policy")), "policy-domain").lower().rstrip(".") for one in policies]
+    policies = [_object(entry) for entry in _list(report.get("policies"))]
+    names = [_text(_object(policy.get("policy")), "policy-domain").lower().rstrip(".") for policy in policies]
     if not names or not names[0] or not _text(report, "report-id"):
         raise UnreadableReport("it is no TLS report: it names no domain, or has no id")
     period = _object(report.get("date-range"))
-    summaries = [_object(one.get("summary")) for one in policies]
-    details = (_object(one) for policy in policies for one in _list(policy.get("failure-details")))
-    failures = Rows(map(_failure, details))
+    summaries = [_object(policy.get("summary")) for policy in policies]
+    details = (_object(detail) for policy in policies for detail in _list(policy.get("failure-details")))
+    failures = KeptRows(map(_failure, details))
     return ParsedReport(
         "tls",
         names[0],
@@ -309,10 +311,10 @@ def read_tls(document: bytes) -> ParsedReport:
         short(_text(report, "report-id")),
         _moment_of_iso(_text(period, "start-datetime")),
         _moment_of_iso(_text(period, "end-datetime")),
-        sum(count_of(one.get(SUCCEEDED)) for one in summaries),
-        sum(count_of(one.get(FAILED)) for one in summaries),
+        sum(count_of(summary.get(SUCCEEDED)) for summary in summaries),
+        sum(count_of(summary.get(FAILED)) for summary in summaries),
         {
-            "policies": [_policy(one) for one in policies[:MAX_POLICIES]],
+            "policies": [_policy(policy) for policy in policies[:MAX_POLICIES]],
             "failures": failures.kept,
             "further_failures": failures.further,
         },

@@ -33,11 +33,11 @@ def failing_sources(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for TLS by the result and the server that was connected to."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for report in reports:
-        for one in report["content"].get("sources", ()):
-            if "pass" not in (one["dkim"], one["spf"]):
-                counts["dmarc", one["source_ip"], one["header_from"]] += one["count"]
-        for one in report["content"].get("failures", ()):
-            counts["tls", one["receiving_mx"], one["result"]] += one["count"]
+        for row in report["content"].get("sources", ()):
+            if "pass" not in (row["dkim"], row["spf"]):
+                counts["dmarc", row["source_ip"], row["header_from"]] += row["count"]
+        for row in report["content"].get("failures", ()):
+            counts["tls", row["receiving_mx"], row["result"]] += row["count"]
     return [
         {"kind": kind, "source": source, "about": about, "count": count}
         for (kind, source, about), count in counts.most_common()

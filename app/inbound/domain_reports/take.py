@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
 MAX_DAY_BYTES = 4 * 1024 * 1024
-"""Of the reports about one domain that are stored within a day: its address is public, so anybody can send any number.
-A usual report has one to fifty kilobytes."""
+"""Bytes of the reports about one domain that are stored within a day: its address is public, so anybody can send any
+number. A usual report has one to fifty kilobytes."""
 MAX_REPORTER_BYTES = MAX_DAY_BYTES // 8
-"""Of those, what one reporter may use."""
+"""Bytes of the reports about one domain within a day that one reporter may use."""
 MAX_NEW_BYTES = MAX_DAY_BYTES // 2
-"""Of those, what reporters may use together that had sent none before this day: anybody can make up their names, and
-they keep out none that is known."""
+"""Bytes of the reports about one domain within a day that reporters may use together that had sent none before:
+anybody can make up their names, and they keep out no known reporter."""
 ROW_BYTES = 512
 """What a report counts besides its content."""
 
@@ -100,7 +100,7 @@ def _store(transaction: Transaction, domain_id: int, report: ParsedReport) -> Ef
 
 def _has_room(transaction: Transaction, row: Mapping[str, Any]) -> bool:
     """Whether the domain may get the report today, which other reporters cannot prevent."""
-    of_domain = (DomainReport.account_id == row["account_id"], DomainReport.domain_id == row["domain_id"])
+    domain_filter = (DomainReport.account_id == row["account_id"], DomainReport.domain_id == row["domain_id"])
     since = row["time"] - DAY
     before = aliased(DomainReport)
     is_known = exists().where(
@@ -112,20 +112,20 @@ def _has_room(transaction: Transaction, row: Mapping[str, Any]) -> bool:
     )
     sizes = (
         select(DomainReport.reporter, is_known.label("is_known"), func.sum(DomainReport.size).label("size"))
-        .where(*of_domain, DomainReport.time >= since)
+        .where(*domain_filter, DomainReport.time >= since)
         .group_by(DomainReport.kind, DomainReport.reporter)
     )
-    of_reporter, of_new = Counter[str](), 0
-    for reporter, known, size in transaction.execute(sizes):
-        of_reporter[reporter] += size
-        of_new += 0 if known else size
-    if of_reporter.total() + row["size"] > MAX_DAY_BYTES:
+    sizes_by_reporter, new_size = Counter[str](), 0
+    for reporter, is_known_reporter, size in transaction.execute(sizes):
+        sizes_by_reporter[reporter] += size
+        new_size += 0 if is_known_reporter else size
+    if sizes_by_reporter.total() + row["size"] > MAX_DAY_BYTES:
         return False
-    if of_reporter[row["reporter"]] + row["size"] > MAX_REPORTER_BYTES:
+    if sizes_by_reporter[row["reporter"]] + row["size"] > MAX_REPORTER_BYTES:
         return False
     earlier = (DomainReport.kind == row["kind"], DomainReport.reporter == row["reporter"], DomainReport.time < since)
-    return of_new + row["size"] <= MAX_NEW_BYTES or bool(
-        transaction.scalar(select(func.count()).where(*of_domain, *earlier))
+    return new_size + row["size"] <= MAX_NEW_BYTES or bool(
+        transaction.scalar(select(func.count()).where(*domain_filter, *earlier))
     )
 
 

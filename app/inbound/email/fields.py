@@ -36,7 +36,7 @@ _NOT_IN_ADDRESSES = r"\s\x00-\x1f\x7f<>()\[\],;:\\\"@"
 _ADDRESS = re.compile(rf"(?<![^{_NOT_IN_ADDRESSES}])[^{_NOT_IN_ADDRESSES}]++@[^{_NOT_IN_ADDRESSES}]++")
 
 
-class _Short(policy.Compat32):
+class _ShortFieldsPolicy(policy.Compat32):
     """The parser's older policy, which returns malformed fields as they are, where the newer ones may fail. Fields are
     cut: the library is slow at parsing some of their contents, such as parameters of a type."""
 
@@ -45,7 +45,7 @@ class _Short(policy.Compat32):
         return name, value[:MAX_FIELD_LENGTH]
 
 
-_POLICY = _Short()
+_POLICY = _ShortFieldsPolicy()
 
 
 def parse(raw: bytes) -> Message:

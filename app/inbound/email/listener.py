@@ -38,12 +38,12 @@ logger = logging.getLogger(__name__)
 # The content of a mail while it arrives behind DATA, of which no more is kept than is read.
 
 
-END = b"\r\n.\r\n"
-IN_MEMORY = 64 * 1024
+END_OF_MAIL = b"\r\n.\r\n"
+MAX_BYTES_IN_MEMORY = 64 * 1024
 """Bytes of one mail that are kept in memory; more of them are in a file."""
-MOST_STORED = 256 * 1024 * 1024
+MAX_STORED_BYTES = 256 * 1024 * 1024
 """Bytes that all mails together may keep while they arrive."""
-LONGEST_LINE = 64 * 1024
+MAX_LINE_BYTES = 64 * 1024
 """A malformed report is no reason to cause a bounce, but this is no mail."""
 TOO_LARGE = "552 5.3.4 too much mail data"
 LONG_LINE = "500 5.6.0 line too long"
@@ -53,11 +53,11 @@ NO_ROOM = "452 4.3.1 no room for the mail now, try again later"
 class Store:
     """How much the mails that arrive keep together."""
 
-    def __init__(self, most: int = MOST_STORED) -> None:
+    def __init__(self, most: int = MAX_STORED_BYTES) -> None:
         self.free = most
 
 
-class Incoming:
+class IncomingMail:
     """A mail up to the line with a single dot. It may have `most` bytes, of which the first `kept` are stored; a mail
     that is refused is read to its end all the same, because only then is there an answer."""
 
@@ -69,18 +69,18 @@ class Incoming:
         self._line = 0
         # The line end of the command, so that a mail without a line ends, too; it is kept, to be found by `raw`.
         self._rest = b"\r\n"
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `close`
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_BYTES_IN_MEMORY)  # noqa: SIM115 - closed by `close`
 
     def feed(self, arrived: bytes) -> bytes | None:
         """Takes what has arrived. Returns what follows the end of the mail, and None before its end."""
         arrived = self._rest + arrived
-        end = arrived.find(END)
+        end = arrived.find(END_OF_MAIL)
         if end < 0:
-            self._take(arrived[: -len(END) + 1])
-            self._rest = arrived[-len(END) + 1 :]
+            self._take(arrived[: -len(END_OF_MAIL) + 1])
+            self._rest = arrived[-len(END_OF_MAIL) + 1 :]
             return None
         self._take(arrived[: end + 2])
-        return arrived[end + len(END) :]
+        return arrived[end + len(END_OF_MAIL) :]
 
     @property
     def is_endless(self) -> bool:
@@ -110,7 +110,7 @@ class Incoming:
         self._line = lines[-1]
         if self.size - 2 > self._most:
             self.refuse(TOO_LARGE)
-        elif max(lines) > LONGEST_LINE:
+        elif max(lines) > MAX_LINE_BYTES:
             self.refuse(LONG_LINE)
         elif self.fault is None:
             self._keep(data[: self._kept - self.stored])
@@ -130,29 +130,29 @@ class Incoming:
 
 logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library logs every command
 
-OPERATORS = frozenset({"postmaster", "abuse"})
+OPERATOR_LOCAL_PARTS = frozenset({"postmaster", "abuse"})
 PATIENCE = 5.0
 """Seconds that a report waits for the outcome of its message to be written."""
 IDLE_SECONDS = 60.0
 DATA_SECONDS = 180.0
 """Seconds that a mail may take to arrive."""
-MOST_SESSIONS = 300
-MOST_OF_NETWORK = 100
+MAX_SESSIONS = 300
+MAX_SESSIONS_OF_NETWORK = 100
 """Sessions of one address, or of one IPv6 network."""
 NETWORK_BITS = 64
-"""Of an IPv6 address: whoever has one has all of that network."""
-OTHER_FILES = 100
+"""Bits of an IPv6 address that name its network: whoever has one address has all of the network."""
+NUMBER_OF_OTHER_FILES = 100
 """Files and connections of the process besides its sessions, each of which may have two."""
-MOST_REFUSALS = 50
+MAX_REFUSALS = 50
 """Commands of one session that are answered with an error."""
-COMMANDS = {"MAIL": 10_000, "RCPT": 10_000, "DATA": 10_000, "RSET": 10_000, "NOOP": 1_000, "*": 20}
+COMMAND_LIMITS = {"MAIL": 10_000, "RCPT": 10_000, "DATA": 10_000, "RSET": 10_000, "NOOP": 1_000, "*": 20}
 """How often one session may give each command: mail servers send many mails in one."""
-MOST_WAITING_REPORTS = 10
+MAX_WAITING_REPORTS = 10
 """Reports about domains that wait to be read; anybody can write them."""
-RECEIVED_AT_ONCE = 32 * 1024
+RECEIVE_BUFFER_BYTES = 32 * 1024
 """Bytes of one session that the system keeps until they are read (it doubles the number), and so those that one reading
 returns."""
-READ = 1024 * 1024
+MAX_READ_BYTES = 1024 * 1024
 """More than a session has in memory, so that a reading takes all of it."""
 TRY_LATER = "451 4.3.0 not now, try again later"
 GOING_DOWN = b"421 4.3.2 restarting, come again at once\r\n"
@@ -176,7 +176,7 @@ class Sessions(Protocol):
     def ended(self, session: InboundSMTP) -> None:
         """A session has ended."""
 
-    def incoming(self, to: Sequence[str]) -> Incoming:
+    def incoming(self, to: Sequence[str]) -> IncomingMail:
         """Where a mail to these recipients is kept while it arrives."""
 
     def take(self, raw: bytes, to: Sequence[str]) -> Awaitable[str]:
@@ -195,7 +195,7 @@ class InboundSMTP(SMTP):
     """Since when it waits for the client, on the clock of the loop."""
     is_taking = False
     """Whether it is the client that waits: its mail has arrived."""
-    mail: Incoming | None = None
+    mail: IncomingMail | None = None
     refusals = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -233,7 +233,7 @@ class InboundSMTP(SMTP):
         await asyncio.sleep(0)
         if status[:1] in ("5", b"5"):
             self.refusals += 1
-            if self.refusals > MOST_REFUSALS:
+            if self.refusals > MAX_REFUSALS:
                 self.end(TOO_MANY_REFUSALS)
 
     def _reset_timeout(self, duration: float | None = None) -> None:
@@ -249,8 +249,8 @@ class InboundSMTP(SMTP):
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
         """The address of a command, and the rest of the line. The library also parses nested comments, up to the
         recursion limit."""
-        found = _ADDRESS.fullmatch(arg)
-        return (found["bare"] or found["angle"].strip() or NULL_SENDER, found["rest"]) if found else (None, None)
+        match = _ADDRESS.fullmatch(arg)
+        return (match["bare"] or match["angle"].strip() or NULL_SENDER, match["rest"]) if match else (None, None)
 
     @syntax("LHLO hostname")
     async def smtp_LHLO(self, hostname: str) -> None:
@@ -281,8 +281,8 @@ class InboundSMTP(SMTP):
         self.envelope = self._create_envelope()
         await self.push(status)
 
-    async def _read_mail(self, mail: Incoming) -> None:
-        while (further := mail.feed(await self._reader.read(READ))) is None:
+    async def _read_mail(self, mail: IncomingMail) -> None:
+        while (further := mail.feed(await self._reader.read(MAX_READ_BYTES))) is None:
             if mail.is_endless:
                 self.end(f"{mail.fault}\r\n".encode())
             await asyncio.sleep(0)  # the turn of others, and where this task is cancelled at the end of the connection
@@ -311,7 +311,7 @@ class Handler:
         secret_keys = self._services.settings.secret_keys
         if recipient_of_address(secret_keys, address) or domain_of_addresses(secret_keys, [address]):
             return True
-        return address.partition("@")[0].lower() in OPERATORS
+        return address.partition("@")[0].lower() in OPERATOR_LOCAL_PARTS
 
     async def handle_exception(self, error: Exception) -> str:
         """An internal error must not make the client give up the message."""
@@ -342,7 +342,7 @@ class Listener:
         else:
             self.servers = [await loop.create_server(self._new_session, host, port)]
         for each in (each for server in self.servers for each in server.sockets):
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AT_ONCE)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
 
     def _new_session(self) -> InboundSMTP:
         session = InboundSMTP(
@@ -351,7 +351,7 @@ class Listener:
             enable_SMTPUTF8=True,
             hostname=self._hostname,
             timeout=IDLE_SECONDS,
-            command_call_limit=COMMANDS,
+            command_call_limit=COMMAND_LIMITS,
             loop=asyncio.get_running_loop(),
         )
         session.sessions = self
@@ -361,9 +361,9 @@ class Listener:
         """Counts a session. Where there are too many, of its network or at all, the one that has waited for its client
         the longest ends, of the network that has the most; the new one ends if none of them waits."""
         self._sessions.add(session)
-        of_network = [each for each in self._sessions if each.network == session.network]
-        if len(of_network) > MOST_OF_NETWORK:
-            self._end_of(of_network, session)
+        network_sessions = [each for each in self._sessions if each.network == session.network]
+        if len(network_sessions) > MAX_SESSIONS_OF_NETWORK:
+            self._end_of(network_sessions, session)
         elif len(self._sessions) > self._most:
             self._end_of(list(self._sessions), session)
 
@@ -379,10 +379,10 @@ class Listener:
         """Counts it no more."""
         self._sessions.discard(session)
 
-    def incoming(self, to: Sequence[str]) -> Incoming:
+    def incoming(self, to: Sequence[str]) -> IncomingMail:
         """Where a mail to these recipients is kept while it arrives."""
         settings = self._services.settings
-        return Incoming(self._store, most=settings.inbound_max_bytes, kept=bytes_read(settings.secret_keys, to))
+        return IncomingMail(self._store, most=settings.inbound_max_bytes, kept=bytes_read(settings.secret_keys, to))
 
     async def take(self, raw: bytes, to: Sequence[str]) -> str:
         """Answers once the message is committed. Reports about domains are read one at a time, in a thread of their own
@@ -390,7 +390,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         if domain_of_addresses(self._services.settings.secret_keys, to) is None:
             return await loop.run_in_executor(None, self._take, raw, to)
-        if self._waiting_reports >= MOST_WAITING_REPORTS:
+        if self._waiting_reports >= MAX_WAITING_REPORTS:
             return TRY_LATER
         self._waiting_reports += 1
         reading = loop.run_in_executor(self._reports, self._take, raw, to)
@@ -435,4 +435,8 @@ def _network(peer: object) -> str:
 def _most_sessions() -> int:
     """How many sessions the limit of open files allows."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST_SESSIONS if files == resource.RLIM_INFINITY else max(1, min(MOST_SESSIONS, (files - OTHER_FILES) // 2))
+    return (
+        MAX_SESSIONS
+        if files == resource.RLIM_INFINITY
+        else max(1, min(MAX_SESSIONS, (files - NUMBER_OF_OTHER_FILES) // 2))
+    )

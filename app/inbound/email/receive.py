@@ -30,8 +30,15 @@ from app.inbound.email.fields import (
     parts_of_type,
 )
 from app.inbound.email.record import record_report
-from app.inbound.email.report import TYPE as FEEDBACK
-from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, complaint_reports, delivery_reports, status_in
+from app.inbound.email.report import (
+    FEEDBACK_REPORT_TYPE,
+    UNSPECIFIC_STATUS,
+    Report,
+    ReportKind,
+    complaint_reports,
+    delivery_reports,
+    status_in,
+)
 from app.secret_keys import SecretKeys
 from app.services import Services
 from app.tracking.tokens import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address
@@ -39,12 +46,12 @@ from app.tracking.tokens import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_o
 logger = logging.getLogger(__name__)
 
 
-ORIGINALS = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
-PRECEDENCES = ("auto_reply", "bulk", "junk")
+ORIGINAL_MESSAGE_TYPES = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
+AUTOMATIC_PRECEDENCES = ("auto_reply", "bulk", "junk")
 AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
 REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
-SUPPRESS = "X-Auto-Response-Suppress"
-MOST_ADDRESSES = 10
+SUPPRESS_FIELD = "X-Auto-Response-Suppress"
+MAX_ADDRESSES = 10
 _PARAGRAPH_END = re.compile(r"\r?\n[ \t]{0,99}\r?\n")
 _LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
 PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -59,22 +66,22 @@ def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
     prose is slow."""
     try:
         senders = _original_senders(message)
-        found = [*delivery_reports(message), *complaint_reports(message)]
-        if prose and not found and not any(parts_of_type(message, FEEDBACK)):
-            found = list(_prose_reports(message))
+        reports = [*delivery_reports(message), *complaint_reports(message)]
+        if prose and not reports and not any(parts_of_type(message, FEEDBACK_REPORT_TYPE)):
+            reports = list(_prose_reports(message))
     except PARSER_ERRORS as error:
         # Without a traceback: strangers write such messages as often as they like.
         logger.warning("a message that cannot be parsed is treated as an ordinary one: %r", error)
         return []
-    found.sort(key=lambda report: report.kind is not ReportKind.FAILED)
-    return [replace(report, original_senders=report.original_senders + senders) for report in found]
+    reports.sort(key=lambda report: report.kind is not ReportKind.FAILED)
+    return [replace(report, original_senders=report.original_senders + senders) for report in reports]
 
 
 def is_automatic(message: Message) -> bool:
     """Whether a program wrote the message: an absence note, a receipt of reading, a notification (RFC 3834)."""
-    if _submitted(message) not in ("", "no") or field(message, "Precedence").lower() in PRECEDENCES:
+    if _submitted(message) not in ("", "no") or field(message, "Precedence").lower() in AUTOMATIC_PRECEDENCES:
         return True
-    return SUPPRESS in message or is_automatic_reply(message)
+    return SUPPRESS_FIELD in message or is_automatic_reply(message)
 
 
 def is_automatic_reply(message: Message) -> bool:
@@ -103,27 +110,27 @@ def _prose_reports(message: Message) -> Iterator[Report]:
         if about:
             detail = _words_about(message, about) or field(message, "Subject")
             code = status_in(detail)
-            status = None if kind is not ReportKind.FAILED else code if code and code[0] in "45" else UNSPECIFIC
+            status = None if kind is not ReportKind.FAILED else code if code and code[0] in "45" else UNSPECIFIC_STATUS
             yield Report(kind, status, detail, about, guessed=True)
 
 
 def _words_about(message: Message, addresses: Collection[str]) -> str:
     """What a notification in prose says of an address: the rest of the paragraph behind it. Nothing where it is about
     so many that looking for them would take long."""
-    if len(addresses) > MOST_ADDRESSES:
+    if len(addresses) > MAX_ADDRESSES:
         return ""
     first = re.compile("|".join(map(re.escape, sorted(addresses))), re.IGNORECASE)
     for part in message.walk():
         text = part.get_payload()
-        if isinstance(text, str) and (found := first.search(text)):
-            following = text[found.end() : found.end() + MAX_TEXT_LENGTH]
+        if isinstance(text, str) and (match := first.search(text)):
+            following = text[match.end() : match.end() + MAX_TEXT_LENGTH]
             return one_line(_PARAGRAPH_END.split(following, maxsplit=1)[0].lstrip(">)\"' :;.\t"))
     return ""
 
 
 def _original_senders(message: Message) -> tuple[str, ...]:
     """The return paths of the attached messages, as the last mail server wrote them."""
-    originals = map(headers_of, parts_of_type(message, *ORIGINALS))
+    originals = map(headers_of, parts_of_type(message, *ORIGINAL_MESSAGE_TYPES))
     return tuple(sender for original in originals for sender in addresses_in(original, ["Return-Path"]))
 
 
@@ -152,9 +159,9 @@ def is_addressed_to_us(envelope: Sequence[str]) -> bool:
 def find_signed_recipient(secret_keys: SecretKeys, addresses: Iterable[str]) -> SignedRecipient | None:
     """The recipient of the first genuine signed address; None if there is none."""
     for address in addresses:
-        found = recipient_of_address(secret_keys, address)
-        if found:
-            purpose, recipient_id = found
+        signed_recipient = recipient_of_address(secret_keys, address)
+        if signed_recipient:
+            purpose, recipient_id = signed_recipient
             return SignedRecipient(recipient_id, purpose)
     return None
 
@@ -169,8 +176,8 @@ UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, detail="by mail")
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """ReportKind and effect of a message. `kind` is that of its report, else `domain report`, `automatic` or
+class EmailResult:
+    """The kind and the effect of a message. `kind` is that of its report, else `domain report`, `automatic` or
     `ordinary`."""
 
     kind: str
@@ -182,7 +189,7 @@ def bytes_read(secret_keys: SecretKeys, envelope: Sequence[str]) -> int:
     return MAX_BYTES_READ if domain_of_addresses(secret_keys, envelope) is None else MAX_LARGE_BYTES
 
 
-def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), *, patience: float) -> Received:
+def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), *, patience: float) -> EmailResult:
     """Reads the message and writes what it reports.
 
     `envelope` has the recipients that the mail server names; without them the message's own fields count. A report may
@@ -193,7 +200,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     addresses = envelope_of(head, envelope)
     domain_id = domain_of_addresses(services.settings.secret_keys, addresses)
     if domain_id is not None:
-        return Received("domain report", take_domain_report(services, domain_id, raw))
+        return EmailResult("domain report", take_domain_report(services, domain_id, raw))
     signed, reports = _read(services.settings.secret_keys, raw, addresses)
     if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
         # Mail programs and providers send it automatically, when a person presses their button.
@@ -205,7 +212,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     effect = _record(services, signed, reports, _fingerprint(head, raw), patience) if signed else Effect.IGNORED
     if effect is Effect.IGNORED:
         logger.info("an email was ignored", extra={"kind": kind})
-    return Received(kind, effect)
+    return EmailResult(kind, effect)
 
 
 def _read(secret_keys: SecretKeys, raw: bytes, envelope: Sequence[str]) -> tuple[SignedRecipient | None, list[Report]]:
@@ -235,5 +242,5 @@ def _record_one(recipient_id: int, report: Report, fingerprint: str, transaction
 
 def _fingerprint(message: Message, raw: bytes) -> str:
     """What is equal for each copy of a message, however it arrived, and however much of it was kept."""
-    own = field(message, "Message-ID").encode() or raw[:MAX_BYTES_READ]
-    return hashlib.sha256(own).hexdigest()
+    message_key = field(message, "Message-ID").encode() or raw[:MAX_BYTES_READ]
+    return hashlib.sha256(message_key).hexdigest()

@@ -86,9 +86,13 @@ def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
     return Mail(as_recipient(row), row.complaint_time, row.bcc_address) if row else None
 
 
-STEPS = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
+STEP_OF_REPORT = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
 """Reports that only add a step to the timeline."""
-SIGNS = {**STEPS, ReportKind.COMPLAINT: TimelineStep.COMPLAINED, ReportKind.OPT_OUT: TimelineStep.UNSUBSCRIBED}
+ARRIVAL_STEP_OF_REPORT = {
+    **STEP_OF_REPORT,
+    ReportKind.COMPLAINT: TimelineStep.COMPLAINED,
+    ReportKind.OPT_OUT: TimelineStep.UNSUBSCRIBED,
+}
 """Reports that only a mail that arrived somewhere can cause."""
 MAX_STEPS = 20
 """Maximum of such reports about one mail; further ones add nothing."""
@@ -139,17 +143,17 @@ def _is_about_another_address(mail: Mail, report: Report) -> bool:
 
 def _is_beyond_limit(transaction: Transaction, recipient: RecipientRow, report: Report) -> bool:
     """Anybody who knows the return path can report delays and arrivals for ever."""
-    if report.kind not in STEPS:
+    if report.kind not in STEP_OF_REPORT:
         return False
     same = select(func.count()).where(
-        RecipientStep.recipient_id == recipient.id, RecipientStep.step == STEPS[report.kind]
+        RecipientStep.recipient_id == recipient.id, RecipientStep.step == STEP_OF_REPORT[report.kind]
     )
     return (transaction.scalar(same) or 0) >= MAX_STEPS
 
 
 def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
-    if report.kind in SIGNS and _is_ended_by_arrival(transaction, mail.recipient):
-        write_arrival(transaction, mail.recipient, SIGNS[report.kind])
+    if report.kind in ARRIVAL_STEP_OF_REPORT and _is_ended_by_arrival(transaction, mail.recipient):
+        write_arrival(transaction, mail.recipient, ARRIVAL_STEP_OF_REPORT[report.kind])
     match report.kind:
         case ReportKind.FAILED:
             return _bounce(transaction, mail.recipient, report)
@@ -159,12 +163,13 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
             apply_unsubscribe(transaction, UnsubscribeRequest.of(mail.recipient))
         case ReportKind.DELAYED | ReportKind.ARRIVED:
             detail = bounce_string(report.detail, report.status)
-            add_steps(transaction, [mail.recipient.step(STEPS[report.kind], detail or None, now())])
+            add_steps(transaction, [mail.recipient.step(STEP_OF_REPORT[report.kind], detail or None, now())])
     return Effect.RECORDED
 
 
 def _is_ended_by_arrival(transaction: Transaction, recipient: RecipientRow) -> bool:
-    """Of one that has bounced and is sent again, the report may be a late one of the mail that bounced."""
+    """Whether the report ends the wait for an outcome. If the recipient has bounced and is sent again, it may be a late
+    report of the mail that bounced."""
     if (
         recipient.state not in STATES_ENDED_BY_ARRIVAL
         or recipient.email is None

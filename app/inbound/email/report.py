@@ -18,7 +18,7 @@ class ReportKind(enum.Enum):
     FAILED = "failed"
     """A bounce: it did not arrive, and no server retries it."""
     DELAYED = "delayed"
-    """It has not arrived yet; the other side keeps retrying."""
+    """The message has not arrived yet; the other side keeps retrying."""
     ARRIVED = "arrived"
     """Delivered, relayed or expanded; nothing new for the service."""
     COMPLAINT = "complaint"
@@ -49,16 +49,16 @@ class Report:
         return frozenset(map(email_key, self.about))
 
 
-TYPES = ("message/delivery-status", "message/global-delivery-status")
-ACTIONS = {
+DELIVERY_REPORT_TYPES = ("message/delivery-status", "message/global-delivery-status")
+KIND_OF_ACTION = {
     "failed": ReportKind.FAILED,
     "delayed": ReportKind.DELAYED,
     "delivered": ReportKind.ARRIVED,
     "relayed": ReportKind.ARRIVED,
     "expanded": ReportKind.ARRIVED,
 }
-BY_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
-UNSPECIFIC = "5.0.0"
+KIND_OF_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
+UNSPECIFIC_STATUS = "5.0.0"
 _STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
 _REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
 _TYPE = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
@@ -66,7 +66,7 @@ _TYPE = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
 
 def delivery_reports(message: Message) -> Iterator[Report]:
     """A report for each recipient that the notification names; none for any other message."""
-    for part in parts_of_type(message, *TYPES):
+    for part in parts_of_type(message, *DELIVERY_REPORT_TYPES):
         for block in field_blocks(part):
             report = _report(block)
             if report:
@@ -80,7 +80,7 @@ def _report(block: Message) -> Report | None:
     )
     detail = _untyped(field(block, "Diagnostic-Code"))
     status = status_in(field(block, "Status"))
-    kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
+    kind = KIND_OF_ACTION.get(field(block, "Action").lower()) or KIND_OF_CLASS.get((status or "")[:1])
     if kind is None or not about:
         return None
     if kind is ReportKind.FAILED:
@@ -92,17 +92,17 @@ def failure_status(status: str | None, detail: str) -> str:
     """The code of a failure: its own, else one that its detail contains, else a generic one."""
     if status and status[0] in "45":
         return status
-    found = status_in(detail)
-    if found and found[0] in "45":
-        return found
+    status_of_detail = status_in(detail)
+    if status_of_detail and status_of_detail[0] in "45":
+        return status_of_detail
     code = _REPLY_CODE.search(detail)
-    return f"{code[1]}.0.0" if code else UNSPECIFIC
+    return f"{code[1]}.0.0" if code else UNSPECIFIC_STATUS
 
 
 def status_in(text: str) -> str | None:
     """The first RFC 3463 code in the text."""
-    found = _STATUS.search(text)
-    return found[0] if found else None
+    match = _STATUS.search(text)
+    return match[0] if match else None
 
 
 def _address(value: str) -> str:
@@ -112,12 +112,12 @@ def _address(value: str) -> str:
 
 def _untyped(value: str) -> str:
     """The value without the type that such fields begin with."""
-    found = _TYPE.match(value)
-    return value[found.end() :] if found else value
+    match = _TYPE.match(value)
+    return value[match.end() :] if match else value
 
 
-TYPE = "message/feedback-report"
-KINDS = {
+FEEDBACK_REPORT_TYPE = "message/feedback-report"
+KIND_OF_FEEDBACK = {
     "abuse": ReportKind.COMPLAINT,
     "fraud": ReportKind.COMPLAINT,
     "virus": ReportKind.COMPLAINT,
@@ -130,12 +130,12 @@ KINDS = {
 
 def complaint_reports(message: Message) -> Iterator[Report]:
     """The complaint of the message; none for any other message."""
-    for part in parts_of_type(message, TYPE):
+    for part in parts_of_type(message, FEEDBACK_REPORT_TYPE):
         for block in field_blocks(part):
             type_ = field(block, "Feedback-Type").lower()
-            if type_ in KINDS:
+            if type_ in KIND_OF_FEEDBACK:
                 reporter = field(block, "User-Agent")
                 detail = f"{type_} reported by {reporter}" if reporter else type_
                 about = frozenset(address.lower() for address in addresses_in(block, ["Original-Rcpt-To"]))
                 senders = tuple(addresses_in(block, ["Original-Mail-From"]))
-                yield Report(KINDS[type_], None, detail, about, original_senders=senders)
+                yield Report(KIND_OF_FEEDBACK[type_], None, detail, about, original_senders=senders)

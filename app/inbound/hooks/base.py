@@ -15,7 +15,7 @@ import orjson
 
 from app.errors import ServiceError
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import UNSPECIFIC, Report, failure_status, status_in
+from app.inbound.email.report import UNSPECIFIC_STATUS, Report, failure_status, status_in
 from app.settings import Settings
 
 
@@ -85,7 +85,7 @@ class SecretHook:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """None without the setting."""
+        """The hook with the secret in the settings; None without the setting."""
         secret: str = getattr(settings, cls.setting)
         return cls(secret) if secret else None
 
@@ -122,9 +122,9 @@ def _password(value: str) -> str:
 
 Fields = Mapping[str, Any]
 
-NOT_ATTEMPTED = "4.7.0"
+NOT_ATTEMPTED_STATUS = "4.7.0"
 """The relay did not attempt delivery, because of its own suppression list or rules; the address may be valid."""
-METADATA = "tmsuuid"
+METADATA_NAME = "tmsuuid"
 """The name under which our mails carry their uuid as metadata of the relay (docs/transports.md#relay-metadata)."""
 MAX_EVENTS = 10_000
 """Events of one request."""
@@ -158,8 +158,8 @@ def objects_of(values: object) -> list[Fields]:
 
 def uuid_in(text: str) -> str | None:
     """The recipient's uuid in a Message-ID of ours, or in metadata; None for another text."""
-    found = _UUID.match(text)
-    return found[1].lower() if found else None
+    match = _UUID.match(text)
+    return match[1].lower() if match else None
 
 
 def diagnostic(text: str) -> str:
@@ -173,25 +173,27 @@ def address_of(text: str) -> frozenset[str]:
     return frozenset({text.lower()} - {""})
 
 
-def hard_status(status: str, detail: str, meaning: str = UNSPECIFIC) -> str:
-    """The code of a failure that the relay calls permanent; `meaning` is the one of what the relay calls it, for a
-    failure that has none."""
-    found = _of_class("5", status, detail)
-    return meaning if found == UNSPECIFIC else found
+def hard_status(status: str, detail: str, meaning: str = UNSPECIFIC_STATUS) -> str:
+    """The code of a failure that the relay calls permanent. `meaning` is the code for what the relay calls the failure,
+    which counts if the failure has no code."""
+    status_code = _status_of_class("5", status, detail)
+    return meaning if status_code == UNSPECIFIC_STATUS else status_code
 
 
 def soft_status(status: str, detail: str) -> str:
     """The code of a failure that the relay calls temporary, or does not blame on the address."""
-    return _of_class("4", status, detail)
+    return _status_of_class("4", status, detail)
 
 
-def _of_class(digit: str, status: str, detail: str) -> str:
-    """The relay knows the bounces of a provider better than the code that this answered."""
-    found = failure_status(status_in(status), detail)
-    return f"{digit}{found[1:]}"
+def _status_of_class(digit: str, status: str, detail: str) -> str:
+    """The code of a failure, with this first digit: the relay knows the bounces of a provider better than the code with
+    which the provider answered."""
+    status_code = failure_status(status_in(status), detail)
+    return f"{digit}{status_code[1:]}"
 
 
 def fingerprint_of(relay: str, own_id: str, event: Fields) -> str:
-    """The same for each copy of an event: made of the id that the relay gave it, else of all its values."""
+    """The fingerprint that all copies of an event share: made of the id that the relay gave it, else of all its
+    values."""
     text = own_id.encode() or orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
     return f"{relay} {hashlib.sha256(text).hexdigest()}"

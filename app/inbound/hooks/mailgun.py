@@ -16,8 +16,8 @@ from app.clock import now
 from app.inbound.email.fields import one_line
 from app.inbound.email.report import Report, ReportKind, failure_status, status_in
 from app.inbound.hooks.base import (
-    METADATA,
-    NOT_ATTEMPTED,
+    METADATA_NAME,
+    NOT_ATTEMPTED_STATUS,
     Fields,
     HookRefused,
     HookRequest,
@@ -32,12 +32,12 @@ from app.inbound.hooks.base import (
 )
 from app.settings import Settings
 
-LONGEST_AGE = timedelta(hours=12)
+MAX_AGE = timedelta(hours=12)
 """Mailgun retries for eight hours, perhaps with the first signature."""
-LARGEST_SKEW = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the time of a signature may be ahead of our clock."""
 MAX_TOKEN_LENGTH = 200
-TOO_OLD = "4.4.7"
+TOO_OLD_STATUS = "4.4.7"
 """Mailgun gave up retrying."""
 _SECONDS = re.compile(r"[0-9]{1,11}")
 
@@ -52,7 +52,7 @@ class MailgunHook:
 
     @classmethod
     def of(cls, settings: Settings) -> MailgunHook | None:
-        """None without MAILGUN_SIGNING_KEY."""
+        """The hook with the key in the settings; None without MAILGUN_SIGNING_KEY."""
         return cls(settings.mailgun_signing_key) if settings.mailgun_signing_key else None
 
     def read(self, request: HookRequest) -> list[RelayEvent]:
@@ -73,7 +73,7 @@ class MailgunHook:
         if not (is_signed and token and len(token) <= MAX_TOKEN_LENGTH and _SECONDS.fullmatch(seconds)):
             raise HookRefused("its signature is wrong")
         age = now() - datetime.fromtimestamp(int(seconds), UTC)
-        if not -LARGEST_SKEW <= age <= LONGEST_AGE:
+        if not -MAX_CLOCK_SKEW <= age <= MAX_AGE:
             raise HookRefused("its signature is too old, or this machine's clock is wrong")
         return token
 
@@ -90,7 +90,7 @@ def report_of(event: Fields) -> Report | None:
             return Report(ReportKind.FAILED, _failure(event, status, detail), detail, about)
         case "rejected":
             reason = one_line(text_of(fields_of(event, "reject"), "reason"))
-            return Report(ReportKind.FAILED, NOT_ATTEMPTED, reason or detail, about)
+            return Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, reason or detail, about)
         case "delivered":
             return Report(ReportKind.ARRIVED, _own_status(status) or status_in(detail), detail, about)
         case "complained":
@@ -104,13 +104,13 @@ def _failure(event: Fields, status: Fields, detail: str) -> str:
     """A permanent failure is one of the address unless Mailgun says otherwise."""
     reason = text_of(event, "reason")
     if reason.startswith("suppress-"):
-        return NOT_ATTEMPTED
+        return NOT_ATTEMPTED_STATUS
     if reason == "old":
-        return TOO_OLD
-    own = _own_status(status)
+        return TOO_OLD_STATUS
+    status_code = _own_status(status)
     if text_of(status, "bounce-type") == "soft":
-        return soft_status(own, detail or text_of(status, "code"))
-    return failure_status(own or None, detail or text_of(status, "code"))
+        return soft_status(status_code, detail or text_of(status, "code"))
+    return failure_status(status_code or None, detail or text_of(status, "code"))
 
 
 def _own_status(status: Fields) -> str:
@@ -119,5 +119,5 @@ def _own_status(status: Fields) -> str:
 
 def _uuid(event: Fields) -> str | None:
     """Mailgun keeps the Message-ID of a mail, and returns its metadata."""
-    own = uuid_in(text_of(fields_of(event, "user-variables"), METADATA))
-    return own or uuid_in(text_of(fields_of(fields_of(event, "message"), "headers"), "message-id"))
+    uuid = uuid_in(text_of(fields_of(event, "user-variables"), METADATA_NAME))
+    return uuid or uuid_in(text_of(fields_of(fields_of(event, "message"), "headers"), "message-id"))

@@ -6,10 +6,10 @@ sends a user and a password, or a secret in the URL.
 
 from __future__ import annotations
 
-from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, status_in
+from app.inbound.email.report import UNSPECIFIC_STATUS, Report, ReportKind, status_in
 from app.inbound.hooks.base import (
-    METADATA,
-    NOT_ATTEMPTED,
+    METADATA_NAME,
+    NOT_ATTEMPTED_STATUS,
     Fields,
     HookRequest,
     RelayEvent,
@@ -25,19 +25,19 @@ from app.inbound.hooks.base import (
     uuid_in,
 )
 
-HARD = {"HardBounce": UNSPECIFIC, "BadEmailAddress": "5.1.3"}
+HARD_BOUNCE_STATUSES = {"HardBounce": UNSPECIFIC_STATUS, "BadEmailAddress": "5.1.3"}
 """Permanent failures, and what they mean where the mail server has given no code: the first may be about anything."""
-SOFT = frozenset(
+SOFT_BOUNCE_TYPES = frozenset(
     {
         *("SoftBounce", "DnsError", "SpamNotification", "OpenRelayTest", "Unknown", "VirusNotification", "Blocked"),
         *("SMTPApiError", "DMARCPolicy", "TemplateRenderingFailed"),
     }
 )
 """Types of bounces that say nothing against the address, or nothing final."""
-UNATTEMPTED = frozenset({"ManuallyDeactivated"})
-DELAYED = frozenset({"Transient"})
-COMPLAINTS = frozenset({"SpamComplaint"})
-OPT_OUTS = frozenset({"Unsubscribe"})
+UNATTEMPTED_TYPES = frozenset({"ManuallyDeactivated"})
+DELAY_TYPES = frozenset({"Transient"})
+COMPLAINT_TYPES = frozenset({"SpamComplaint"})
+OPT_OUT_TYPES = frozenset({"Unsubscribe"})
 COMPLAINT = "spam complaint at Postmark"
 
 
@@ -75,17 +75,17 @@ def report_of(event: Fields) -> Report | None:
 
 
 def _bounce(type_: str, detail: str, about: frozenset[str]) -> Report | None:
-    if type_ in HARD:
-        return Report(ReportKind.FAILED, hard_status("", detail, HARD[type_]), detail, about)
-    if type_ in SOFT:
+    if type_ in HARD_BOUNCE_STATUSES:
+        return Report(ReportKind.FAILED, hard_status("", detail, HARD_BOUNCE_STATUSES[type_]), detail, about)
+    if type_ in SOFT_BOUNCE_TYPES:
         return Report(ReportKind.FAILED, soft_status("", detail), detail, about)
-    if type_ in UNATTEMPTED:
-        return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about)
-    if type_ in DELAYED:
+    if type_ in UNATTEMPTED_TYPES:
+        return Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, detail, about)
+    if type_ in DELAY_TYPES:
         return Report(ReportKind.DELAYED, status_in(detail), detail, about)
-    if type_ in COMPLAINTS:
+    if type_ in COMPLAINT_TYPES:
         return Report(ReportKind.COMPLAINT, None, COMPLAINT, about)
-    return Report(ReportKind.OPT_OUT, None, detail, about) if type_ in OPT_OUTS else None
+    return Report(ReportKind.OPT_OUT, None, detail, about) if type_ in OPT_OUT_TYPES else None
 
 
 def _is_opt_out(event: Fields) -> bool:
@@ -99,7 +99,7 @@ def _is_opt_out(event: Fields) -> bool:
 
 def _uuid(event: Fields) -> str | None:
     metadata = {name.lower(): value for name, value in fields_of(event, "Metadata").items()}
-    return uuid_in(text_of(metadata, METADATA))
+    return uuid_in(text_of(metadata, METADATA_NAME))
 
 
 def _id(event: Fields) -> str:

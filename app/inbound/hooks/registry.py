@@ -24,7 +24,7 @@ RELAY_HOOKS = "tms.relay_hooks"
 
 MakeHook = Callable[[Settings], RelayHook | None]
 
-BUILT_IN: Mapping[str, MakeHook] = {
+BUILT_IN_HOOKS: Mapping[str, MakeHook] = {
     "mailgun": MailgunHook.of,
     "postmark": PostmarkHook.of,
     "sendgrid": SendgridHook.of,
@@ -40,7 +40,7 @@ class RelayHookError(Exception):
 
 def relay_hooks(settings: Settings) -> dict[str, RelayHook]:
     """The configured hooks by name. Raises `RelayHookError`."""
-    makers = dict(BUILT_IN)
+    makers = dict(BUILT_IN_HOOKS)
     for point in entry_points(group=GROUP):
         if point.name in makers or not _NAME.fullmatch(point.name):
             raise RelayHookError(f"{point.name!r} ({point.value}) cannot be the name of a relay hook, or is taken")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from app.inbound.email.fields import one_line
 from app.inbound.email.report import Report, ReportKind, failure_status, status_in
 from app.inbound.hooks.base import (
-    NOT_ATTEMPTED,
+    NOT_ATTEMPTED_STATUS,
     Fields,
     HookRequest,
     RelayEvent,
@@ -21,7 +21,7 @@ from app.inbound.hooks.base import (
     uuid_in,
 )
 
-KINDS = {
+KIND_OF_EVENT = {
     "bounce": ReportKind.FAILED,
     "dropped": ReportKind.FAILED,
     "deferred": ReportKind.DELAYED,
@@ -31,7 +31,7 @@ KINDS = {
     "group_unsubscribe": ReportKind.OPT_OUT,
 }
 """Other events, such as `processed`, `open` and `click`, add nothing that this service does not record itself."""
-BLOCKED = "blocked"
+BLOCK_TYPE = "blocked"
 """The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
 address."""
 
@@ -50,7 +50,7 @@ class SendgridHook(SecretHook):
 
 def parse_event(event: Fields) -> RelayEvent | None:
     """The event in the terms of this service; None for one that reports nothing."""
-    kind = KINDS.get(text_of(event, "event"))
+    kind = KIND_OF_EVENT.get(text_of(event, "event"))
     uuid = uuid_in(text_of(event, "smtp-id"))
     if kind is None or uuid is None:
         return None
@@ -61,8 +61,8 @@ def _report(kind: ReportKind, event: Fields) -> Report:
     detail = one_line(text_of(event, "reason") or text_of(event, "response"))
     status = status_in(text_of(event, "status")) or status_in(detail)
     if kind is ReportKind.FAILED:
-        status = NOT_ATTEMPTED if event["event"] == "dropped" else failure_status(status, detail)
-        if event.get("type") == BLOCKED:
+        status = NOT_ATTEMPTED_STATUS if event["event"] == "dropped" else failure_status(status, detail)
+        if event.get("type") == BLOCK_TYPE:
             status = f"4{status[1:]}"
     if kind is ReportKind.COMPLAINT:
         detail = "spam report at SendGrid"

@@ -25,10 +25,9 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from app.clock import now
 from app.events.guarded_connection import fetch, trusted_roots
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import KINDS as FEEDBACK_KINDS
-from app.inbound.email.report import Report, ReportKind, failure_status, status_in
+from app.inbound.email.report import KIND_OF_FEEDBACK, Report, ReportKind, failure_status, status_in
 from app.inbound.hooks.base import (
-    NOT_ATTEMPTED,
+    NOT_ATTEMPTED_STATUS,
     Fields,
     HookBusy,
     HookRefused,
@@ -53,20 +52,20 @@ Value = TypeVar("Value")
 Fetch = Callable[[str], bytes]
 """Fetches a document; raises `OSError`."""
 
-SIGNED: Mapping[str, tuple[str, ...]] = {
+SIGNED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "Notification": ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
     "SubscriptionConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
     "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
 """Type of a message -> the members that its signature covers, in their order."""
-HASHES: Mapping[str, type[SHA1 | SHA256]] = {"1": SHA1, "2": SHA256}
-LONGEST_AGE = timedelta(hours=12)
+HASH_OF_VERSION: Mapping[str, type[SHA1 | SHA256]] = {"1": SHA1, "2": SHA256}
+MAX_AGE = timedelta(hours=12)
 """Amazon retries for an hour unless the topic says otherwise."""
-LARGEST_SKEW = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 MAX_DOCUMENTS = 16
 RETRY_SECONDS = 30.0
 """Seconds for which a document that cannot be fetched is not tried again."""
-FETCHING = "document-of-amazon"
+FETCH_THREAD_NAME = "document-of-amazon"
 """The name of the threads that fetch."""
 _CERTIFICATE = re.compile(r"SimpleNotificationService-[0-9a-f]{1,64}\.pem")
 
@@ -98,7 +97,7 @@ class Documents:
             if time.monotonic() < until:
                 raise error
             if not self._is_fetching:
-                threading.Thread(target=self._run, args=(url,), name=FETCHING, daemon=True).start()
+                threading.Thread(target=self._run, args=(url,), name=FETCH_THREAD_NAME, daemon=True).start()
                 self._is_fetching = True
         raise HookBusy("a document of Amazon is being fetched for it")
 
@@ -126,9 +125,9 @@ class Certificates:
     def key(self, url: str) -> RSAPublicKey:
         """The key of the certificate at the URL. Raises `HookBusy` until it is fetched, `HookRefused` for a document
         that is no valid certificate."""
-        known = self._known.get(url)
-        if known and known[1] > now():
-            return known[0]
+        cached = self._known.get(url)
+        if cached and cached[1] > now():
+            return cached[0]
         try:
             document = self._documents.take(url)
         except OSError as error:
@@ -138,10 +137,10 @@ class Certificates:
         return key
 
 
-def _remember(known: dict[str, Value], url: str, value: Value) -> None:
-    if len(known) >= MAX_DOCUMENTS:
-        known.clear()
-    known[url] = value
+def _remember(cache: dict[str, Value], url: str, value: Value) -> None:
+    if len(cache) >= MAX_DOCUMENTS:
+        cache.clear()
+    cache[url] = value
 
 
 def _read_certificate(document: bytes) -> tuple[RSAPublicKey, datetime]:
@@ -172,8 +171,8 @@ class Topics:
         topic = text_of(message, "TopicArn")
         if topic not in self._topics:
             raise HookRefused("it is of no topic in SES_TOPICS")
-        signed = SIGNED.get(text_of(message, "Type"))
-        digest = HASHES.get(text_of(message, "SignatureVersion"))
+        signed = SIGNED_FIELDS.get(text_of(message, "Type"))
+        digest = HASH_OF_VERSION.get(text_of(message, "SignatureVersion"))
         if signed is None or digest is None:
             raise HookRefused("its type or the version of its signature is unknown")
         _check_time(text_of(message, "Timestamp"))
@@ -201,7 +200,7 @@ def _check_time(text: str) -> None:
         age = now() - datetime.fromisoformat(text)
     except (ValueError, TypeError):
         raise HookRefused("it has no time") from None
-    if not -LARGEST_SKEW <= age <= LONGEST_AGE:
+    if not -MAX_CLOCK_SKEW <= age <= MAX_AGE:
         raise HookRefused("it is too old, or this machine's clock is wrong")
 
 
@@ -213,11 +212,11 @@ def _certificate_url(topic: str, url: str) -> str:
     return url
 
 
-SUPPRESSED = frozenset({"Suppressed", "OnAccountSuppressionList"})
+SUPPRESSED_SUBTYPES = frozenset({"Suppressed", "OnAccountSuppressionList"})
 """Kinds of bounces and complaints of mails that SES did not try to deliver."""
-REJECTED = "4.6.0"
+REJECTED_STATUS = "4.6.0"
 """SES refused the content; the address may be valid."""
-LONGEST_MESSAGE = 256 * 1024
+MAX_MESSAGE_LENGTH = 256 * 1024
 """Characters; Amazon SNS allows no longer ones."""
 
 
@@ -231,7 +230,7 @@ class SesHook:
 
     @classmethod
     def of(cls, settings: Settings) -> SesHook | None:
-        """None without SES_TOPICS."""
+        """The hook for the topics in the settings; None without SES_TOPICS."""
         return cls(settings.ses_topics, _fetch) if settings.ses_topics else None
 
     def read(self, request: HookRequest) -> list[RelayEvent]:
@@ -252,7 +251,7 @@ class SesHook:
 
 def _events(text: str, message_id: str) -> list[RelayEvent]:
     try:
-        event = orjson.loads(text) if len(text) <= LONGEST_MESSAGE else None
+        event = orjson.loads(text) if len(text) <= MAX_MESSAGE_LENGTH else None
     except orjson.JSONDecodeError:
         event = None  # such as the text by which Amazon tries out a topic
     if not isinstance(event, dict):
@@ -277,7 +276,7 @@ def reports_of(event: Fields) -> list[Report]:
             return _delays(fields_of(event, "deliveryDelay"))
         case "Reject":
             reason = one_line(text_of(fields_of(event, "reject"), "reason"))
-            return [Report(ReportKind.FAILED, REJECTED, f"rejected by SES: {reason}")]
+            return [Report(ReportKind.FAILED, REJECTED_STATUS, f"rejected by SES: {reason}")]
         case "Subscription" if _unsubscribes(fields_of(event, "subscription")):
             return [Report(ReportKind.OPT_OUT, None, "unsubscribed at SES")]
     return []
@@ -293,25 +292,27 @@ def _bounces(bounce: Fields) -> list[Report]:
 
 
 def _bounce_status(bounce: Fields, status: str, detail: str) -> str:
-    if text_of(bounce, "bounceSubType") in SUPPRESSED:
-        return NOT_ATTEMPTED
+    if text_of(bounce, "bounceSubType") in SUPPRESSED_SUBTYPES:
+        return NOT_ATTEMPTED_STATUS
     match text_of(bounce, "bounceType"):
         case "Permanent":
             return hard_status(status, detail)
         case "Transient":
             return soft_status(status, detail)
     # Undetermined: without a code it is no reason to block an address.
-    known = status_in(status) or status_in(detail)
-    return failure_status(known, detail) if known else soft_status(status, detail)
+    code = status_in(status) or status_in(detail)
+    return failure_status(code, detail) if code else soft_status(status, detail)
 
 
 def _complaints(complaint: Fields) -> list[Report]:
-    addresses = [address_of(text_of(one, "emailAddress")) for one in _recipients(complaint, "complainedRecipients")]
-    if text_of(complaint, "complaintSubType") in SUPPRESSED:
+    addresses = [
+        address_of(text_of(recipient, "emailAddress")) for recipient in _recipients(complaint, "complainedRecipients")
+    ]
+    if text_of(complaint, "complaintSubType") in SUPPRESSED_SUBTYPES:
         detail = "not sent by SES: the address has complained before"
-        return [Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about) for about in addresses]
+        return [Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, detail, about) for about in addresses]
     type_ = text_of(complaint, "complaintFeedbackType") or "abuse"
-    kind = FEEDBACK_KINDS.get(type_.lower())
+    kind = KIND_OF_FEEDBACK.get(type_.lower())
     detail = f"{one_line(type_)} reported at SES"
     return [Report(kind, None, detail, about) for about in addresses] if kind else []
 
@@ -319,7 +320,11 @@ def _complaints(complaint: Fields) -> list[Report]:
 def _delivery(delivery: Fields) -> list[Report]:
     detail = one_line(text_of(delivery, "smtpResponse"))
     addresses = delivery.get("recipients")
-    about = frozenset(one.lower() for one in addresses if isinstance(one, str)) if isinstance(addresses, list) else ()
+    about = (
+        frozenset(address.lower() for address in addresses if isinstance(address, str))
+        if isinstance(addresses, list)
+        else ()
+    )
     return [Report(ReportKind.ARRIVED, status_in(detail), detail, frozenset(about))]
 
 
@@ -327,17 +332,17 @@ def _delays(delay: Fields) -> list[Report]:
     return [
         Report(
             ReportKind.DELAYED,
-            status_in(text_of(one, "status")),
-            diagnostic(text_of(one, "diagnosticCode")),
-            address_of(text_of(one, "emailAddress")),
+            status_in(text_of(recipient, "status")),
+            diagnostic(text_of(recipient, "diagnosticCode")),
+            address_of(text_of(recipient, "emailAddress")),
         )
-        for one in _recipients(delay, "delayedRecipients")
+        for recipient in _recipients(delay, "delayedRecipients")
     ]
 
 
 def _recipients(fields: Fields, name: str) -> list[Fields]:
-    found = fields.get(name)
-    return objects_of(found) if isinstance(found, list) else []
+    recipients = fields.get(name)
+    return objects_of(recipients) if isinstance(recipients, list) else []
 
 
 def _unsubscribes(subscription: Fields) -> bool:

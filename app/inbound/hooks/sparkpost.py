@@ -7,11 +7,10 @@ user and a password, or a bearer token.
 from __future__ import annotations
 
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import KINDS as FEEDBACK_KINDS
-from app.inbound.email.report import UNSPECIFIC, Report, ReportKind, status_in
+from app.inbound.email.report import KIND_OF_FEEDBACK, UNSPECIFIC_STATUS, Report, ReportKind, status_in
 from app.inbound.hooks.base import (
-    METADATA,
-    NOT_ATTEMPTED,
+    METADATA_NAME,
+    NOT_ATTEMPTED_STATUS,
     Fields,
     HookRequest,
     RelayEvent,
@@ -26,9 +25,9 @@ from app.inbound.hooks.base import (
     uuid_in,
 )
 
-CLASSES = ("message_event", "unsubscribe_event", "gen_event")
+EVENT_CLASSES = ("message_event", "unsubscribe_event", "gen_event")
 """Members of `msys` with the events that are read."""
-HARD_CLASSES = {"10": "5.1.1", "30": UNSPECIFIC}
+HARD_CLASSES = {"10": "5.1.1", "30": UNSPECIFIC_STATUS}
 """Classes of permanent bounces, and what they mean where the mail server has given no code: an invalid recipient, and
 that no recipient was named."""
 UNATTEMPTED_CLASSES = frozenset({"25", "26"})
@@ -36,7 +35,7 @@ UNATTEMPTED_CLASSES = frozenset({"25", "26"})
 OPT_OUT_CLASS = "90"
 NO_FAILURES = frozenset({"60", "80", "100"})
 """Automatic replies, subscriptions and challenges, which SparkPost also calls bounces."""
-UNATTEMPTED = frozenset({"policy_rejection", "generation_failure", "generation_rejection"})
+UNATTEMPTED_EVENTS = frozenset({"policy_rejection", "generation_failure", "generation_rejection"})
 
 
 class SparkpostHook(SecretHook):
@@ -48,14 +47,14 @@ class SparkpostHook(SecretHook):
     def read(self, request: HookRequest) -> list[RelayEvent]:
         """The events of a batch; the test batch of a new webhook has none."""
         self.check(request)
-        batches = [fields_of(one, "msys") for one in objects_of(request.document())]
-        events = [fields_of(one, name) for one in batches for name in CLASSES if name in one]
+        batches = [fields_of(envelope, "msys") for envelope in objects_of(request.document())]
+        events = [fields_of(batch, name) for batch in batches for name in EVENT_CLASSES if name in batch]
         return [parsed for event in events if (parsed := _parse_event(event))]
 
 
 def _parse_event(event: Fields) -> RelayEvent | None:
     report = report_of(event)
-    uuid = uuid_in(text_of(fields_of(event, "rcpt_meta"), METADATA))
+    uuid = uuid_in(text_of(fields_of(event, "rcpt_meta"), METADATA_NAME))
     if report is None or uuid is None:
         return None
     return RelayEvent(report, fingerprint_of("sparkpost", text_of(event, "event_id"), event), uuid)
@@ -77,7 +76,7 @@ def report_of(event: Fields) -> Report | None:
             return _complaint(text_of(event, "fbtype") or "abuse", about)
         case "list_unsubscribe" | "link_unsubscribe":
             return Report(ReportKind.OPT_OUT, None, "unsubscribed at SparkPost", about)
-    return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about) if type_ in UNATTEMPTED else None
+    return Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, detail, about) if type_ in UNATTEMPTED_EVENTS else None
 
 
 def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) -> Report | None:
@@ -86,7 +85,7 @@ def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) ->
     if bounce_class == OPT_OUT_CLASS:
         return Report(ReportKind.OPT_OUT, None, detail, about)
     if bounce_class in UNATTEMPTED_CLASSES:
-        return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about)
+        return Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, detail, about)
     if bounce_class in HARD_CLASSES:
         status = hard_status("", detail or code, HARD_CLASSES[bounce_class])
     else:
@@ -95,5 +94,5 @@ def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) ->
 
 
 def _complaint(type_: str, about: frozenset[str]) -> Report | None:
-    kind = FEEDBACK_KINDS.get(type_.lower())
+    kind = KIND_OF_FEEDBACK.get(type_.lower())
     return Report(kind, None, f"{one_line(type_)} reported at SparkPost", about) if kind else None

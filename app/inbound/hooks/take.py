@@ -26,11 +26,11 @@ from app.secret_keys import SecretKeys
 from app.services import Services
 from app.tracking.tokens import BOUNCE, recipient_of_address
 
-SECONDS = 8.0
+TIME_LIMIT = 8.0
 """Relays wait for ten seconds or longer; what is not recorded by then comes again."""
 
 
-class _Found(NamedTuple):
+class _RecipientEvent(NamedTuple):
     """An event with the recipient that it is about."""
 
     account_id: int
@@ -47,34 +47,34 @@ def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
     whose outcome is not written yet, or there were too many for one request."""
     redaction = installation_redaction(services)
     with services.database.read() as session:
-        found = _with_recipients(session, services.settings.secret_keys, events)
-        known = _known(session, found)
-    end = time.monotonic() + SECONDS
+        recipient_events = _with_recipients(session, services.settings.secret_keys, events)
+        recorded = _recorded_before(session, recipient_events)
+    end = time.monotonic() + TIME_LIMIT
     is_complete = True
-    for one in found:
-        if (one.account_id, one.fingerprint) in known:
+    for recipient_event in recipient_events:
+        if (recipient_event.account_id, recipient_event.fingerprint) in recorded:
             continue
         if time.monotonic() > end or services.stopping.is_set():
             return False
-        report = replace(one.event.report, detail=redaction.redact(one.event.report.detail))
-        effect = _record(services, one._replace(event=one.event._replace(report=report)))
+        report = replace(recipient_event.event.report, detail=redaction.redact(recipient_event.event.report.detail))
+        effect = _record(services, recipient_event._replace(event=recipient_event.event._replace(report=report)))
         is_complete = is_complete and effect is not Effect.EARLY
     return is_complete
 
 
-def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence[RelayEvent]) -> list[_Found]:
+def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence[RelayEvent]) -> list[_RecipientEvent]:
     """The events that are about mails of this service: by the uuid, else by the return path."""
     uuids = {event.uuid for event in events if event.uuid}
     by_uuid = _rows_of_uuids(session, uuids)
     signed = {event.return_path: _signed_id(secret_keys, event.return_path) for event in events if event.return_path}
     ids = {recipient_id for recipient_id in signed.values() if recipient_id is not None}
     by_id = _rows_of_ids(session, ids)
-    found = []
+    recipient_events = []
     for event in events:
         place = by_uuid.get(event.uuid or "") or by_id.get(signed.get(event.return_path) or 0)
         if place is not None:
-            found.append(_Found(*place, event))
-    return found
+            recipient_events.append(_RecipientEvent(*place, event))
+    return recipient_events
 
 
 def _signed_id(secret_keys: SecretKeys, return_path: str) -> int | None:
@@ -99,36 +99,40 @@ def _rows_of_ids(session: Session, ids: Collection[int]) -> dict[int, tuple[int,
     return {row_id: (account_id, row_id) for account_id, row_id in rows}
 
 
-def _known(session: Session, found: Sequence[_Found]) -> set[tuple[int, str]]:
+def _recorded_before(session: Session, recipient_events: Sequence[_RecipientEvent]) -> set[tuple[int, str]]:
     """Account and fingerprint of the events that were recorded before; those of single events are looked up when they
     are recorded."""
-    if len(found) < 2:
+    if len(recipient_events) < 2:
         return set()
     statement = select(InboundRecord.account_id, InboundRecord.fingerprint).where(
-        in_json(InboundRecord.account_id, {one.account_id for one in found}),
-        in_json(InboundRecord.fingerprint, {one.fingerprint for one in found}),
+        in_json(InboundRecord.account_id, {recipient_event.account_id for recipient_event in recipient_events}),
+        in_json(InboundRecord.fingerprint, {recipient_event.fingerprint for recipient_event in recipient_events}),
     )
     return {(account_id, fingerprint) for account_id, fingerprint in session.execute(statement)}
 
 
-def _record(services: Services, found: _Found) -> Effect:
+def _record(services: Services, recipient_event: _RecipientEvent) -> Effect:
     def work(transaction: Transaction) -> Effect:
-        if found.event.token and not _takes_token(transaction, found):
+        if recipient_event.event.token and not _takes_token(transaction, recipient_event):
             return Effect.IGNORED
-        return record_report(transaction, found.recipient_id, found.event.report, found.event.fingerprint)
+        return record_report(
+            transaction, recipient_event.recipient_id, recipient_event.event.report, recipient_event.event.fingerprint
+        )
 
     return services.database.transact(work)
 
 
-def _takes_token(transaction: Transaction, found: _Found) -> bool:
+def _takes_token(transaction: Transaction, recipient_event: _RecipientEvent) -> bool:
     """Whether the one-time token is new, or came with this event before."""
     row = {
-        "token": found.event.token,
-        "account_id": found.account_id,
-        "fingerprint": found.fingerprint,
+        "token": recipient_event.event.token,
+        "account_id": recipient_event.account_id,
+        "fingerprint": recipient_event.fingerprint,
         "time": now(),
     }
     insert_new_rows(transaction, HookToken, [row])
-    statement = select(HookToken.account_id, HookToken.fingerprint).where(HookToken.token == found.event.token)
+    statement = select(HookToken.account_id, HookToken.fingerprint).where(
+        HookToken.token == recipient_event.event.token
+    )
     stored = transaction.execute(statement).one()
-    return (stored.account_id, stored.fingerprint) == (found.account_id, found.fingerprint)
+    return (stored.account_id, stored.fingerprint) == (recipient_event.account_id, recipient_event.fingerprint)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from app.inbound.effect import Effect
-from app.inbound.email.receive import Received, receive_email
+from app.inbound.email.receive import EmailResult, receive_email
 from app.runs.read import count_steps
 from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.tokens import return_path
@@ -77,7 +77,7 @@ class Tale:
         link = unsubscribe_link(settings, cid).removeprefix(settings.public_url)
         assert self.api.request("POST", link).status_code == 200
         report = delivery_failure(return_path(settings, dan, f"hello@{story.tenant.domain}"), self.emails["Dan"])
-        assert receive_email(story.worker, report, (), patience=0) == Received("failed", Effect.RECORDED)
+        assert receive_email(story.worker, report, (), patience=0) == EmailResult("failed", Effect.RECORDED)
 
     def hello_to(self, name: str) -> int:
         """The id of the recipient to whom the series has said hello."""

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from app.accounts.domains import add_domain_without_keys
 from app.inbound.domain_reports.address import report_address
 from app.inbound.email import listener
-from app.inbound.email.listener import MOST_WAITING_REPORTS, Listener
+from app.inbound.email.listener import MAX_WAITING_REPORTS, Listener
 from app.services import Services
 from app.tracking.tokens import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
@@ -163,7 +163,7 @@ def test_a_report_about_a_domain_delays_no_other_mail(
             client.rcpt(about)
             return client.data(with_attachment(about, dmarc_report(name, report_id=str(number))))[0]
 
-    count = MOST_WAITING_REPORTS + 3
+    count = MAX_WAITING_REPORTS + 3
     with listening(worker) as port, ThreadPoolExecutor(count) as clients:
         with held_reports(worker):
             answers = [clients.submit(deliver, port, number) for number in range(count)]
@@ -172,5 +172,5 @@ def test_a_report_about_a_domain_delays_no_other_mail(
                 assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
             assert rows.recipient(recipient_id).state == "bounced"
         codes = Counter(answer.result() for answer in answers)
-        assert codes == {250: MOST_WAITING_REPORTS, 451: 3}
+        assert codes == {250: MAX_WAITING_REPORTS, 451: 3}
         assert deliver(port, count) == 250

@@ -11,7 +11,7 @@ from sqlalchemy import delete, update
 
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
-from app.inbound.smpp import TIMEOUT, incoming_handler
+from app.inbound.smpp import REASSEMBLY_TIMEOUT, incoming_handler
 from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
@@ -63,7 +63,7 @@ def let_time_pass(phone: Phone) -> None:
     services = phone.rows.services
     with services.database.write() as transaction:
         ours = ReplyPart.account_id == phone.rows.account_id
-        moment = now() - TIMEOUT - timedelta(seconds=1)
+        moment = now() - REASSEMBLY_TIMEOUT - timedelta(seconds=1)
         transaction.execute(update(ReplyPart).where(ours).values(time=moment))
     with services.database.read() as session:
         assert sweeps.replies_waiting(session)

@@ -11,7 +11,7 @@ from app.addresses import email_key
 from app.contacts.suppress import unblock
 from app.db.models import BlockedAddress, Contact, Unsubscriber
 from app.inbound.effect import Effect
-from app.inbound.email.receive import Received, receive_email
+from app.inbound.email.receive import EmailResult, receive_email
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.tokens import return_path, unsubscribe_address
@@ -22,7 +22,7 @@ from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
 ANN = "Ann@Example.com"
-RECORDED = Received("failed", Effect.RECORDED)
+RECORDED = EmailResult("failed", Effect.RECORDED)
 
 
 class Sent:
@@ -39,7 +39,7 @@ class Sent:
         self.return_path = self.mail.sender
         rows.add_webhook()
 
-    def comes_back(self, raw: bytes, *envelope: str, patience: float = 0) -> Received:
+    def comes_back(self, raw: bytes, *envelope: str, patience: float = 0) -> EmailResult:
         return receive_email(self.worker, raw, envelope, patience=patience)
 
     @property
@@ -164,8 +164,8 @@ def test_a_delivery_between_temporary_bounces_resets_their_count(
 
 def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: Sent) -> None:
     report = delivery_failure(sent.return_path, ANN, action="delayed", status="4.4.1", diagnostic="smtp; no route")
-    assert sent.comes_back(report) == Received("delayed", Effect.RECORDED)
-    assert sent.comes_back(report) == Received("delayed", Effect.KNOWN)
+    assert sent.comes_back(report) == EmailResult("delayed", Effect.RECORDED)
+    assert sent.comes_back(report) == EmailResult("delayed", Effect.KNOWN)
     assert sent.rows.steps(sent.id)[1:] == [("reported delayed", "no route (4.4.1)")]
     assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
 
@@ -181,7 +181,7 @@ def test_the_number_of_steps_for_reports_without_effect_is_limited(
     for number in range(25):
         report = delivery_failure(sent.return_path, ANN, action=action, status="4.4.1", diagnostic=f"smtp; {number}")
         effect = Effect.RECORDED if number < 20 else Effect.KNOWN
-        assert sent.comes_back(report) == Received(kind, effect)
+        assert sent.comes_back(report) == EmailResult(kind, effect)
     assert sent.steps == ["sent", *[step] * 20]
     assert sent.comes_back(delivery_failure(sent.return_path, ANN)) == RECORDED
     assert sent.steps[-1] == "bounced"
@@ -255,7 +255,7 @@ def test_a_bounce_of_the_blind_copy_does_not_bounce_the_recipient(
 def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
     """A spam complaint blocks and unsubscribes the address."""
     report = complaint(sent.return_path, ANN)
-    assert sent.comes_back(report) == Received("complaint", Effect.RECORDED)
+    assert sent.comes_back(report) == EmailResult("complaint", Effect.RECORDED)
     for again in (report, complaint(sent.return_path, ANN)):
         assert sent.comes_back(again).effect is Effect.KNOWN
     assert sent.blocked == [(email_key(ANN), "complaint")]
@@ -276,7 +276,7 @@ def test_a_complaint_sent_to_the_operator_is_attributed_by_the_return_path_in_it
 
 @pytest.mark.parametrize("type_", ["not-spam", "auth-failure", "anything"])
 def test_a_feedback_report_of_another_type_is_ignored(sent: Sent, type_: str) -> None:
-    assert sent.comes_back(complaint(sent.return_path, ANN, type_=type_)) == Received("automatic", Effect.IGNORED)
+    assert sent.comes_back(complaint(sent.return_path, ANN, type_=type_)) == EmailResult("automatic", Effect.IGNORED)
     assert_nothing_happened(sent)
 
 
@@ -298,7 +298,7 @@ def test_an_opt_out_feedback_report_unsubscribes(sent: Sent) -> None:
 def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> None:
     """Out-of-office notes and personal answers to the return path."""
     reply = plain(sent.return_path, "I am away until Monday", **fields)
-    assert sent.comes_back(reply) == Received(kind, Effect.IGNORED)
+    assert sent.comes_back(reply) == EmailResult(kind, Effect.IGNORED)
     assert_nothing_happened(sent)
 
 
@@ -317,7 +317,7 @@ def test_a_mail_to_the_unsubscribe_address_unsubscribes(
         assert sent.comes_back(raw).effect is Effect.IGNORED
     assert_nothing_happened(sent)
     by_program = plain(address, Auto_Submitted="auto-generated", Precedence="bulk")
-    assert sent.comes_back(by_program) == Received("opt-out", Effect.RECORDED)
+    assert sent.comes_back(by_program) == EmailResult("opt-out", Effect.RECORDED)
     assert (sent.is_subscribed, sent.counts) == (False, {"delivered": 1, "unsubscribed": 1})
 
 
