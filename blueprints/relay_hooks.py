@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 blp = Blueprint("relay_hooks", __name__, url_prefix="/inbound", description="Events of relays")
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of one request."""
+"""Bytes of one request."""
 RETRY_AFTER = 30
 
 

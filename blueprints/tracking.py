@@ -17,7 +17,7 @@ from app.http.responses import VerbatimRedirect, not_cached
 from app.tracking.devices import client_of
 from app.tracking.links import LinkTarget, find_link_target, is_foreign, location_header, redirects_under
 from app.tracking.recorder import VISITS, Recorder
-from app.tracking.tokens import OPEN, recipient_from_token
+from app.tracking.tokens import OPEN_PURPOSE, recipient_from_token
 from app.tracking.visits import visit_of
 
 blp = Blueprint("tracking", __name__, description="Opens and clicks")
@@ -34,7 +34,7 @@ class Open(MethodView):
     def get(self, token: str) -> Response:
         """Returns the image for any token, but for one of another account than that of the host; a valid one records an
         open."""
-        recipient_id = recipient_from_token(services().settings.secret_keys, OPEN, token)
+        recipient_id = recipient_from_token(services().settings.secret_keys, OPEN_PURPOSE, token)
         if recipient_id is not None:
             if is_foreign(services().database, services().settings, request_host(), recipient_id):
                 return dead_link_page()

@@ -38,7 +38,7 @@ class Stop:
         replacing.accept_signals()
 
     def end(self) -> None:
-        """At the end of the process: runs its newer code if it was asked to."""
+        """Runs the newer code of the process, if it was asked to. Called at the end of the process."""
         if self.is_replaced:
             replacing.run_again(os.environ)
 

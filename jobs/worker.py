@@ -52,7 +52,7 @@ WORKER_TTL = 45
 WAIT_SECONDS = 5
 """How long Redis is asked to wait for a job, again and again."""
 ANSWER_SECONDS = 5
-"""After so much longer without an answer Redis is given up, and asked over a new connection: an answer may be lost."""
+"""Seconds beyond the wait after which Redis is asked over a new connection: an answer may be lost."""
 MAX_RECONNECT_DELAY = 2.0
 LOG_INTERVAL = 30.0
 """Seconds between two log lines about the same outage."""
@@ -129,7 +129,7 @@ class Worker(SimpleWorker):
             logger.exception("the job %s failed; the next sweep finds the remaining work", job.func_name)
 
     def _install_signal_handlers(self) -> None:
-        """None: those of `Stop` are installed. RQ's would call Redis in the middle of a send."""
+        """Installs no handlers: those of `Stop` are installed. RQ's would call Redis in the middle of a send."""
 
     def run_maintenance_tasks(self) -> None:
         """Deletes wake-ups whose worker died before it had removed them. RQ's own maintenance would call
@@ -181,8 +181,9 @@ def _sleep(stop: Stop, seconds: float) -> None:
 
 
 def _open_sender_worker(services: Services) -> None:
-    """At the start, not at the first message: an SMS gateway may have receipts and replies while there is nothing to
-    send. A transport URL that cannot be used is one line and exit status 2, like any invalid setting."""
+    """Opens the sender worker at the start, not at the first message: an SMS gateway may have receipts and replies
+    while there is nothing to send. A transport URL that cannot be used is one line and exit status 2, like any invalid
+    setting."""
     try:
         sender_worker_of(services, incoming_handler(services))
     except TransportUrlError as error:

@@ -24,7 +24,7 @@ MAX_ELEMENTS = 10_000
 
 
 MAX_CONTENT_LENGTH = 2**63
-"""None: the actual limit is a setting, too, and is checked once the content is decoded."""
+"""No limit: the actual one is a setting, too, and is checked once the content is decoded."""
 
 
 class AttachmentName(String):

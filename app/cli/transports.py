@@ -16,7 +16,7 @@ from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
 from app.errors import ServiceError
 from app.http.context import services
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.routing.transports import (
     accounts_of,
     create_transport,
@@ -178,7 +178,7 @@ def test(parts: Services, name: str, to: str, sender: str | None) -> Row:
 
 def _type_and_url(session: Session, name: str, to: str) -> tuple[str, str]:
     settings = services().settings
-    if name == DEFAULT:
+    if name == DEFAULT_TRANSPORT:
         is_email = "@" in to
         return ("email", settings.email_transport_url) if is_email else ("sms", settings.sms_transport_url)
     transport = find_transport(session, name)

@@ -24,7 +24,7 @@ from app.infrastructure.startup_report import email_destination
 from app.maintenance.figures import Figures
 from app.maintenance.findings import COMMANDS, LIMITS, are_complete, lasting
 from app.maintenance.overview import Overview
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.routing.transports import list_transports, shown_url
 from app.sends.explain.waits import paused_words
 from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
@@ -290,9 +290,9 @@ def _processes(shown: Figures) -> dict[str, tuple[float, float]]:
 
 def transport_states(session: Session, settings: Settings, set_aside: Mapping[str, float]) -> Iterator[TransportState]:
     """The states of the two transports of the settings, then of those that have names: one statement."""
-    aside = int(set_aside.get(DEFAULT, 0))
-    yield TransportState(DEFAULT, "email", email_destination(settings), True, aside)
-    yield TransportState(DEFAULT, "sms", display_url(settings.sms_transport_url), True, aside)
+    aside = int(set_aside.get(DEFAULT_TRANSPORT, 0))
+    yield TransportState(DEFAULT_TRANSPORT, "email", email_destination(settings), True, aside)
+    yield TransportState(DEFAULT_TRANSPORT, "sms", display_url(settings.sms_transport_url), True, aside)
     for one in list_transports(session):
         url = shown_url(settings.secret_keys, one)
         yield TransportState(one.name, one.type, url, one.enabled, int(set_aside.get(one.name, 0)))

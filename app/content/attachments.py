@@ -40,10 +40,10 @@ def _media_type(mime_type: str) -> re.Match[str] | None:
 def _charset(parameters: str) -> str | None:
     """The first charset; parameters after one that cannot be parsed are ignored."""
     position = 0
-    while found := _PARAMETER.match(parameters, position):
-        position = found.end()
-        if found[1].lower() == "charset":
-            value = found[2] if found[2] is not None else found[3]
+    while parameter := _PARAMETER.match(parameters, position):
+        position = parameter.end()
+        if parameter[1].lower() == "charset":
+            value = parameter[2] if parameter[2] is not None else parameter[3]
             return value if _CHARSET.fullmatch(value) else None
     return None
 
@@ -58,7 +58,7 @@ _TABLES = mimetypes.MimeTypes(filenames=())
 
 # Common types that those tables lack, and further extensions of types they have. A type is listed so that a wrong
 # extension is detected.
-_FURTHER: Mapping[str, tuple[str, ...]] = {
+_FURTHER_EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "application/gzip": (".gz", ".tgz"),
     "application/pgp-signature": (".asc", ".sig"),
     "application/pkcs7-mime": (".p7m",),
@@ -117,11 +117,11 @@ def extension_fits(mime_type: str, name: str) -> bool:
     `application/octet-stream` and unknown types, which may be private or new, allow any. A known type allows only its
     own extensions, so a name without one does not fit. An invalid MIME type allows none.
     """
-    known = media_type(mime_type)
-    if known is None:
+    type_name = media_type(mime_type)
+    if type_name is None:
         return False
-    allowed = {*_TABLES.guess_all_extensions(known, strict=False), *_FURTHER.get(known, ())}
-    if known == "application/octet-stream" or not allowed:
+    allowed = {*_TABLES.guess_all_extensions(type_name, strict=False), *_FURTHER_EXTENSIONS.get(type_name, ())}
+    if type_name == "application/octet-stream" or not allowed:
         return True
     _, dot, extension = name.rpartition(".")
     return dot + extension.lower() in allowed

@@ -43,8 +43,8 @@ def _includes(value: str, operand: str, _zone: tzinfo) -> bool:
 
 
 def _includes_all(value: str, operand: str, _zone: tzinfo) -> bool:
-    wanted = _items(operand)
-    return bool(wanted) and wanted <= _items(value)
+    sought = _items(operand)
+    return bool(sought) and sought <= _items(value)
 
 
 def _items(text: str) -> set[str]:
@@ -116,10 +116,10 @@ OPERATORS: Mapping[str, Operator] = {
 }
 
 # These two only test whether there is a value (docs/personalisation.md#conditionals).
-WITHOUT_OPERAND = frozenset({"HAS", "HASNOT"})
+OPERATORS_WITHOUT_OPERAND = frozenset({"HAS", "HASNOT"})
 
 
-KEY = re.compile(r"[A-Za-z0-9_]+")
+KEY_FORM = re.compile(r"[A-Za-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +146,12 @@ def _parse(part: str, opening_key: str) -> Condition | None:
     first, _, rest = part.partition(":")
     if first in OPERATORS:
         return _condition(opening_key, part)
-    return _condition(first.lower(), rest) if KEY.fullmatch(first) else None
+    return _condition(first.lower(), rest) if KEY_FORM.fullmatch(first) else None
 
 
 def _condition(key: str, written: str) -> Condition | None:
     operator, colon, operand = written.partition(":")
-    if operator not in OPERATORS or bool(colon) == (operator in WITHOUT_OPERAND):
+    if operator not in OPERATORS or bool(colon) == (operator in OPERATORS_WITHOUT_OPERAND):
         return None
     return Condition(key, operator, operand)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from app.content.conditionals import placed
 from app.content.wildcards import DELIMITER, AttachmentReference, Marker, Token, Wildcard, tokenize
 
-MAX_SHOWN = 100
+MAX_SHOWN_CHARACTERS = 100
 """Characters of a marker that are shown."""
 
 _ATTEMPT = re.compile(r"%%#?\w(?:[^\r\n%]*[^\s%])?")
@@ -32,7 +32,7 @@ def find_invalid_markup(source: str) -> Iterator[InvalidMarkup]:
     for position, (token, kept) in enumerate(zip(tokens, placed(tokens), strict=True)):
         marker = _invalid(tokens, position, kept)
         if marker is not None:
-            yield InvalidMarkup(line, marker[:MAX_SHOWN])
+            yield InvalidMarkup(line, marker[:MAX_SHOWN_CHARACTERS])
         line += line_breaks(token)
 
 
@@ -83,12 +83,12 @@ def placeholder_of(token: Wildcard | AttachmentReference) -> Placeholder:
 
 def placeholder_lines(source: str) -> dict[Placeholder, list[int]]:
     """Placeholder -> the lines from 1 in which it stands, each once."""
-    found: dict[Placeholder, list[int]] = {}
+    lines_by_placeholder: dict[Placeholder, list[int]] = {}
     line = 1
     for token in tokenize(source):
         if isinstance(token, Wildcard | AttachmentReference):
-            lines = found.setdefault(placeholder_of(token), [])
+            lines = lines_by_placeholder.setdefault(placeholder_of(token), [])
             if lines[-1:] != [line]:
                 lines.append(line)
         line += line_breaks(token)
-    return found
+    return lines_by_placeholder

@@ -5,6 +5,6 @@ from __future__ import annotations
 MAX_SUBJECT_LENGTH = 998
 MAX_FROM_NAME_LENGTH = 255
 MAX_BODY_BYTES = 1024 * 1024
-"""In UTF-8."""
+"""Bytes of a body in UTF-8."""
 MAX_VALUE_LENGTH = 10_000
 """Characters of a wildcard value (docs/sending.md#wildcard-values)."""

@@ -19,8 +19,8 @@ from app.content.values import decode
 # Builds the lines of a plain text piece by piece: white space, empty lines, indents and links. Pure.
 
 INDENT = "    "
-"""Of the items of a list. Their bullets are at the end of the indent."""
-GAP = "  "
+"""The indent of the items of a list, with their bullets at its end."""
+CELL_GAP = "  "
 """Between two cells of a table."""
 
 _WHITE = re.compile(r"[ \t\r\n\f\xa0]+")
@@ -65,7 +65,7 @@ class Lines:
     def gap(self) -> None:
         """Separates the next text from the text in this line."""
         if self._line:
-            self._space = GAP
+            self._space = CELL_GAP
 
     def end(self, *, blank: bool = False) -> None:
         """Ends the line if one has begun; with `blank` an empty one precedes the next text."""
@@ -153,7 +153,7 @@ class Tag(NamedTuple):
 
 Piece = Tag | str
 
-SILENT = frozenset({"script", "style", "title", "template", "iframe", "noembed", "noframes"})
+SILENT_ELEMENTS = frozenset({"script", "style", "title", "template", "iframe", "noembed", "noframes"})
 """Elements whose content is not shown; in all but the template there are no tags."""
 
 # A quoted value behind a "=" is part of the tag, even with a ">" in it. Possessive quantifiers do not backtrack, so a
@@ -161,7 +161,7 @@ SILENT = frozenset({"script", "style", "title", "template", "iframe", "noembed",
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)((?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+)*+)>")
 _ATTRIBUTE = re.compile(r"([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)))?+")
 _COMMENT_END = re.compile(r"--!?>")
-_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in SILENT}
+_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in SILENT_ELEMENTS}
 
 
 def parse_html(html: str) -> Iterator[Piece]:
@@ -179,7 +179,7 @@ def parse_html(html: str) -> Iterator[Piece]:
             name = tag[2].lower()
             yield Tag(name, bool(tag[1]), tag[3])
             position = tag.end()
-            if name in SILENT and not tag[1]:
+            if name in SILENT_ELEMENTS and not tag[1]:
                 position = _end_of(_ENDS[name], html, position)
         elif html.startswith(("<!", "<?", "</"), start):
             position = _after_comment(html, start)
@@ -198,8 +198,8 @@ def _after_comment(html: str, start: int) -> int:
         end = html.find(">", start)
         return len(html) if end < 0 else end + 1
     # "<!-->" and "<!--->" are whole comments.
-    found = _COMMENT_END.search(html, start + 2)
-    return len(html) if found is None else found.end()
+    match = _COMMENT_END.search(html, start + 2)
+    return len(html) if match is None else match.end()
 
 
 def _end_of(end_tag: re.Pattern[str], html: str, position: int) -> int:
@@ -211,9 +211,9 @@ def _end_of(end_tag: re.Pattern[str], html: str, position: int) -> int:
 MAX_TAGS = 10_000
 """In a body with more, tags are just removed."""
 MAX_DEPTH = 100
-"""Of nested elements; a deeper one counts as part of the one around it."""
+"""Depth of nested elements; a deeper one counts as part of the one around it."""
 MAX_LIST_DEPTH = 8
-"""Of indented lists; a deeper one is indented like the one around it."""
+"""Depth of indented lists; a deeper one is indented like the one around it."""
 
 NO_TAGS = frozenset[str]()
 PARAGRAPHS = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -228,7 +228,7 @@ BLOCKS = frozenset(
     )
 )
 CELLS = frozenset({"td", "th"})
-EMPTY = frozenset(
+EMPTY_ELEMENTS = frozenset(
     (*("wbr", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),)
 )
 """Elements without content and end tag."""
@@ -280,9 +280,9 @@ class _Element:
     hidden: bool = False
     preformatted: bool = False
     items: int = 0
-    """Of a numbered list: its items so far."""
+    """Items of a numbered list so far."""
     address: str = ""
-    """Of a link: its address."""
+    """The address of a link."""
 
 
 @dataclass(slots=True)
@@ -300,7 +300,7 @@ class _TextWriter:
         if isinstance(piece, str):
             if not around.hidden:
                 self.lines.write(decode(piece), preformatted=around.preformatted)
-        elif piece.closing and piece.name not in EMPTY:
+        elif piece.closing and piece.name not in EMPTY_ELEMENTS:
             self._end(piece.name)
         else:
             self._start(piece)
@@ -316,7 +316,7 @@ class _TextWriter:
         element = _Element(tag.name, self._is_hidden(tag), self.open[-1].preformatted or tag.name in PREFORMATTED)
         if not element.hidden:
             self._show_start(tag)
-        if tag.name in EMPTY or tag.name in SILENT:
+        if tag.name in EMPTY_ELEMENTS or tag.name in SILENT_ELEMENTS:
             return
         if len(self.open) > MAX_DEPTH:
             self.untracked[tag.name] += 1

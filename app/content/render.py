@@ -20,7 +20,7 @@ MAX_BYTES = 2 * 1024 * 1024
 """Default limit of one rendering: a body of 1 MiB that repeats a wildcard with a value of 10,000 characters would grow
 to gigabytes."""
 
-MOST_BYTES_OF_A_CHARACTER = 4
+MAX_CHARACTER_BYTES = 4
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -146,13 +146,13 @@ class _Form(NamedTuple):
 
 def _within(max_bytes: int, length: int, rendered: Rendered) -> Rendered:
     """The text of so many characters, if it has no more bytes than that. They need not be counted of a short one."""
-    if length * MOST_BYTES_OF_A_CHARACTER > max_bytes and size_of(rendered.text) > max_bytes:
+    if length * MAX_CHARACTER_BYTES > max_bytes and size_of(rendered.text) > max_bytes:
         raise RenderingTooLong
     return rendered
 
 
 class _Rendering:
-    """One run of the steps of a template."""
+    """A run of the steps of a template for one recipient."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Rendering:
         self._rendered_values: dict[str, str] = {}
         self._inline: set[str] = set()
         self.unfilled: dict[Wildcard | AttachmentReference, None] = {}
-        """Those without a value, each once."""
+        """Wildcards and references to attachments without a value, each once."""
 
     def run(self, steps: list[Step]) -> Rendered:
         output: list[str] = []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class WildcardValue(NamedTuple):
-    """One value; `encoded` means that `text` is already HTML-encoded."""
+    """The value of a wildcard; `encoded` means that `text` is already HTML-encoded."""
 
     text: str
     encoded: bool
@@ -54,15 +54,15 @@ class MergedValues(Mapping[str, WildcardValue]):
 
     __slots__ = ("_own", "_sources")
 
-    def __init__(self, own: WildcardValues, *sources: Mapping[str, object]) -> None:
-        self._own = own
+    def __init__(self, values: WildcardValues, *sources: Mapping[str, object]) -> None:
+        self._own = values
         self._sources = sources
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value or the default; not by way of an exception, because a body looks up each of its wildcards."""
-        own = self._own.get(key)
-        if own is not None:
-            return own
+        value_of_recipient = self._own.get(key)
+        if value_of_recipient is not None:
+            return value_of_recipient
         for source in self._sources:
             value = source.get(key)
             if value is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from app.content.conditions import KEY, OPERATORS, Condition, parse_conditions
+from app.content.conditions import KEY_FORM, OPERATORS, Condition, parse_conditions
 
 DELIMITER = "%%"
 
@@ -53,7 +53,7 @@ class Marker:
 
 Token: TypeAlias = str | Wildcard | AttachmentReference | Marker
 
-_MARKER_FORM = re.compile(rf"({KEY.pattern}+)(?:\*\*(?P<fallback>.*)|:(?P<rest>.*))?", re.DOTALL)
+_MARKER_FORM = re.compile(rf"({KEY_FORM.pattern}+)(?:\*\*(?P<fallback>.*)|:(?P<rest>.*))?", re.DOTALL)
 _OPERATOR_SHAPE = re.compile(r"[A-Za-z]+(?::.*)?", re.DOTALL)
 _ATTACHMENT_SHAPE = re.compile(r"[^:\r\n]{1,255}")
 _KEYWORDS = frozenset({"ELSEIF", "ELSE", "END"})

@@ -86,7 +86,7 @@ def lock_leased(transaction: Transaction, webhook_id: int, lease_token: str) -> 
 
 
 def _from_rows(rows: Sequence[Any]) -> LockedWebhook | None:
-    """From one row per secret, or one row without any."""
+    """The webhook in its rows: one per secret, or one without any."""
     if not rows:
         return None
     secrets = [(row.key_id, row.secret) for row in rows if row.key_id is not None]
@@ -95,8 +95,8 @@ def _from_rows(rows: Sequence[Any]) -> LockedWebhook | None:
 
 
 def _webhook() -> Select[Any]:
-    """With its secrets, oldest first. The row lock is FOR NO KEY UPDATE: inserts of secrets, which hold a key share of
-    the webhook until they are committed, do not wait for it."""
+    """The select of a webhook with its secrets, oldest first. The row lock is FOR NO KEY UPDATE: inserts of secrets,
+    which hold a key share of the webhook until they are committed, do not wait for it."""
     columns = (getattr(Webhook, name) for name in (*READ_ONLY_COLUMNS, *STATE_COLUMNS))
     return (
         select(*columns, WebhookSecret.key_id, WebhookSecret.secret)
@@ -149,8 +149,9 @@ OLDEST_EVENTS = PreparedStatement(
     .order_by(Event.webhook_id, Event.id)
     .limit(bindparam("most", type_=Integer))
 )
-"""Without an upper end, and with a limit that PostgreSQL does not know: planned once for all webhooks, it would
-otherwise assume that the interval is short, and read and sort all of it, for every batch of a backlog."""
+"""The oldest waiting events of a webhook. The statement has no upper end, and a limit that PostgreSQL does not know:
+planned once for all webhooks, it would otherwise assume that the interval is short, and read and sort all of it, for
+every batch of a backlog."""
 COUNT_EVENTS = PreparedStatement(
     select(func.count()).select_from(Event).where(*_WAITING, Event.id <= bindparam("end", type_=BigId))
 )

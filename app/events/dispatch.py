@@ -140,7 +140,7 @@ def dispatch_due(services: Services) -> None:
 
 @cache
 def _dispatcher() -> WebhookDispatcher:
-    """One per process: it keeps the connections, and its limit counts all requests in flight."""
+    """The dispatcher of the process: it keeps the connections, and its limit counts all requests in flight."""
     client = WebhookClient()
     atexit.register(client.close)
     return WebhookDispatcher(client)

@@ -28,7 +28,7 @@ from app.network.lookup import look_up, number_of
 from app.settings import Settings
 
 CheckedUrl = NewType("CheckedUrl", str)
-"""One that `check_form` has accepted."""
+"""A URL that `check_form` has accepted."""
 
 MAX_URL_LENGTH = 2000
 
@@ -174,7 +174,7 @@ class GuardedConnection(HTTPConnection):
         return connected
 
     def connect(self) -> None:
-        """Raises `ConnectionFailed`."""
+        """Opens the connection. Raises `ConnectionFailed`."""
         try:
             super().connect()
         except (OSError, ValueError) as error:
@@ -250,7 +250,8 @@ class Cuttable(Protocol):
 
 
 class Watchdog:
-    """Its thread ends when it wakes up and finds nothing to watch; the next request starts another one."""
+    """Cuts operations that have reached their time limit. Its thread ends when it wakes up and finds nothing to watch;
+    the next request starts another one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -141,7 +141,8 @@ KINDS = {
 }
 """Object -> its events, as they may be chosen. Events that name their webhook themselves are not chosen."""
 FAILING = "webhook.failing"
-"""Only webhooks that name it receive it: it is about the service, and no event of the API."""
+"""The event of a failing webhook. Only webhooks that name it receive it: it is about the service, and no event of the
+API."""
 NAMES = tuple(f"{object_}.{event}" for object_, events in KINDS.items() for event in events)
 
 
@@ -165,7 +166,7 @@ class Choice(NamedTuple):
 
 
 def event_names(wanted: Iterable[str]) -> list[str]:
-    """The names of events, in their order, of names and of objects, which stand for all of theirs.
+    """The names of the events that these words name, in their order. An object stands for all of its events.
 
     Raises `ServiceError` (`invalid_string`) for any other word.
     """
@@ -190,7 +191,7 @@ def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload
 
 
 def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iterable[Payload]]) -> None:
-    """The same for the events of several accounts; one select and one insert in all.
+    """Writes the events of several accounts as `record` does those of one; one select and one insert in all.
 
     The payloads of an account without webhooks are not read.
     """

@@ -87,7 +87,8 @@ def replay(transaction: Transaction, webhook: Webhook, most: int) -> int:
 
 
 def replay_since(transaction: Transaction, webhook: Webhook, moment: datetime) -> int:
-    """The same from the first event on that the webhook was sent since the moment, as its log of attempts says.
+    """Makes the events wait again from the first one on that the webhook was sent since the moment, as its log of
+    attempts says; returns how many.
 
     Raises `ServiceError` (`conflict`) if that request was logged without its events, before revision 0030.
     """

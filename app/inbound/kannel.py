@@ -17,7 +17,7 @@ from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.settings import Settings
-from app.tracking.tokens import SMS_RECEIPT, recipient_from_token
+from app.tracking.tokens import SMS_RECEIPT_PURPOSE, recipient_from_token
 
 FINAL_STATUSES: Mapping[str, ReceiptStatus] = {"1": "delivered", "2": "failed", "16": "failed"}
 """Kannel's kinds of final receipts; the others are about messages in flight."""
@@ -43,7 +43,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
     Raises `ServiceError`: `not_found` for a forged token, `service_unavailable` for a receipt that came before its
     message was written as sent, which Kannel must send again.
     """
-    recipient_id = recipient_from_token(services.settings.secret_keys, SMS_RECEIPT, token)
+    recipient_id = recipient_from_token(services.settings.secret_keys, SMS_RECEIPT_PURPOSE, token)
     if recipient_id is None:
         raise ServiceError("not_found")
     if kind not in FINAL_STATUSES:

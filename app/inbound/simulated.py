@@ -37,7 +37,7 @@ from app.tracking.devices import client_of
 from app.tracking.feedback_channels import apply_unsubscribe, find_unsubscribe_request
 from app.tracking.links import LinkTarget, find_link_target
 from app.tracking.record import record_visits
-from app.tracking.tokens import OPEN, recipient_from_token
+from app.tracking.tokens import OPEN_PURPOSE, recipient_from_token
 from app.tracking.visits import Visit, visit_of
 
 logger = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ def _visits(settings: Settings, session: Session, simulation: Simulation, links:
         target = _first_target(settings, session, simulation, links)
         is_found = target is not None
     else:
-        owners = (recipient_from_token(settings.secret_keys, OPEN, token) for token in links.pixels)
+        owners = (recipient_from_token(settings.secret_keys, OPEN_PURPOSE, token) for token in links.pixels)
         is_found = simulation.recipient_id in owners
     client = client_of("GET", {"User-Agent": USER_AGENT})
     return [visit_of(settings, simulation.recipient_id, client, None, target)] if is_found else []

@@ -32,7 +32,7 @@ from app.inbound.receipts import Receipt, recipient_with_gateway_id, take_receip
 from app.inbound.replies import account_of, plain_number, record_reply
 from app.services import Services
 from app.transports.sms import segments
-from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, IncomingHandler
+from app.transports.sms.incoming import GatewayMessage, GatewayPart, GatewayReceipt, GatewayReply, IncomingHandler
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def incoming_handler(services: Services) -> IncomingHandler:
     If it cannot be stored now, the gateway keeps it. Raises `DataError` for one that the database can never store.
     """
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         try:
             return _take(services, incoming)
         except DataError:
@@ -240,7 +240,7 @@ def incoming_handler(services: Services) -> IncomingHandler:
     return take
 
 
-def _take(services: Services, incoming: Incoming) -> bool:
+def _take(services: Services, incoming: GatewayMessage) -> bool:
     if isinstance(incoming, GatewayReply):
         return _in_transaction(services, lambda transaction: _record(transaction, incoming))
     if isinstance(incoming, GatewayPart):

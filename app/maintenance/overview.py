@@ -22,7 +22,7 @@ from app.maintenance.findings import Finding, OnHost, are_complete, counted, dat
 from app.recipients.conditions import IS_READY
 from app.recipients.states import NOT_PERMITTED_PREFIX
 from app.recipients.timeline import TimelineStep
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.outcomes.attempt_result import journal_sizes
 from app.sends.outcomes.relay_refusals import ShownRefusal, shown_refusals
 from app.sends.pauses.read import active_shown, words
@@ -75,7 +75,7 @@ def _by_transport(session: Session, recipient_ids: Sequence[int]) -> list[PutOff
 
 def _key(transport: str | None, detail: str | None) -> tuple[str | None, str | None]:
     """What the messages have in common: the transport, or what their account lacks."""
-    return (None, detail) if (detail or "").startswith(NOT_PERMITTED_PREFIX) else (transport or DEFAULT, None)
+    return (None, detail) if (detail or "").startswith(NOT_PERMITTED_PREFIX) else (transport or DEFAULT_TRANSPORT, None)
 
 
 MOST_PAUSES = 10

@@ -21,7 +21,7 @@ from app.recipients.filters import EMAIL_KEY, STATE_FILTER, answered_by_indexes,
 from app.recipients.read import ANONYMOUS_RECIPIENT_SHAPE, FILTERS, PROPERTIES, RECIPIENT_SHAPE, Viewer
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 
 RECIPIENTS = Resource(
     name="recipient of a transactional send",
@@ -62,7 +62,7 @@ def _collected(shape: Shape) -> Shape:
             "list_id": Recipient.list_id,
             "message_id": Recipient.message_id,
             "end_time": _at_its_end(RecipientStep.time),
-            "transport": _at_its_end(func.coalesce(RecipientStep.transport, DEFAULT)),
+            "transport": _at_its_end(func.coalesce(RecipientStep.transport, DEFAULT_TRANSPORT)),
         },
     )
 

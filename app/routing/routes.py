@@ -20,10 +20,10 @@ from app.db.database import Transaction
 from app.db.models import Route
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.routing.table import DEFAULT, renew_version
+from app.routing.table import DEFAULT_TRANSPORT, renew_version
 from app.routing.transports import check_name_and_type, find_transport
 
-PREFIX = re.compile(r"[1-9][0-9]{0,14}")
+PREFIX_FORM = re.compile(r"[1-9][0-9]{0,14}")
 PRIORITIES = ("high", "normal")
 MAX_TRANSPORTS = 10
 MAX_PREFIXES = 300
@@ -42,10 +42,10 @@ def route_named(session: Session, name: str) -> Route | None:
 
 def find_route(session: Session, name: str) -> Route:
     """The route with that name. Raises `ServiceError` (`invalid_id`)."""
-    found = route_named(session, name)
-    if found is None:
+    route = route_named(session, name)
+    if route is None:
         raise ServiceError("invalid_id", field="route", detail=f"there is no route {name!r}")
-    return found
+    return route
 
 
 def create_route(transaction: Transaction, values: Mapping[str, Any]) -> Route:
@@ -66,9 +66,9 @@ def create_route(transaction: Transaction, values: Mapping[str, Any]) -> Route:
         position=0,
         creation_time=moment,
         last_modified_time=moment,
-        **{"country_prefixes": [], **_checked(transaction, type_, values)},
+        **{"country_prefixes": [], **_checked_values(transaction, type_, values)},
     )
-    others = _of_type(transaction, type_)
+    others = _routes_of_type(transaction, type_)
     transaction.add(route)
     _place(route, others, values.get("position", len(others) + 1))
     renew_version(transaction)
@@ -81,10 +81,10 @@ def update_route(transaction: Transaction, route: Route, values: Mapping[str, An
     if values.get("type", route.type) != route.type:
         raise ServiceError("conflict", field="type", detail=f"the route is for messages of type {route.type}")
     values = _with_account_id(transaction, values)
-    changed = apply_changes(route, _checked(transaction, route.type, values))
+    changed = apply_changes(route, _checked_values(transaction, route.type, values))
     position = values.get("position", route.position)
     if position != route.position:
-        others = [one for one in _of_type(transaction, route.type) if one is not route]
+        others = [other for other in _routes_of_type(transaction, route.type) if other is not route]
         _place(route, others, position)
         changed = True
     if changed:
@@ -94,21 +94,21 @@ def update_route(transaction: Transaction, route: Route, values: Mapping[str, An
 
 def _type_of(session: Session, names: Sequence[str]) -> str:
     """The type of the messages that these transports send. Raises `ServiceError` if none of them says so."""
-    found = [find_transport(session, name).type for name in names if name != DEFAULT]
-    if not found:
+    types = [find_transport(session, name).type for name in names if name != DEFAULT_TRANSPORT]
+    if not types:
         raise ServiceError("required", field="type", detail="is required: email or sms")
-    return found[0]
+    return types[0]
 
 
 def delete_route(transaction: Transaction, route: Route) -> None:
     """Deletes a route: its messages, also those that wait, go where the routes after it send them."""
-    others = [one for one in _of_type(transaction, route.type) if one is not route]
+    others = [other for other in _routes_of_type(transaction, route.type) if other is not route]
     transaction.delete(route)
     _number(others)
     renew_version(transaction)
 
 
-def _of_type(session: Session, type_: str) -> list[Route]:
+def _routes_of_type(session: Session, type_: str) -> list[Route]:
     return list(session.scalars(select(Route).where(Route.type == type_).order_by(Route.position, Route.id)))
 
 
@@ -131,7 +131,7 @@ def _with_account_id(session: Session, values: Mapping[str, Any]) -> Mapping[str
     return {**values, "account_id": None if account is None else find_account(session, account).id}
 
 
-def _checked(session: Session, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_values(session: Session, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     checked = {name: values[name] for name in ATTRIBUTES if name in values}
     if "transports" in checked:
         _check_transports(session, type_, checked["transports"])
@@ -151,7 +151,7 @@ def _check_transports(session: Session, type_: str, names: Sequence[str]) -> Non
     if len({*names}) < len(names):
         raise ServiceError("conflict", field="transports", detail="one of them is named twice")
     for name in names:
-        if name != DEFAULT and find_transport(session, name).type != type_:
+        if name != DEFAULT_TRANSPORT and find_transport(session, name).type != type_:
             raise ServiceError(
                 "conflict", field="transports", detail=f"{name!r} does not send messages of type {type_}"
             )
@@ -171,6 +171,6 @@ def _check_prefixes(type_: str, prefixes: Sequence[str]) -> None:
     if len(prefixes) > MAX_PREFIXES:
         raise ServiceError("too_long", field="country_prefixes", detail=f"must be at most {MAX_PREFIXES}")
     for prefix in prefixes:
-        if not PREFIX.fullmatch(prefix):
+        if not PREFIX_FORM.fullmatch(prefix):
             detail = f"{prefix!r} is not the beginning of a mobile number, such as 61"
             raise ServiceError("invalid_string", field="country_prefixes", detail=detail)

@@ -18,15 +18,15 @@ from app.db.models import Account, Route, RoutingVersion, Transport, TransportAc
 # The version of the transports and routes: another one after each change, so that workers know when to read them again,
 # and none at all while an installation has neither.
 
-ROW = 1
+VERSION_ROW_ID = 1
 
-VERSION: Any = select(RoutingVersion.version).where(RoutingVersion.id == ROW).scalar_subquery()
+VERSION: Any = select(RoutingVersion.version).where(RoutingVersion.id == VERSION_ROW_ID).scalar_subquery()
 """The version as part of another statement, where it costs no round trip."""
 
 
 def current_version(session: Session) -> str | None:
     """The version; None while there is nothing."""
-    return session.scalar(select(RoutingVersion.version).where(RoutingVersion.id == ROW))
+    return session.scalar(select(RoutingVersion.version).where(RoutingVersion.id == VERSION_ROW_ID))
 
 
 def renew_version(transaction: Transaction) -> None:
@@ -34,7 +34,7 @@ def renew_version(transaction: Transaction) -> None:
     transaction.flush()
     is_any = select(or_(select(Transport.id).exists(), select(Route.id).exists()))
     if transaction.scalar(is_any):
-        row = {"id": ROW, "version": str(uuid.uuid4())}
+        row = {"id": VERSION_ROW_ID, "version": str(uuid.uuid4())}
         transaction.execute(upsert(transaction, RoutingVersion, row, index=["id"], update=_with_version(row)))
     else:
         transaction.execute(delete(RoutingVersion))
@@ -44,7 +44,7 @@ def _with_version(row: dict[str, Any]) -> Any:
     return lambda _: {"version": row["version"]}
 
 
-DEFAULT = "default"
+DEFAULT_TRANSPORT = "default"
 """The name, in a route, of the transport in the settings."""
 MAX_REMEMBERED = 10_000
 """Senders whose routes are remembered."""
@@ -103,7 +103,7 @@ class RoutingTable:
         self, version: str | None = None, transports: Sequence[NamedTransport] = (), routes: Sequence[RouteRule] = ()
     ) -> None:
         self.version = version
-        self.transports: Mapping[str, NamedTransport] = {one.name: one for one in transports}
+        self.transports: Mapping[str, NamedTransport] = {transport.name: transport for transport in transports}
         self._routes = routes
         self._fitting: dict[RoutedMessage, list[RouteRule]] = {}
 
@@ -112,15 +112,15 @@ class RoutingTable:
         that the send names, else those of the first route that the message meets, else the default one."""
         if message.transport is not None:
             return (message.transport,)
-        found = (route.transports for route in self._routes_for(message) if route.has_prefix_of(address))
-        return next(found, (DEFAULT,))
+        transports = (route.transports for route in self._routes_for(message) if route.has_prefix_of(address))
+        return next(transports, (DEFAULT_TRANSPORT,))
 
     def is_usable(self, name: str, type_: str) -> bool:
         """Whether the name is that of a transport in use for the type."""
-        return name == DEFAULT or (name in self.transports and self.transports[name].type == type_)
+        return name == DEFAULT_TRANSPORT or (name in self.transports and self.transports[name].type == type_)
 
     def _routes_for(self, message: RoutedMessage) -> list[RouteRule]:
-        """The recipients of a send have the same."""
+        """The routes that the message fits. All recipients of a send have the same routes."""
         if message not in self._fitting:
             if len(self._fitting) >= MAX_REMEMBERED:
                 self._fitting.clear()

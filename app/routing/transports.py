@@ -20,7 +20,7 @@ from app.db.database import Transaction
 from app.db.models import Account, QueueEntry, Recipient, Route, Send, Transport, TransportAccount
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.routing.table import DEFAULT, renew_version
+from app.routing.table import DEFAULT_TRANSPORT, renew_version
 from app.secret_keys import SecretKeys, SecretUnreadable, decrypt, encrypt
 from app.senders.senders import FASTEST, SLOWEST
 from app.transports.base import TransportUrlError
@@ -28,10 +28,11 @@ from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport
 from app.transports.urls import display_url
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-"""Without a dot, so that no name is that of a host: accounts may read it in timelines."""
+NAME_FORM = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+"""The form of a transport's name. It has no dot, so that no name is that of a host: accounts may read it in
+timelines."""
 MAX_CONNECTIONS = 1000
-OPTIONAL = {"enabled": True, "connections": None, "messages_per_second": None, "any_account": False}
+DEFAULT_VALUES = {"enabled": True, "connections": None, "messages_per_second": None, "any_account": False}
 """Attribute -> what it is unless it is given."""
 
 
@@ -49,15 +50,15 @@ def transport_named(session: Session, name: str) -> Transport | None:
 
 def find_transport(session: Session, name: str) -> Transport:
     """The transport with that name. Raises `ServiceError` (`invalid_id`)."""
-    found = transport_named(session, name)
-    if found is None:
+    transport = transport_named(session, name)
+    if transport is None:
         raise ServiceError("invalid_id", field="transport", detail=f"there is no transport {name!r}")
-    return found
+    return transport
 
 
 def create_transport(transaction: Transaction, secret_keys: SecretKeys, values: Mapping[str, Any]) -> Transport:
-    """Adds a transport. `values` are `name`, `type`, `url`, any of `OPTIONAL`, and in `accounts` the names or ids of
-    accounts whose sends may name it.
+    """Adds a transport. `values` are `name`, `type`, `url`, any of `DEFAULT_VALUES`, and in `accounts` the names or ids
+    of accounts whose sends may name it.
 
     Raises `ServiceError`: `conflict` for a name that is taken, `invalid_url` and others for values that cannot be used.
     """
@@ -66,7 +67,7 @@ def create_transport(transaction: Transaction, secret_keys: SecretKeys, values: 
             raise ServiceError("required", field=key, detail="is required for a new transport")
     name, type_ = values["name"], values["type"]
     check_name_and_type(name, type_)
-    checked = {**OPTIONAL, **_checked(secret_keys, type_, values)}
+    checked = {**DEFAULT_VALUES, **_checked(secret_keys, type_, values)}
     if transport_named(transaction, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"there is a transport {name!r} already")
     moment = this_second()
@@ -162,11 +163,11 @@ def shown_url(secret_keys: SecretKeys, transport: Transport) -> str:
 
 def check_name_and_type(name: str, type_: str) -> None:
     """Raises `invalid_string` for a name or type that a transport or a route cannot have."""
-    if not NAME.fullmatch(name):
+    if not NAME_FORM.fullmatch(name):
         detail = f"{name!r} is not 1 to 63 lower-case letters, digits, - or _, the first of them a letter or a digit"
         raise ServiceError("invalid_string", field="name", detail=detail)
-    if name == DEFAULT:
-        detail = f"{DEFAULT!r} is the name of the transport in the settings"
+    if name == DEFAULT_TRANSPORT:
+        detail = f"{DEFAULT_TRANSPORT!r} is the name of the transport in the settings"
         raise ServiceError("invalid_string", field="name", detail=detail)
     if type_ not in MESSAGE_TYPES:
         raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
@@ -174,7 +175,7 @@ def check_name_and_type(name: str, type_: str) -> None:
 
 def _checked(secret_keys: SecretKeys, type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """What is stored of the values in columns that can change."""
-    checked = {name: values[name] for name in OPTIONAL if name in values}
+    checked = {name: values[name] for name in DEFAULT_VALUES if name in values}
     check_limits(checked)
     if checked.get("connections") is not None:
         checked["connections"] = int(checked["connections"])

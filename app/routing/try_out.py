@@ -18,16 +18,16 @@ from app.transports.email import email_transport, mime
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import ReceivingTransport
 
-SUBJECT = "Test of a transport"
-TEXT = "This message was sent to test a transport. STOP"
+TRIAL_SUBJECT = "Test of a transport"
+TRIAL_TEXT = "This message was sent to test a transport. STOP"
 
-WORDS = {
+OUTCOME_TEXTS = {
     Outcome.ACCEPTED: "accepted: the other side has taken over the message",
     Outcome.REFUSED: "refused: the other side does not accept this message, now or later",
     Outcome.UNCERTAIN: "uncertain: the message was sent completely, but there was no answer; it may have arrived",
     Outcome.DEFERRED: "not accepted: a message of a send would be tried again later",
 }
-NOT_REACHED = "not reached: nothing was sent; a message of a route would go to its next transport"
+NOT_REACHED_TEXT = "not reached: nothing was sent; a message of a route would go to its next transport"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Trial:
 
     @property
     def words(self) -> str:
-        """What happened."""
-        return NOT_REACHED if self.result.untaken is Untaken.TRANSPORT else WORDS[self.result.outcome]
+        """The outcome of the trial in words."""
+        return NOT_REACHED_TEXT if self.result.untaken is Untaken.TRANSPORT else OUTCOME_TEXTS[self.result.outcome]
 
 
 def try_out(services: Services, transport_name: str, type_: str, url: str, *, sender: str, to: str) -> Trial:
@@ -51,7 +51,7 @@ def try_out(services: Services, transport_name: str, type_: str, url: str, *, se
     digest = address_digest(services.settings.secret_key, normalize_address(ADDRESS_KIND_BY_TYPE[type_], to))
     record_at_once(services.database, Act("transport.tested", name=transport_name, address_digest=digest))
     name = str(uuid.uuid4())
-    message = _email(name, sender, to) if type_ == "email" else OutboundSms(name, sender, to, TEXT)
+    message = _email(name, sender, to) if type_ == "email" else OutboundSms(name, sender, to, TRIAL_TEXT)
     transport: Transport[Any] = email_transport(url) if type_ == "email" else sms_transport(url)
     connection, start = transport.connect(), time.monotonic()
     try:
@@ -70,9 +70,9 @@ def _email(name: str, sender: str, to: str) -> OutboundEmail:
         from_address=sender,
         to=to,
         reply_to=None,
-        subject=SUBJECT,
+        subject=TRIAL_SUBJECT,
         html=None,
-        text=TEXT,
+        text=TRIAL_TEXT,
         message_id=f"{name}@{sender.rpartition('@')[2]}",
         date=this_second(),
     )

@@ -58,7 +58,7 @@ def recompose(settings: Settings, recipient: ClaimedRecipient) -> None:
     """Completes the recipient with its message. Raises `NotComposable` if it would not be sent either."""
     builder = MessageBuilder(settings)
     try:
-        builder.compose(recipient, builder.channels(recipient).of_dry_run())
+        builder.compose(recipient, builder.channels(recipient).for_dry_run())
     except Unsendable as refusal:
         raise NotComposable(f"{NotComposable.NO_MESSAGE}{refusal}.") from None
     except SecretUnreadable:

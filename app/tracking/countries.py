@@ -48,10 +48,10 @@ class MaxMindTable:
 
     def country(self, address: IPAddress) -> str | None:
         """The country where the address is used, else where it is registered."""
-        found: Any = self._reader.get(address)
-        if not isinstance(found, dict):
+        location: Any = self._reader.get(address)
+        if not isinstance(location, dict):
             return None
-        place = found.get("country") or found.get("registered_country") or {}
+        place = location.get("country") or location.get("registered_country") or {}
         return _code(place.get("iso_code"))
 
 

@@ -23,16 +23,16 @@ PRIVACY_PROXY = "Mozilla/5.0"
 read."""
 
 IMAGE_PROXIES = {"GmailImageProxy", "YahooMailProxy"}
-"""They fetch an image when a person opens the mail, but reveal neither device nor country."""
+"""Programs that fetch an image when a person opens the mail, but reveal neither device nor country."""
 
 PREFETCH = re.compile(r"prefetch|prerender|preview", re.IGNORECASE)
 PREFETCH_HEADERS = ("Purpose", "Sec-Purpose", "X-Purpose", "X-Moz")
 
-TOO_QUICK = timedelta(seconds=2)
-"""After the relay took the mail: no person has got it, opened it and found a link by then."""
-BURST = timedelta(seconds=5)
-LINKS_OF_BURST = 3
-"""So many different links of a mail within the time of a burst are followed by a scanner, which follows them all."""
+MIN_READING_TIME = timedelta(seconds=2)
+"""Time after the relay took the mail within which no person has got it, opened it and found a link."""
+BURST_PERIOD = timedelta(seconds=5)
+MIN_LINKS_OF_BURST = 3
+"""Different links of a mail that only a scanner follows within the time of a burst: it follows all of them."""
 
 
 def only_prefetches(method: str, headers: Mapping[str, str]) -> bool:
@@ -40,14 +40,14 @@ def only_prefetches(method: str, headers: Mapping[str, str]) -> bool:
     return method == "HEAD" or any(PREFETCH.search(headers.get(name, "")) for name in PREFETCH_HEADERS)
 
 
-def is_image_proxy(found: Result) -> bool:
+def is_image_proxy(parsed: Result) -> bool:
     """Whether the client is the proxy by which a mail provider fetches images for a reading person."""
-    return found.user_agent is not None and found.user_agent.family in IMAGE_PROXIES
+    return parsed.user_agent is not None and parsed.user_agent.family in IMAGE_PROXIES
 
 
-def is_machine(agent: str, found: Result) -> bool:
+def is_machine(agent: str, parsed: Result) -> bool:
     """Whether the client's name is that of a machine."""
-    is_spider = found.device is not None and found.device.family == "Spider"
+    is_spider = parsed.device is not None and parsed.device.family == "Spider"
     return is_spider or agent == PRIVACY_PROXY or SCANNERS.search(agent) is not None
 
 
@@ -55,10 +55,10 @@ def is_suspect(moment: datetime, sent_time: datetime | None, link: str, clicks: 
     """Whether a machine has perhaps made a visit at this moment, which names no machine: one that came too soon, or one
     of a burst. `link` is the one that was followed, empty for the pixel; `clicks` are earlier ones of the recipient,
     with their links."""
-    if sent_time is not None and moment - sent_time < TOO_QUICK:
+    if sent_time is not None and moment - sent_time < MIN_READING_TIME:
         return True
-    recent = {other for other, time in clicks if time > moment - BURST}
-    return bool(link) and len(recent | {link}) >= LINKS_OF_BURST
+    recent = {other for other, time in clicks if time > moment - BURST_PERIOD}
+    return bool(link) and len(recent | {link}) >= MIN_LINKS_OF_BURST
 
 
 MAX_AGENT_LENGTH = 500
@@ -89,18 +89,18 @@ def client_of(method: str, headers: Mapping[str, str]) -> Client:
     agent = " ".join(_CONTROL.sub(" ", headers.get("User-Agent", "")[:MAX_AGENT_LENGTH]).split())
     if only_prefetches(method, headers):
         return Client(agent, machine=True)
-    found = ua_parser.parse(agent)
-    if is_image_proxy(found):
+    parsed = ua_parser.parse(agent)
+    if is_image_proxy(parsed):
         return Client(agent, machine=False, proxied=True)
-    if is_machine(agent, found):
+    if is_machine(agent, parsed):
         return Client(agent, machine=True)
     if not agent:
         return Client(agent, machine=False)
-    return Client(agent, machine=False, device_type=_type(agent, found), device_name=_name(found))
+    return Client(agent, machine=False, device_type=_type(agent, parsed), device_name=_name(parsed))
 
 
-def _type(agent: str, found: Result) -> str:
-    system = found.os.family if found.os else ""
+def _type(agent: str, parsed: Result) -> str:
+    system = parsed.os.family if parsed.os else ""
     if TABLET.search(agent) or (system == "Android" and not HANDSET.search(agent)):
         return "tablet"
     if system in MOBILE_SYSTEMS or HANDSET.search(agent):
@@ -108,9 +108,9 @@ def _type(agent: str, found: Result) -> str:
     return "desktop" if system in DESKTOPS else "other"
 
 
-def _name(found: Result) -> str | None:
+def _name(parsed: Result) -> str | None:
     """The name of the device, else of its system, else of the program."""
-    if found.device and not found.device.family.startswith("Generic"):
-        return found.device.family
-    part = found.os or found.user_agent
+    if parsed.device and not parsed.device.family.startswith("Generic"):
+        return parsed.device.family
+    part = parsed.os or parsed.user_agent
     return part.family if part else None

@@ -36,18 +36,18 @@ from app.tracking.links import (
 )
 from app.tracking.sender_hosts import NO_HOSTS, SenderHosts, settings_for
 from app.tracking.tokens import (
-    OPEN,
-    SMS_RECEIPT,
-    UNSUBSCRIBE,
+    OPEN_PURPOSE,
+    SMS_RECEIPT_PURPOSE,
+    UNSUBSCRIBE_PURPOSE,
     recipient_from_token,
     recipient_token,
     return_path,
     unsubscribe_address,
 )
 
-UNDO = timedelta(hours=1)
+UNDO_PERIOD = timedelta(hours=1)
 """For how long what a link did can be taken back: later, the mail with the link may be with somebody else."""
-SAME = timedelta(minutes=1)
+MAX_TIME_APART = timedelta(minutes=1)
 """More than an entry and the step that was written with it are ever apart."""
 
 
@@ -75,12 +75,12 @@ class UnsubscribeRequest:
 
 def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
     """The recipient's opt-out link."""
-    return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE, recipient_id)}"
+    return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE_PURPOSE, recipient_id)}"
 
 
 def find_unsubscribe_request(session: Session, secret_keys: SecretKeys, token: str) -> UnsubscribeRequest | None:
     """The request of a link; None for an invalid link, or one whose recipient is deleted."""
-    recipient_id = recipient_from_token(secret_keys, UNSUBSCRIBE, token)
+    recipient_id = recipient_from_token(secret_keys, UNSUBSCRIBE_PURPOSE, token)
     if recipient_id is None:
         return None
     row = session.execute(_select_recipient(recipient_id)).first()
@@ -146,13 +146,13 @@ def may_be_undone(session: Session, request: UnsubscribeRequest) -> bool:
     entries = select(Unsubscriber.list_id, Unsubscriber.creation_time).where(
         Unsubscriber.account_id == request.account_id, of_addresses([address])
     )
-    found = [row for row in session.execute(entries) if row.list_id in list_ids]
-    if {row.list_id for row in found} != {request.list_id}:
+    matching_entries = [row for row in session.execute(entries) if row.list_id in list_ids]
+    if {row.list_id for row in matching_entries} != {request.list_id}:
         return False
     step = _steps(request).where(RecipientStep.step == TimelineStep.UNSUBSCRIBED)
     unsubscribed_time = session.scalar(step.with_only_columns(RecipientStep.time))
-    made = min(row.creation_time for row in found)
-    return unsubscribed_time is not None and unsubscribed_time - SAME <= made and now() - UNDO <= made
+    made = min(row.creation_time for row in matching_entries)
+    return unsubscribed_time is not None and unsubscribed_time - MAX_TIME_APART <= made and now() - UNDO_PERIOD <= made
 
 
 def undo_unsubscribe(transaction: Transaction, request: UnsubscribeRequest) -> bool:
@@ -174,11 +174,11 @@ def _latest_step(session: Session, request: UnsubscribeRequest) -> str | None:
 
 def _steps(request: UnsubscribeRequest) -> Any:
     """The newest step of the recipient that its link, or taking it back, has made."""
-    of_recipient = select(RecipientStep.id).where(
+    link_steps = select(RecipientStep.id).where(
         RecipientStep.recipient_id == request.recipient_id,
         RecipientStep.step.in_((TimelineStep.UNSUBSCRIBED, TimelineStep.RESUBSCRIBED)),
     )
-    return of_recipient.order_by(RecipientStep.id.desc()).limit(1)
+    return link_steps.order_by(RecipientStep.id.desc()).limit(1)
 
 
 def _add_step(transaction: Transaction, request: UnsubscribeRequest, step: TimelineStep) -> datetime:
@@ -192,7 +192,7 @@ LinkIds = Mapping[tuple[str, str], int]
 
 NO_LINKS: LinkIds = {}
 
-OWN_PAGES = ("u", "o", "c")
+SERVICE_PATHS = ("u", "o", "c")
 """First segments of this service's own links, which are not tracked: opting out is not a click."""
 
 _PIXEL = re.compile(
@@ -214,12 +214,12 @@ class Instrumenter(NamedTuple):
 
     def with_pixel(self, html: str, recipient_id: int) -> str:
         """The HTML with an invisible image before the end of its body."""
-        token = recipient_token(self.secret_key, OPEN, recipient_id)
+        token = recipient_token(self.secret_key, OPEN_PURPOSE, recipient_id)
         pixel = (
             f'<img src="{self.public_url}/o/{token}.gif" width="1" height="1" alt="" '
             'style="border:0;height:1px;width:1px">'
         )
-        end = max((found.start() for found in _BODY_END.finditer(html)), default=len(html))
+        end = max((match.start() for match in _BODY_END.finditer(html)), default=len(html))
         return html[:end] + pixel + html[end:]
 
     @staticmethod
@@ -249,13 +249,13 @@ class Instrumenter(NamedTuple):
 
     def _is_own(self, url: str) -> bool:
         return url.startswith(self.public_url) and url.startswith(
-            tuple(f"{self.public_url}/{page}/" for page in OWN_PAGES)
+            tuple(f"{self.public_url}/{page}/" for page in SERVICE_PATHS)
         )
 
 
-COPY = "copy"
+COPY_PLACEHOLDER = "copy"
 """Replaces the token in a blind copy. It is not signed, so it identifies no recipient."""
-DRY_RUN = "dry-run-00000000000"
+DRY_RUN_PLACEHOLDER = "dry-run-00000000000"
 """Replaces the token in a message that is only shown, and is as long as one. It is not signed either."""
 
 
@@ -264,23 +264,26 @@ class FeedbackChannels(NamedTuple):
 
     unsubscribe_link: str
     unsubscribe_address: str | None
-    """None without BOUNCE_DOMAIN, where this service receives mail."""
+    """The address by which a mail program unsubscribes; None without BOUNCE_DOMAIN, where this service receives
+    mail."""
     return_path: str
     """The envelope sender, to which mail servers send reports."""
     instrumenter: Instrumenter
 
-    def of_copy(self) -> FeedbackChannels:
+    def for_copy(self) -> FeedbackChannels:
         """The channels of the blind copy: its unsubscribe link is invalid, and unsubscribes nobody."""
-        return self._replace(unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY}", unsubscribe_address=None)
+        return self._replace(
+            unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY_PLACEHOLDER}", unsubscribe_address=None
+        )
 
-    def of_dry_run(self) -> FeedbackChannels:
+    def for_dry_run(self) -> FeedbackChannels:
         """The channels of a message that is only shown: like those of a blind copy, nobody can unsubscribe by them. Its
         pixel and tracked links are as long as others, but nobody's: their signatures are none."""
         address, public_url = self.unsubscribe_address, self.instrumenter.public_url
         return self._replace(
-            unsubscribe_link=f"{public_url}/u/{DRY_RUN}",
-            unsubscribe_address=address and f"unsubscribe+{DRY_RUN}@{domain_of(address)}",
-            instrumenter=Instrumenter(public_url, DRY_RUN),
+            unsubscribe_link=f"{public_url}/u/{DRY_RUN_PLACEHOLDER}",
+            unsubscribe_address=address and f"unsubscribe+{DRY_RUN_PLACEHOLDER}@{domain_of(address)}",
+            instrumenter=Instrumenter(public_url, DRY_RUN_PLACEHOLDER),
         )
 
 
@@ -293,7 +296,7 @@ class SenderChannels:
         self._from_address = from_address
         self._instrumenter = Instrumenter.of(self._settings)
 
-    def of_recipient(self, recipient_id: int) -> FeedbackChannels:
+    def for_recipient(self, recipient_id: int) -> FeedbackChannels:
         """The channels of one recipient's message."""
         return FeedbackChannels(
             unsubscribe_link(self._settings, recipient_id),
@@ -305,5 +308,5 @@ class SenderChannels:
 
 def receipt_url(settings: Settings, recipient_id: int) -> str:
     """The URL at which an SMS gateway reports the receipt of a recipient's text message."""
-    token = recipient_token(settings.secret_key, SMS_RECEIPT, recipient_id)
+    token = recipient_token(settings.secret_key, SMS_RECEIPT_PURPOSE, recipient_id)
     return f"{settings.public_url}/inbound/kannel/dlr/{token}"

@@ -25,10 +25,10 @@ from app.db.outage import is_unavailable
 from app.db.prepared import PreparedStatement
 from app.secret_keys import SecretKeys
 from app.settings import Settings
-from app.tracking.tokens import CLICK, MAX_TOKEN_LENGTH, encode_int, sign_token, verify_token
+from app.tracking.tokens import CLICK_PURPOSE, MAX_TOKEN_LENGTH, encode_int, sign_token, verify_token
 
 LinkType = Literal["html_email", "text_email"]
-Replace = Callable[[str], str | None]
+ReplaceUrl = Callable[[str], str | None]
 """Returns the URL that replaces the one found, or None to keep it."""
 
 _TAG = re.compile(r"<(?:a|area)(?=[\s/])", re.IGNORECASE)
@@ -47,7 +47,7 @@ MAX_SCANNED = 5_000
 """Tags in HTML, URLs in a text. Further ones are not replaced."""
 
 
-def replace_in_html(body: str, replace: Replace) -> str:
+def replace_in_html(body: str, replace: ReplaceUrl) -> str:
     """The HTML with links replaced; everything else is kept byte for byte."""
     pieces: list[str] = []
     position = 0
@@ -60,27 +60,27 @@ def replace_in_html(body: str, replace: Replace) -> str:
     return "".join(pieces)
 
 
-def replace_in_text(body: str, replace: Replace) -> str:
+def replace_in_text(body: str, replace: ReplaceUrl) -> str:
     """The text with links replaced."""
 
-    def replaced(found: re.Match[str]) -> str:
-        url = _without_punctuation(found[0])
+    def replaced(match: re.Match[str]) -> str:
+        url = _without_punctuation(match[0])
         new = replace(url) if _WEB.match(url) else None
-        return found[0] if new is None else new + found[0][len(url) :]
+        return match[0] if new is None else new + match[0][len(url) :]
 
     return _TEXT_URL.sub(replaced, body, count=MAX_SCANNED)
 
 
 def written_links(link_type: LinkType, source: str) -> list[str]:
     """The distinct links of a template as they are written, in their order."""
-    found: dict[str, None] = {}
+    urls: dict[str, None] = {}
 
     def note(url: str) -> None:
-        found[url] = None
+        urls[url] = None
 
     replace = replace_in_html if link_type == "html_email" else replace_in_text
     replace(source, note)
-    return list(found)
+    return list(urls)
 
 
 def links_in_source(link_type: LinkType, source: str) -> list[str]:
@@ -93,7 +93,7 @@ def links_in_source(link_type: LinkType, source: str) -> list[str]:
 
 def _links_in_html(body: str) -> list[tuple[int, int, str]]:
     """Start and end of each attribute value with its quotes, and the decoded URL."""
-    found: list[tuple[int, int, str]] = []
+    links: list[tuple[int, int, str]] = []
     position = 0
     for _ in range(MAX_SCANNED):
         tag = _TAG.search(body, position)
@@ -104,14 +104,14 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
         while not (end := _END.match(body, position)):
             attribute = _ATTRIBUTE.match(body, position)
             if attribute is None:
-                return found  # an unclosed tag: browsers ignore everything after it, too
+                return links  # an unclosed tag: browsers ignore everything after it, too
             position = attribute.end()
             if href is None and attribute[1].lower() == "href":
                 href = _value(attribute)
         position = end.end()
         if href and _WEB.match(href[2]):
-            found.append(href)
-    return found
+            links.append(href)
+    return links
 
 
 def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
@@ -134,10 +134,10 @@ def _without_punctuation(url: str) -> str:
     return url[:end]
 
 
-STORED = 0
-INLINE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
+STORED_LINK_BYTE = 0
+LINK_TYPE_OF_BYTE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
 """First byte of a token that contains its URL."""
-CODES = {link_type: code for code, link_type in INLINE.items()}
+BYTE_OF_LINK_TYPE = {link_type: code for code, link_type in LINK_TYPE_OF_BYTE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +161,26 @@ def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
     """The token of a link; None for a URL that is too long for one."""
     recipient = encode_int(link.recipient_id)
     if isinstance(link, StoredLink):
-        content = bytes([STORED, len(recipient)]) + recipient + encode_int(link.link_id)
+        content = bytes([STORED_LINK_BYTE, len(recipient)]) + recipient + encode_int(link.link_id)
     else:
-        content = bytes([CODES[link.link_type], len(recipient)]) + recipient + link.url.encode()
-    token = sign_token(secret_key, CLICK, content)
+        content = bytes([BYTE_OF_LINK_TYPE[link.link_type], len(recipient)]) + recipient + link.url.encode()
+    token = sign_token(secret_key, CLICK_PURPOSE, content)
     return token if len(token) <= MAX_TOKEN_LENGTH else None
 
 
 def parse_link_token(secret_keys: SecretKeys, token: str) -> StoredLink | InlineLink | None:
     """The link of a token; None for an invalid token."""
-    content = verify_token(secret_keys, CLICK, token)
+    content = verify_token(secret_keys, CLICK_PURPOSE, token)
     if content is None:
         return None
     code, length, rest = content[0], content[1], content[2:]
     recipient_id = int.from_bytes(rest[:length], "big")
-    if code == STORED:
+    if code == STORED_LINK_BYTE:
         return StoredLink(recipient_id, int.from_bytes(rest[length:], "big"))
-    return InlineLink(recipient_id, INLINE[code], rest[length:].decode())
+    return InlineLink(recipient_id, LINK_TYPE_OF_BYTE[code], rest[length:].decode())
 
 
-NAMES = frozenset(
+SECRET_NAMES = frozenset(
     (
         *(
             "access",
@@ -211,10 +211,10 @@ _SEPARATOR = re.compile("[&;]")
 
 def has_secret(url: str) -> bool:
     """Whether a parameter of the query, or of the fragment, looks like a secret."""
-    _, found, rest = url.partition("?")
-    if not found:
-        _, found, rest = url.partition("#")
-    return bool(found) and any(_is_secret(part) for part in _SEPARATOR.split(rest.replace("#", "&")))
+    _, separator, rest = url.partition("?")
+    if not separator:
+        _, separator, rest = url.partition("#")
+    return bool(separator) and any(_is_secret(part) for part in _SEPARATOR.split(rest.replace("#", "&")))
 
 
 def exempt_none(_url: str) -> bool:
@@ -224,7 +224,7 @@ def exempt_none(_url: str) -> bool:
 
 def _is_secret(part: str) -> bool:
     name, equals, value = part.partition("=")
-    if equals and value and not NAMES.isdisjoint(_words(unquote_plus(name))):
+    if equals and value and not SECRET_NAMES.isdisjoint(_words(unquote_plus(name))):
         return True
     return _looks_random(unquote_plus(value if equals else part))
 
@@ -239,10 +239,10 @@ def _looks_random(value: str) -> bool:
     letters and digits, including `-` and `_`. No words of a language look like that."""
     if _UUID.search(value):
         return True
-    both = (found[0] for found in _LETTERS_AND_DIGITS.finditer(value))
+    both = (match[0] for match in _LETTERS_AND_DIGITS.finditer(value))
     if any(_KINDS[2].search(run) and not run.isdigit() for run in both):
         return True
-    return any(all(kind.search(found[0]) for kind in _KINDS) for found in _WITH_MARKS.finditer(value))
+    return any(all(kind.search(match[0]) for kind in _KINDS) for match in _WITH_MARKS.finditer(value))
 
 
 MAX_LINKS = 500
@@ -252,7 +252,7 @@ MAX_URL_BYTES = 2000
 MAX_CACHED_LENGTH = 100_000
 """Characters of a template whose links are cached, because the same few messages are sent again and again."""
 
-LINKS = PreparedStatement(
+STORED_LINKS = PreparedStatement(
     select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
         in_json(SendLink.send_id, bindparam("send_ids", type_=String))
     )
@@ -264,29 +264,32 @@ def link_rows(
 ) -> list[dict[str, Any]]:
     """Rows of the tracked links of a send's bodies. A text that is generated from the HTML has the links of the
     HTML."""
-    of_html = _links("html_email", body_html or "")
-    found: dict[LinkType, tuple[str, ...]] = {
-        "html_email": of_html,
-        "text_email": of_html if body_text is None else _links("text_email", body_text),
+    html_links = _links("html_email", body_html or "")
+    links_by_type: dict[LinkType, tuple[str, ...]] = {
+        "html_email": html_links,
+        "text_email": html_links if body_text is None else _links("text_email", body_text),
     }
     return [
-        {"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls if not is_exempt(url)
+        {"link_type": link_type, "url": url}
+        for link_type, urls in links_by_type.items()
+        for url in urls
+        if not is_exempt(url)
     ]
 
 
 def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:
     """The stored links of each send: type and URL -> id; one select, and none for no sends."""
-    found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    links_by_send: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
     if not send_ids:
-        return found
-    for send_id, link_type, url, link_id in LINKS.tuples(session, send_ids=json_array(send_ids)):
-        found[send_id][link_type, url] = link_id
-    return found
+        return links_by_send
+    for send_id, link_type, url, link_id in STORED_LINKS.tuples(session, send_ids=json_array(send_ids)):
+        links_by_send[send_id][link_type, url] = link_id
+    return links_by_send
 
 
 def _links(link_type: LinkType, source: str) -> tuple[str, ...]:
-    found = _cached_links if len(source) <= MAX_CACHED_LENGTH else _first_links
-    return found(link_type, source)
+    list_links = _cached_links if len(source) <= MAX_CACHED_LENGTH else _first_links
+    return list_links(link_type, source)
 
 
 def _first_links(link_type: LinkType, source: str) -> tuple[str, ...]:
@@ -297,7 +300,7 @@ def _first_links(link_type: LinkType, source: str) -> tuple[str, ...]:
 _cached_links = lru_cache(maxsize=64)(_first_links)
 
 
-PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+PRINTABLE_CHARACTERS = "".join(map(chr, range(0x21, 0x7F)))
 """Characters that stay as they are in a URL; all others are percent-encoded, as browsers do."""
 _END_OF_HOST = re.compile(r"[/?#\\]")
 
@@ -335,7 +338,9 @@ def location_header(url: str) -> str:
     place = url[start : end.start() if end else len(url)]
     user, at, host = place.rpartition("@")
     name, colon, port = host.partition(":")
-    return quote(url.replace(place, f"{user}{at}{_ascii(name)}{colon}{port}", 1), safe=PRINTABLE, errors="replace")
+    return quote(
+        url.replace(place, f"{user}{at}{_ascii(name)}{colon}{port}", 1), safe=PRINTABLE_CHARACTERS, errors="replace"
+    )
 
 
 def _ascii(name: str) -> str:
@@ -377,4 +382,4 @@ def _is_of_account(session: Session, host: str, recipient_id: int) -> bool | Non
     rows = session.execute(select(AccountHost.account_id, account).where(AccountHost.host == host)).all()
     if not rows:
         return True
-    return None if rows[0][1] is None else any(holder == own for holder, own in rows)
+    return None if rows[0][1] is None else any(holder == recipient_account for holder, recipient_account in rows)

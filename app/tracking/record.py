@@ -37,14 +37,14 @@ from app.recipients.timeline import VISIT_STEPS, TimelineStep
 from app.tracking.devices import is_suspect
 from app.tracking.visits import Visit, link_of_detail
 
-REPEATED_WITHIN = timedelta(seconds=10)
+REPEAT_PERIOD = timedelta(seconds=10)
 """A double click, a reload, or a mail program that shows a message twice counts as one visit."""
-MAX_OF_A_LINK = 20
+MAX_STEPS_OF_LINK = 20
 """Visits of one recipient to one link (or the pixel) that become steps and events, people and machines separately."""
-MAX_OF_A_KIND = 100
-"""The same for all links of a recipient together, per kind of step."""
+MAX_STEPS_OF_KIND = 100
+"""Steps of one kind in the timeline of a recipient, for all links together."""
 
-TRACKED = ("first_open_time", "last_open_time", "open_type", "first_click_time")
+VISIT_COLUMNS = ("first_open_time", "last_open_time", "open_type", "first_click_time")
 """Columns of a recipient that visits set."""
 OPENED, CLICKED = "opened", "clicked"
 """Names of the events, and of the counters of a group."""
@@ -62,8 +62,8 @@ class _RecipientVisits:
     """Whether the account gets events of visits of machines."""
     latest: dict[tuple[str, str], datetime] = field(default_factory=dict)
     """Step and detail -> time of the latest visit."""
-    of_link: Counter[tuple[str, str]] = field(default_factory=Counter)
-    of_kind: Counter[str] = field(default_factory=Counter)
+    by_link: Counter[tuple[str, str]] = field(default_factory=Counter)
+    by_kind: Counter[str] = field(default_factory=Counter)
     further: int = 0
     steps: list[dict[str, Any]] = field(default_factory=list)
     counted: list[tuple[str, datetime]] = field(default_factory=list)
@@ -72,8 +72,8 @@ class _RecipientVisits:
     def add_known(self, step: str, detail: str | None, latest: datetime, count: int) -> None:
         """Counts visits that are in the timeline."""
         self.latest[step, detail or ""] = latest
-        self.of_link[step, link_of_detail(step, detail)] += count
-        self.of_kind[step] += count
+        self.by_link[step, link_of_detail(step, detail)] += count
+        self.by_kind[step] += count
 
     def add(self, visit: Visit) -> list[Payload]:
         """Adds a new visit; returns its events."""
@@ -95,9 +95,11 @@ class _RecipientVisits:
     def _is_recorded(self, visit: Visit) -> bool:
         """Whether the visit becomes a step; one beyond the limits is only counted."""
         latest = self.latest.get((visit.step, visit.detail))
-        if latest is not None and latest > visit.moment - REPEATED_WITHIN:
+        if latest is not None and latest > visit.moment - REPEAT_PERIOD:
             return False
-        is_full = self.of_link[visit.step, visit.link] >= MAX_OF_A_LINK or self.of_kind[visit.step] >= MAX_OF_A_KIND
+        is_full = (
+            self.by_link[visit.step, visit.link] >= MAX_STEPS_OF_LINK or self.by_kind[visit.step] >= MAX_STEPS_OF_KIND
+        )
         self.further += is_full
         return not is_full
 
@@ -135,41 +137,54 @@ class _RecipientVisits:
 
 def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:
     """Records visits in their order; those of deleted recipients are ignored."""
-    by_recipient = _known_visits(transaction, {visit.recipient_id for visit in visits})
+    by_recipient = _earlier_visits(transaction, {visit.recipient_id for visit in visits})
     events: dict[int, list[Payload]] = defaultdict(list)
     for visit in visits:
-        if of_recipient := by_recipient.get(visit.recipient_id):
-            events[of_recipient.recipient.account_id] += of_recipient.add(visit)
+        if recipient_visits := by_recipient.get(visit.recipient_id):
+            events[recipient_visits.recipient.account_id] += recipient_visits.add(visit)
     recorded = list(by_recipient.values())
     _update_recipients(transaction, recorded)
     record_many(transaction, events)
-    add_steps(transaction, [step for one in recorded for step in one.steps])
+    add_steps(transaction, [step for visits_of_recipient in recorded for step in visits_of_recipient.steps])
     end_waits(transaction, _happened(recorded))
     _count(transaction, recorded)
 
 
 def _happened(recorded: Sequence[_RecipientVisits]) -> dict[Did, list[int]]:
     """What became of messages that steps of automations have sent. A click is an open, too."""
-    of_steps = [one for one in recorded if one.recipient.step_id is not None]
-    clicked = [one.recipient.id for one in of_steps if any(step["step"] == TimelineStep.CLICKED for step in one.steps)]
-    opened = [one.recipient.id for one in of_steps if any(step["step"] == TimelineStep.OPENED for step in one.steps)]
+    step_visits = [
+        visits_of_recipient for visits_of_recipient in recorded if visits_of_recipient.recipient.step_id is not None
+    ]
+    clicked = [
+        visits_of_recipient.recipient.id
+        for visits_of_recipient in step_visits
+        if any(step["step"] == TimelineStep.CLICKED for step in visits_of_recipient.steps)
+    ]
+    opened = [
+        visits_of_recipient.recipient.id
+        for visits_of_recipient in step_visits
+        if any(step["step"] == TimelineStep.OPENED for step in visits_of_recipient.steps)
+    ]
     return {"opened": [*opened, *clicked], "clicked": clicked}
 
 
-def _known_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _RecipientVisits]:
+def _earlier_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _RecipientVisits]:
     """The recipients with their visits so far, locked, so that simultaneous visits are recorded one after the other."""
-    by_recipient = {one.recipient.id: one for one in _locked(transaction, ids)}
+    by_recipient = {
+        visits_of_recipient.recipient.id: visits_of_recipient
+        for visits_of_recipient in _lock_recipients(transaction, ids)
+    }
     if by_recipient:
-        for recipient_id, *known in _steps(transaction, by_recipient):
-            by_recipient[recipient_id].add_known(*known)
+        for recipient_id, *earlier_visits in _steps(transaction, by_recipient):
+            by_recipient[recipient_id].add_known(*earlier_visits)
     return by_recipient
 
 
-def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_RecipientVisits]:
+def _lock_recipients(transaction: Transaction, ids: Collection[int]) -> Iterable[_RecipientVisits]:
     """A recipient given by `contact_id` has no address until its message is sent, so the contact's is used."""
     statement = (
         select_recipients(
-            *(getattr(Recipient, name) for name in TRACKED),
+            *(getattr(Recipient, name) for name in VISIT_COLUMNS),
             Recipient.sent_time,
             Account.machine_events,
             email=func.coalesce(Recipient.email, Contact.email),
@@ -181,7 +196,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
         .with_for_update(of=Recipient)
     )
     for row in transaction.execute(statement).all():
-        stored = {name: getattr(row, name) for name in TRACKED}
+        stored = {name: getattr(row, name) for name in VISIT_COLUMNS}
         yield _RecipientVisits(as_recipient(row), stored, dict(stored), row.sent_time, row.machine_events)
 
 
@@ -206,21 +221,23 @@ def _steps(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[
 
 
 def _update_recipients(transaction: Transaction, recorded: Sequence[_RecipientVisits]) -> None:
-    _UPDATE.run(transaction, [values for one in recorded if (values := one.column_values())])
+    _UPDATE_RECIPIENTS.run(
+        transaction, [values for visits_of_recipient in recorded if (values := visits_of_recipient.column_values())]
+    )
 
 
 def _update_statement(row: RowValues) -> Update:
     columns = table_of(Recipient).c
-    values: dict[str, Any] = {name: row[name] for name in TRACKED}
+    values: dict[str, Any] = {name: row[name] for name in VISIT_COLUMNS}
     values["further_visits"] = columns.further_visits + row["further"]
     return update(table_of(Recipient)).where(columns.id == row["row"]).values(values)
 
 
-_UPDATE = BulkUpdate(
+_UPDATE_RECIPIENTS = BulkUpdate(
     {
         "row": Recipient.id.type,
         "further": Recipient.further_visits.type,
-        **{name: table_of(Recipient).c[name].type for name in TRACKED},
+        **{name: table_of(Recipient).c[name].type for name in VISIT_COLUMNS},
     },
     _update_statement,
     id_column=table_of(Recipient).c.id,
@@ -228,9 +245,15 @@ _UPDATE = BulkUpdate(
 
 
 def _count(transaction: Transaction, recorded: Sequence[_RecipientVisits]) -> None:
-    for one in recorded:
-        for name, moment in one.counted:
-            count_in_group(transaction, one.recipient.account_id, one.recipient.group_id, moment, **{name: 1})
+    for visits_of_recipient in recorded:
+        for name, moment in visits_of_recipient.counted:
+            count_in_group(
+                transaction,
+                visits_of_recipient.recipient.account_id,
+                visits_of_recipient.recipient.group_id,
+                moment,
+                **{name: 1},
+            )
 
 
 def _event(recipient: RecipientRow, visit: Visit, name: str, by_machine: bool) -> Payload:

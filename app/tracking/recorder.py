@@ -26,16 +26,16 @@ logger = logging.getLogger(__name__)
 VISITS = "tms.visits"
 """The key of the process's recorder among the extensions of the application."""
 
-MAX_WAITING = 10_000
+MAX_WAITING_VISITS = 10_000
 """Queued visits, about ten megabytes; further ones are dropped."""
-MAX_OF_ONE_RECIPIENT = 200
-"""The same for one recipient, so that a link that is requested in a loop does not displace the visits of others."""
+MAX_WAITING_OF_RECIPIENT = 200
+"""Queued visits of one recipient, so that a link that is requested in a loop does not displace the visits of others."""
 BATCH_SIZE = 200
 """Recipients whose visits are written in one transaction."""
 RETRY_DELAY = 1.0
 """Seconds before the next attempt after the database failed."""
 SHUTDOWN_RETRY_DELAY = 0.1
-"""The same while the process ends."""
+"""Seconds until a failed write is tried again while the process ends."""
 SHUTDOWN_TIMEOUT = 3.0
 """Seconds for the last writes when the process shuts down; it is killed soon after."""
 
@@ -47,7 +47,7 @@ class Recorder:
         self._database = database
         self._changed = threading.Condition()
         self._waiting: dict[int, list[Visit]] = {}
-        """By recipient, in the order of their first visits."""
+        """Id of a recipient -> its visits; the recipients are in the order of their first visits."""
         self._count = self._lost = 0
         """Visits that are not written, also those that were given up at the end, and visits that were dropped."""
         self._thread: threading.Thread | None = None
@@ -58,7 +58,7 @@ class Recorder:
         """Queues the visit; never waits."""
         with self._changed:
             waiting = self._waiting.get(visit.recipient_id, ())
-            if self._count >= MAX_WAITING or len(waiting) >= MAX_OF_ONE_RECIPIENT:
+            if self._count >= MAX_WAITING_VISITS or len(waiting) >= MAX_WAITING_OF_RECIPIENT:
                 self._lost += 1
                 return
             self._waiting.setdefault(visit.recipient_id, []).append(visit)

@@ -11,7 +11,8 @@ from app.settings import Settings
 
 
 class SenderHosts(NamedTuple):
-    """None where the hosts of the service serve: those of PUBLIC_URL and BOUNCE_DOMAIN."""
+    """The hosts of a sender's domain for tracking and for return paths. None stands for the host of the service, that
+    of PUBLIC_URL or BOUNCE_DOMAIN."""
 
     tracking_host: str | None = None
     return_path_host: str | None = None

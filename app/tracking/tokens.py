@@ -26,10 +26,10 @@ from app.addresses import domain_of
 from app.secret_keys import SecretKeys
 from app.settings import Settings
 
-UNSUBSCRIBE = "unsubscribe"
-OPEN = "open"
-CLICK = "click"
-SMS_RECEIPT = "sms receipt"
+UNSUBSCRIBE_PURPOSE = "unsubscribe"
+OPEN_PURPOSE = "open"
+CLICK_PURPOSE = "click"
+SMS_RECEIPT_PURPOSE = "sms receipt"
 SIGNATURE_BYTES = 10
 MAX_TOKEN_LENGTH = 3000
 """Characters; with the path before it, well below the limits of web servers for a request line."""
@@ -90,17 +90,17 @@ def _keyed(secret_key: str, purpose: str) -> hmac.HMAC:
     return hmac.new(key, digestmod="sha256")
 
 
-BOUNCE = "bounce"
-UNSUBSCRIBE_BY_MAIL = "unsubscribe by mail"
+BOUNCE_PURPOSE = "bounce"
+UNSUBSCRIBE_BY_MAIL_PURPOSE = "unsubscribe by mail"
 
-LOCAL_PARTS = {"bounces": BOUNCE, "unsubscribe": UNSUBSCRIBE_BY_MAIL}
+LOCAL_PARTS = {"bounces": BOUNCE_PURPOSE, "unsubscribe": UNSUBSCRIBE_BY_MAIL_PURPOSE}
 """Part before the plus -> purpose of the token after it."""
 _BASE32 = re.compile(r"[a-z2-7]{1,64}", re.IGNORECASE)
 
 
 def return_path(settings: Settings, recipient_id: int, from_address: str) -> str:
     """The envelope sender of a recipient's mail: under BOUNCE_DOMAIN, else under the sender's domain."""
-    token = address_token(settings.secret_key, BOUNCE, recipient_id)
+    token = address_token(settings.secret_key, BOUNCE_PURPOSE, recipient_id)
     return f"bounces+{token}@{settings.bounce_domain or domain_of(from_address)}"
 
 
@@ -108,7 +108,7 @@ def unsubscribe_address(settings: Settings, recipient_id: int) -> str | None:
     """The address at which an empty mail unsubscribes the recipient; None without BOUNCE_DOMAIN."""
     if not settings.bounce_domain:
         return None
-    token = address_token(settings.secret_key, UNSUBSCRIBE_BY_MAIL, recipient_id)
+    token = address_token(settings.secret_key, UNSUBSCRIBE_BY_MAIL_PURPOSE, recipient_id)
     return f"unsubscribe+{token}@{settings.bounce_domain}"
 
 

@@ -37,7 +37,7 @@ class Untaken(enum.Enum):
     TRANSPORT = "transport"
     """No message can be handed over now: no connection, a refused login, a server that is closing."""
     MESSAGE = "message"
-    """This one was not accepted, others may be."""
+    """This message was not accepted; others may be."""
 
 
 class DeliveryResult(NamedTuple):
@@ -224,5 +224,5 @@ class Availability:
             self._probing = False
 
     def _may_begin(self) -> bool:
-        """Under the lock."""
+        """Whether an attempt may begin. The caller holds the lock."""
         return self._backoff == FIRST_BACKOFF or not (self._probing or self._clock() < self.backoff_until)

@@ -41,10 +41,10 @@ def _installed(scheme: str) -> object | None:
     return None
 
 
-def _unknown_scheme(scheme: str, known: list[str]) -> str:
+def _unknown_scheme(scheme: str, known_schemes: list[str]) -> str:
     if not scheme:
-        return f"the transport URL has no scheme; it begins with one of {_scheme_list(known)}"
-    return f"unknown transport {scheme}://; available are {_scheme_list(known)} and those of installed packages"
+        return f"the transport URL has no scheme; it begins with one of {_scheme_list(known_schemes)}"
+    return f"unknown transport {scheme}://; available are {_scheme_list(known_schemes)} and those of installed packages"
 
 
 def _scheme_list(schemes: list[str]) -> str:

@@ -15,10 +15,12 @@ from app.transports.base import TransportUrlError
 
 Number = TypeVar("Number", int, float)
 
-WITH_HOST = ("smtp", "smtps", "smpp", "smpps", "kannel+http", "kannel+https")
-OPTION = re.compile(r"[a-z_]{1,30}")
+SCHEMES_WITH_HOST = ("smtp", "smtps", "smpp", "smpps", "kannel+http", "kannel+https")
+OPTION_NAME = re.compile(r"[a-z_]{1,30}")
 """A plausible option name, which errors may quote; anything else may be a piece of a password."""
-NO_HOST = "the transport URL has no valid host and port; special characters of user and password are written as %xx"
+NO_HOST_DETAIL = (
+    "the transport URL has no valid host and port; special characters of user and password are written as %xx"
+)
 
 
 def split(url: str) -> SplitResult:
@@ -27,9 +29,9 @@ def split(url: str) -> SplitResult:
         parts = urlsplit(url.strip())
         _ = parts.port
     except ValueError:  # its text may quote a part of the password
-        raise TransportUrlError(NO_HOST) from None
+        raise TransportUrlError(NO_HOST_DETAIL) from None
     if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
-        raise TransportUrlError(NO_HOST)  # a password with / ? or # in it: quote nothing of it
+        raise TransportUrlError(NO_HOST_DETAIL)  # a password with / ? or # in it: quote nothing of it
     return parts
 
 
@@ -44,16 +46,16 @@ def display_url(url: str) -> str:
     parts = split(url)
     if parts.scheme == "file":
         return unquote(parts.path)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2] if parts.scheme in WITH_HOST else ''}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2] if parts.scheme in SCHEMES_WITH_HOST else ''}"
 
 
-def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:
+def options(parts: SplitResult, option_names: Collection[str]) -> dict[str, str]:
     """The options after the `?`, each at most once and each one of `known`."""
     values: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in known:
-            accepted = ", ".join(sorted(known)) or "none"
-            which = f"option {name!r}" if OPTION.fullmatch(name) else "option"
+        if name not in option_names:
+            accepted = ", ".join(sorted(option_names)) or "none"
+            which = f"option {name!r}" if OPTION_NAME.fullmatch(name) else "option"
             raise TransportUrlError(f"{redacted(parts)}: unknown {which}; known options: {accepted}")
         if name in values:
             raise TransportUrlError(f"{redacted(parts)}: the option {name!r} is given twice")

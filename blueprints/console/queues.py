@@ -35,7 +35,7 @@ from app.maintenance.figures import FiguresReader
 from app.maintenance.findings import are_complete
 from app.recipients.read import Viewer
 from app.recipients.redaction import Redaction
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.pauses.read import list_pauses, pauses_everywhere
 from app.sends.queue_begin import known_begin
 from blueprints.console.blueprint import blp
@@ -125,7 +125,7 @@ def _of_installation(error: ServiceError | None, form: PauseForm = NO_PAUSE) -> 
             transports=list(transport_states(session, parts.settings, {})),
             moment=moment,
             looked_at=LOOKED_AT,
-            default=DEFAULT,
+            default=DEFAULT_TRANSPORT,
             of=PATH,
             said=lambda one: one.note,
         )

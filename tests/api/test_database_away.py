@@ -16,7 +16,7 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
 from app.settings import Settings
-from app.tracking.tokens import OPEN, recipient_token
+from app.tracking.tokens import OPEN_PURPOSE, recipient_token
 from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.client import Client, check_error
@@ -86,7 +86,7 @@ def test_the_pixel_is_an_image_under_every_host_while_the_database_hangs(
     """Whose the host is can wait: an open harms nobody, and is recorded later."""
     own_sends.send(own_sends.email())
     (recipient,) = own_sends.rows(Recipient)
-    token = recipient_token(own_sends.tenant.services.settings.secret_key, OPEN, recipient.id)
+    token = recipient_token(own_sends.tenant.services.settings.secret_key, OPEN_PURPOSE, recipient.id)
     with own_postgres.frozen(), hasty():
         for host in ("click.acme.example", "localhost"):
             answer = Client(own_sends.tenant.app).request("GET", f"/o/{token}.gif", headers={"Host": host})

@@ -13,7 +13,7 @@ from flask import Flask
 
 from app.settings import Settings
 from app.tracking.links import StoredLink, link_token
-from app.tracking.tokens import UNSUBSCRIBE, recipient_token
+from app.tracking.tokens import UNSUBSCRIBE_PURPOSE, recipient_token
 from tests.support.apps import app_with
 from tests.support.cases import each
 from tests.support.client import Client
@@ -63,7 +63,7 @@ def test_with_the_database_down_a_person_gets_a_page(
     without_database: Flask, settings: Settings, method: str, page: str
 ) -> None:
     tokens = {
-        "u": recipient_token(settings.secret_key, UNSUBSCRIBE, 7),
+        "u": recipient_token(settings.secret_key, UNSUBSCRIBE_PURPOSE, 7),
         "c": link_token(settings.secret_key, StoredLink(7, 8)),
     }
     answer = Client(without_database).request(method, f"/{page}/{tokens[page]}")

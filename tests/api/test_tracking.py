@@ -20,9 +20,9 @@ from app.settings import Settings
 from app.tracking import devices, record
 from app.tracking.devices import client_of
 from app.tracking.links import InlineLink, StoredLink, link_token
-from app.tracking.record import MAX_OF_A_LINK, record_visits
+from app.tracking.record import MAX_STEPS_OF_LINK, record_visits
 from app.tracking.recorder import VISITS
-from app.tracking.tokens import OPEN, UNSUBSCRIBE, recipient_token
+from app.tracking.tokens import OPEN_PURPOSE, UNSUBSCRIBE_PURPOSE, recipient_token
 from app.tracking.visits import visit_of
 from tests.support.apps import app_with
 from tests.support.cases import each
@@ -72,7 +72,7 @@ class Mail:
 
     def open(self, method: str = "GET", **headers: str) -> TestResponse:
         """Requests the pixel, as a program does that shows images."""
-        return self._ask(method, f"/o/{recipient_token(self.secret, OPEN, self.id)}.gif", headers)
+        return self._ask(method, f"/o/{recipient_token(self.secret, OPEN_PURPOSE, self.id)}.gif", headers)
 
     def click(self, url: str = URL, link_type: Any = "html_email", method: str = "GET", **headers: str) -> TestResponse:
         """Follows the link of the token."""
@@ -91,14 +91,14 @@ class Mail:
         self.written()
         with self.rows.services.database.write() as transaction:
             for step in transaction.query(RecipientStep).filter_by(recipient_id=self.id):
-                step.time -= record.REPEATED_WITHIN
+                step.time -= record.REPEAT_PERIOD
 
 
 @pytest.fixture(autouse=True)
 def longer_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow machine two visits of a test may be ten seconds apart."""
-    assert timedelta(seconds=10) == record.REPEATED_WITHIN
-    monkeypatch.setattr(record, "REPEATED_WITHIN", timedelta(hours=1))
+    assert timedelta(seconds=10) == record.REPEAT_PERIOD
+    monkeypatch.setattr(record, "REPEAT_PERIOD", timedelta(hours=1))
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_repeated_visit_changes_the_last_time_only(mail: Mail) -> None:
 def test_later_opens_and_clicks_are_reported_but_not_counted(mail: Mail) -> None:
     """The group counts each recipient once."""
     mail.click(User_Agent=IPHONE)
-    early = now().replace(microsecond=0) - record.REPEATED_WITHIN
+    early = now().replace(microsecond=0) - record.REPEAT_PERIOD
     mail.written().change([mail.id], first_open_time=early, last_open_time=early, first_click_time=early)
     mail.much_later()
     mail.open(User_Agent=IPHONE)
@@ -235,7 +235,7 @@ def test_a_visit_in_haste_counts_and_its_events_say_so(mail: Mail) -> None:
 
 
 def test_clicks_on_all_links_at_once_are_suspect(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "BURST", timedelta(hours=1))  # a slow machine is no slow reader
+    monkeypatch.setattr(devices, "BURST_PERIOD", timedelta(hours=1))  # a slow machine is no slow reader
     for number in (1, 2, 2, 3):
         mail.click(f"https://{number}.acme.example/", User_Agent=IPHONE)
     assert [event.get("is_machine") for event in mail.events if event["event"] == "clicked"] == [None, None, True]
@@ -294,18 +294,18 @@ def test_the_answer_does_not_wait_for_writers(mail: Mail) -> None:
 
 def test_the_first_visits_of_a_link_are_reported_and_further_ones_counted(mail: Mail) -> None:
     """Whatever new names the client uses; other links, and machines, are counted separately."""
-    for number in range(MAX_OF_A_LINK + 5):
+    for number in range(MAX_STEPS_OF_LINK + 5):
         mail.click(User_Agent=f"{IPHONE} {number}")
     mail.click("https://other.acme.example/", User_Agent=IPHONE)
     mail.click(User_Agent=BOT)
-    assert mail.steps == ["clicked"] * (MAX_OF_A_LINK + 1) + ["clicked by machine"]
-    assert [event["event"] for event in mail.events] == ["opened"] + ["clicked"] * (MAX_OF_A_LINK + 1)
+    assert mail.steps == ["clicked"] * (MAX_STEPS_OF_LINK + 1) + ["clicked by machine"]
+    assert [event["event"] for event in mail.events] == ["opened"] + ["clicked"] * (MAX_STEPS_OF_LINK + 1)
     assert (mail.row.further_visits, mail.counts) == (5, (1, 1))
 
 
 def test_the_number_of_reported_visits_of_a_message_is_limited(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message may have thousands of links."""
-    monkeypatch.setattr(record, "MAX_OF_A_KIND", 3)
+    monkeypatch.setattr(record, "MAX_STEPS_OF_KIND", 3)
     for number in range(5):
         mail.click(f"https://{number}.acme.example/", User_Agent=IPHONE)
     mail.open(User_Agent=IPHONE)
@@ -380,7 +380,7 @@ def test_links_that_were_sent_work_under_every_host_that_the_account_had(
 def test_unsubscribing_works_wherever_its_token_arrives(mail: Mail, other_tenant: Tenant, anon: Client) -> None:
     host = f"click.{other_tenant.domain}"
     give_host(other_tenant, host)
-    path = f"/u/{recipient_token(mail.secret, UNSUBSCRIBE, mail.id)}"
+    path = f"/u/{recipient_token(mail.secret, UNSUBSCRIBE_PURPOSE, mail.id)}"
     for method in ("GET", "POST"):
         assert anon.request(method, path, headers={"Host": host}).status_code == 200
     assert mail.steps == ["unsubscribed"]

@@ -20,7 +20,7 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Party:
             self.ids[name] = self._first_id(on, model)
         with on.services.database.read() as session:
             own = select(Account.id).where(Account.name == self.name)
-            self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT}
+            self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT_TRANSPORT}
             self.ids["version_number"] = 1
 
     def _add_bulk_action(self, on: Stage) -> None:

@@ -23,7 +23,7 @@ from app.seed.errors import SeedError
 from app.seed.nouns import checked_file
 from app.seed.read import read_file
 from app.transports.sms.incoming import IncompleteMessage, read_deliver_sm
-from app.transports.sms.smpp_client import LOST, SmppClient, UnreadablePdu
+from app.transports.sms.smpp_client import CONNECTION_ERRORS, SmppClient, UnreadablePdu
 from app.transports.sms.smpp_url import parse_smpp_url
 from tests.scaling.files import read_csv
 from tests.scaling.inbound import FIELDS, HEAD, INBOUND, MULTIPART, PARTS, STATUSES
@@ -171,7 +171,7 @@ def _read_pdu(data: bytes) -> None:
     client._socket = Received(struct.pack(">L", len(data) + 4) + data)
     try:
         pdu = client.read_pdu()
-    except (UnreadablePdu, *LOST):
+    except (UnreadablePdu, *CONNECTION_ERRORS):
         return
     if pdu.command == "deliver_sm":
         with suppress(IncompleteMessage):

@@ -22,7 +22,7 @@ from app.clock import this_second
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Domain
 from app.sends.delivery.drain import drain
-from app.tracking.feedback_channels import DRY_RUN
+from app.tracking.feedback_channels import DRY_RUN_PLACEHOLDER
 from tests.support.client import SENDS
 from tests.support.routing import routing_of
 from tests.support.sends import Accepted, SendsApi, file
@@ -54,7 +54,7 @@ TOKENS = re.compile(r"(?<=/u/)[\w-]+|(?<=unsubscribe\+)\w+|(?<=content_)\w+", re
 
 def comparable(text: str | None) -> str | None:
     """The text without what differs from message to message: tokens and Content-IDs."""
-    return None if text is None else TOKENS.sub("…", text.replace(DRY_RUN, "…"))
+    return None if text is None else TOKENS.sub("…", text.replace(DRY_RUN_PLACEHOLDER, "…"))
 
 
 @dataclass

@@ -56,7 +56,7 @@ from app.sends.outcomes.attempt_result import AttemptResult, Journal, journal_fo
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from app.tracking.recorder import VISITS
-from app.tracking.tokens import OPEN, recipient_token
+from app.tracking.tokens import OPEN_PURPOSE, recipient_token
 from app.transports.base import DeliveryResult
 from tests.cli.conftest import Cli
 from tests.jobs.conftest import changed
@@ -130,7 +130,7 @@ class Used:
 
     def open(self, recipient_id: int) -> None:
         """Requests the pixel of the recipient's mail."""
-        token = recipient_token(self.worker.settings.secret_key, OPEN, recipient_id)
+        token = recipient_token(self.worker.settings.secret_key, OPEN_PURPOSE, recipient_id)
         assert Client(self.tenant.app, "").get(f"/o/{token}.gif").status_code == 200
 
     @property

@@ -65,8 +65,8 @@ def test_a_visit_that_cannot_be_written_delays_no_other(
 def test_queued_visits_are_limited_and_one_recipient_does_not_displace_others(
     rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recorder, "MAX_OF_ONE_RECIPIENT", 3)
-    monkeypatch.setattr(recorder, "MAX_WAITING", 6)
+    monkeypatch.setattr(recorder, "MAX_WAITING_OF_RECIPIENT", 3)
+    monkeypatch.setattr(recorder, "MAX_WAITING_VISITS", 6)
     ids = rows.add_send([f"{number}@a.example" for number in range(4)])
     with rows.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(attempts=0))

@@ -57,7 +57,7 @@ from app.services import Services
 from app.tracking.feedback_channels import receipt_url, unsubscribe_link
 from app.tracking.links import InlineLink, link_token
 from app.tracking.recorder import VISITS
-from app.tracking.tokens import OPEN, recipient_token, return_path
+from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
 from tests.conftest import BACKENDS, test_settings
 from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
@@ -294,7 +294,7 @@ def visit(full: Full) -> None:
     """Recipients, some of which are known to be machines, open messages and follow links."""
     secret, anon = full.services.settings.secret_key, Client(full.app)
     for number in (ROWS - 11, ROWS - 12):
-        assert anon.get(f"/o/{recipient_token(secret, OPEN, number)}.gif").status_code == 200
+        assert anon.get(f"/o/{recipient_token(secret, OPEN_PURPOSE, number)}.gif").status_code == 200
         link = link_token(secret, InlineLink(number, "html_email", "https://a.example/"))
         assert anon.get(f"/c/{link}").status_code == 302
     assert full.app.extensions[VISITS].flush(30)
@@ -460,7 +460,7 @@ def automate(full: Full) -> None:
         run = select(AutomationRun.id).where(*of_contact).scalar_subquery()
         passed = select(AutomationPassedStep.recipient_id).where(AutomationPassedStep.run_id == run)
         sent = next(found for found in session.scalars(passed) if found)
-    assert anon.get(f"/o/{recipient_token(secret, OPEN, sent)}.gif", headers=READER).status_code == 200
+    assert anon.get(f"/o/{recipient_token(secret, OPEN_PURPOSE, sent)}.gif", headers=READER).status_code == 200
     assert full.app.extensions[VISITS].flush(30)
     for _ in range(3):
         advance_due(services)

@@ -30,7 +30,7 @@ from app.db.models import (
 )
 from app.http.api import PUBLIC, scopes_of
 from app.privacy.files import folders_of_transports
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from tests.support.automations import runs_of
 from tests.support.browser import HOME, Browser, linked, operator, signed_in
 from tests.support.captured import capture
@@ -93,7 +93,7 @@ class Estate:
         self.tenant = tenant
         testing = refreshed(tenant)
         self.ids = {
-            **{"state": BLOCKED, "version_number": 1, "account_id": tenant.id, "transport_name": DEFAULT},
+            **{"state": BLOCKED, "version_number": 1, "account_id": tenant.id, "transport_name": DEFAULT_TRANSPORT},
             "captured_id": capture(testing, new_email(), content=_mail()),
             **self._of_sends(),
             **self._of_automations(),

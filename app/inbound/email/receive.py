@@ -41,7 +41,7 @@ from app.inbound.email.report import (
 )
 from app.secret_keys import SecretKeys
 from app.services import Services
-from app.tracking.tokens import UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address
+from app.tracking.tokens import UNSUBSCRIBE_BY_MAIL_PURPOSE, is_signed_form, recipient_of_address
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     if domain_id is not None:
         return EmailResult("domain report", take_domain_report(services, domain_id, raw))
     signed, reports = _read(services.settings.secret_keys, raw, addresses)
-    if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
+    if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL_PURPOSE:
         # Mail programs and providers send it automatically, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"

@@ -24,7 +24,7 @@ from app.inbound.email.record import fingerprint_of_report, record_report
 from app.inbound.hooks.base import RelayEvent
 from app.secret_keys import SecretKeys
 from app.services import Services
-from app.tracking.tokens import BOUNCE, recipient_of_address
+from app.tracking.tokens import BOUNCE_PURPOSE, recipient_of_address
 
 TIME_LIMIT = 8.0
 """Relays wait for ten seconds or longer; what is not recorded by then comes again."""
@@ -79,7 +79,7 @@ def _with_recipients(session: Session, secret_keys: SecretKeys, events: Sequence
 
 def _signed_id(secret_keys: SecretKeys, return_path: str) -> int | None:
     named = recipient_of_address(secret_keys, return_path)
-    return named[1] if named and named[0] == BOUNCE else None
+    return named[1] if named and named[0] == BOUNCE_PURPOSE else None
 
 
 def _rows_of_uuids(session: Session, uuids: Collection[str]) -> dict[str, tuple[int, int]]:

@@ -17,7 +17,7 @@ from redis import Redis
 
 from app.infrastructure.metrics import TRANSPORT_FAILOVERS
 from app.recipients.states import WaitReason
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connections import ConnectionSlot, TransportPool
 from app.sends.delivery.limits import allowed_now
@@ -289,7 +289,7 @@ def _is_fresh(recipient: ClaimedRecipient) -> bool:
     return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE
 
 
-DEFAULT_ROUTE = (DEFAULT,)
+DEFAULT_ROUTE = (DEFAULT_TRANSPORT,)
 NO_TRANSPORT_DEFERRAL = deferral(WaitReason.NO_TRANSPORT)
 
 

@@ -43,7 +43,7 @@ class MessageBuilder:
     def channels(self, recipient: ClaimedRecipient) -> FeedbackChannels:
         """The links and addresses by which the recipient answers, with the hosts of its sender's domain."""
         compiled = recipient.compiled
-        return self._channels_of_sender(compiled.send.from_address, compiled.domain.hosts).of_recipient(recipient.id)
+        return self._channels_of_sender(compiled.send.from_address, compiled.domain.hosts).for_recipient(recipient.id)
 
     def compose(self, recipient: ClaimedRecipient, channels: FeedbackChannels) -> None:
         """Completes the recipient with its message, which has these links and addresses. Raises `Unsendable` at the
@@ -56,7 +56,7 @@ class MessageBuilder:
         message = self._message(recipient, channels, rendered)
         size, copy = rendered.size, None
         if compiled.send.type == "email" and compiled.send.bcc_address:
-            copy_content = compiled.render(recipient.masked(), channels.of_copy(), self.limits.body)
+            copy_content = compiled.render(recipient.masked(), channels.for_copy(), self.limits.body)
             copy = self._signed(recipient, compiled.build_copy(recipient, channels, copy_content, self.limits.mail))
             size += copy_content.size
         if recipient.quota:

@@ -347,7 +347,7 @@ class CompiledMessage:
         self, recipient: ClaimedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
         """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
-        (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
+        (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.for_copy`."""
         content = self._encode(recipient, rendered, limit, None)
         to, uuid = self.send.bcc_address or "", f"{recipient.uuid}-bcc"
         return OutboundEmail(uuid, channels.return_path, to, content)

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from app.recipients.redaction import Redaction
-from app.routing.table import DEFAULT, NamedTransport, RoutedMessage, RoutingTable, current_version, load_table
+from app.routing.table import (
+    DEFAULT_TRANSPORT,
+    NamedTransport,
+    RoutedMessage,
+    RoutingTable,
+    current_version,
+    load_table,
+)
 from app.secret_keys import SecretUnreadable, decrypt
 from app.sends.delivery.connections import ConnectionSlot, NoConnection, TransportPool, id_at
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
@@ -23,7 +30,7 @@ from app.settings import Settings
 from app.transports.base import DeliveryResult, Transport, TransportUrlError, Untaken
 from app.transports.email import email_transport, relay_urls
 from app.transports.sms import sms_transport
-from app.transports.sms.incoming import GatewayReceipt, Incoming, IncomingHandler, ReceivingTransport
+from app.transports.sms.incoming import GatewayMessage, GatewayReceipt, IncomingHandler, ReceivingTransport
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +46,7 @@ class Router:
     def __init__(self, settings: Settings, default: TransportPool) -> None:
         self._settings = settings
         self._table = RoutingTable()
-        self._pools = {DEFAULT: default}
+        self._pools = {DEFAULT_TRANSPORT: default}
         self._used: dict[str, NamedTransport] = {}
         self._unused: list[TransportPool] = []
         self._transports: dict[TransportKey, tuple[Transport[Any], Redaction]] = {}
@@ -174,7 +181,7 @@ class UnusableTransport:
 def _with_transport(handler: IncomingHandler, name: str, redaction: Redaction) -> IncomingHandler:
     """A handler for one gateway: two of them may give the same id to different messages."""
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         if isinstance(incoming, GatewayReceipt):
             detail = redaction.redact(incoming.detail)
             incoming = replace(incoming, gateway_id=id_at(name, incoming.gateway_id), detail=detail)

@@ -25,7 +25,7 @@ from app.inbox.magic import SIMULATED_BY_ANSWER, SIMULATION_DELAY, Magic, magic_
 from app.infrastructure import logs, tracing
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.delivery.connections import ConnectionSlot, TransportPool, id_at, send_copy, send_over
 from app.sends.delivery.message import MessageBuilder, deferred_by_fault
 from app.sends.delivery.recipient import ClaimedRecipient, RouteProgress
@@ -206,7 +206,7 @@ class SenderWorker:
         self.capture = capture
         self.connections = settings.send_connections
         self.pool = TransportPool(
-            DEFAULT, lambda: ConnectionSlot(email.connect(), sms.connect()), settings.send_connections
+            DEFAULT_TRANSPORT, lambda: ConnectionSlot(email.connect(), sms.connect()), settings.send_connections
         )
         self.router = Router(settings, self.pool)
         self.name = new_process_name()
@@ -276,10 +276,10 @@ class SenderWorker:
             with_copy = result._replace(reply=result.reply + self._send_copy(slot, recipient, recipient.copy))
             result = redact_reply(sanitize_result(with_copy), slot.redaction or self._redaction, recipient.secrets)
         slot.seconds = time.monotonic() - transmission.started - sum(other)
-        transmission.count(recipient, slot.transport or DEFAULT, result)
+        transmission.count(recipient, slot.transport or DEFAULT_TRANSPORT, result)
         if recipient.route is not None:
             if result.untaken and recipient.route.upcoming:
-                return PassedMessage(recipient, slot.transport or DEFAULT, result)
+                return PassedMessage(recipient, slot.transport or DEFAULT_TRANSPORT, result)
             result = _on_route(result, recipient.route, slot)
         attempt = _attempt_result(recipient, result, slot.transport)
         self._write_journal(attempt)
@@ -349,7 +349,7 @@ def _span(recipient: ClaimedRecipient, slot: ConnectionSlot) -> AbstractContextM
         request_id=recipient.compiled.send.request_id,
         tms__uuid=recipient.uuid,
         tms__type=recipient.compiled.send.type,
-        tms__transport=slot.transport or DEFAULT,
+        tms__transport=slot.transport or DEFAULT_TRANSPORT,
         tms__attempt=recipient.attempts,
     )
 

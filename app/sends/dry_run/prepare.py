@@ -249,7 +249,7 @@ def forecasts(settings: Settings, recipients: Sequence[PlannedRecipient]) -> Ite
 
 def _forecast(builder: MessageBuilder, planned: PlannedRecipient) -> Forecast:
     recipient = copy(planned.recipient)  # so that not all messages stay in memory
-    channels = builder.channels(recipient).of_dry_run()
+    channels = builder.channels(recipient).for_dry_run()
     try:
         builder.compose(recipient, channels)
     except Unsendable as refusal:

@@ -19,7 +19,7 @@ from app.recipients.conditions import current_entry
 from app.recipients.filters import sent_to
 from app.recipients.states import NOT_PERMITTED_PREFIX, POSTPONEMENTS, FailReason, RecipientState, WaitReason
 from app.recipients.timeline import TimelineStep
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.explain.again import sending_again
 from app.sends.explain.obstacles import obstacles
 from app.sends.explain.waits import Command, Finding, Route, at, transport_trial
@@ -165,7 +165,7 @@ def _put_off(last: RecipientStep, route: Route) -> Iterator[Finding]:
     if text.startswith(INTERNAL_FAULT):
         yield Finding("That is a fault of the service, or of an installed transport: its log has the whole of it.")
     elif not (_REPLY_CODE.match(text) or text.startswith(NOT_PERMITTED_PREFIX) or text == NO_TRANSPORT):
-        name = last.transport or DEFAULT
+        name = last.transport or DEFAULT_TRANSPORT
         said = f"The transport {name} could not hand it over. A message to an address of your own tells whether it can:"
         yield Finding(said, transport_trial(name, route.send))
 

@@ -17,7 +17,7 @@ from app.contacts.row import ContactRow
 from app.db.models import Account, Domain, DomainBackoff, List, QueueEntry, Recipient, Send, SmsSender, Transport
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import WaitReason
-from app.routing.table import DEFAULT, RoutedMessage, RoutingTable, load_table
+from app.routing.table import DEFAULT_TRANSPORT, RoutedMessage, RoutingTable, load_table
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD
 from app.sends.outcomes.relay_refusals import shown_refusals
 from app.sends.pauses.read import ShownPause, pauses_concerning
@@ -205,7 +205,7 @@ def _no_room(session: Session, route: Route) -> Iterator[Finding]:
         return
     table, names = _transports(session, route)
     for name in names:
-        if name != DEFAULT and table.is_usable(name, route.send.type):
+        if name != DEFAULT_TRANSPORT and table.is_usable(name, route.send.type):
             rate = table.transports[name].messages_per_second
             limit = "as many messages as it has room for" if rate is None else f"{rate:g} messages a second at most"
             yield Finding(f"The transport {name} takes {limit}: the message has its turn at {at(route.turn)}.")

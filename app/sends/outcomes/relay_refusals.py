@@ -33,7 +33,7 @@ from app.recipients.conditions import settled_as
 from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.refusals import refuses_address
 from app.sends.outcomes.transitions import RetryRules
@@ -69,7 +69,7 @@ class RelayKey(NamedTuple):
     def of(cls, attempt: Attempt) -> RelayKey:
         """The key of the message of an attempt."""
         row, result = attempt
-        return cls(row.account_id, result.transport or DEFAULT)
+        return cls(row.account_id, result.transport or DEFAULT_TRANSPORT)
 
 
 def update_refusals(

@@ -28,7 +28,7 @@ from app.recipients.redaction import without_address
 from app.recipients.row import RecipientRow, add_steps, as_recipient, delete_queue_entries, select_recipients
 from app.recipients.states import UNSETTLED_STATES, RecipientState
 from app.recipients.timeline import TimelineStep
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
 from app.sends.outcomes.domain_deferrals import update_backoffs
@@ -256,7 +256,7 @@ def _transport(transition: Transition) -> str | None:
     """The transport that was used; None for a recipient that was not sent to, or whose message was captured."""
     attempt_result = transition.attempt_result
     is_sent = attempt_result.result is not None and not attempt_result.is_test
-    return attempt_result.transport or DEFAULT if is_sent else None
+    return attempt_result.transport or DEFAULT_TRANSPORT if is_sent else None
 
 
 def _deferrals(transitions: Sequence[Transition]) -> Iterator[tuple[str, str]]:

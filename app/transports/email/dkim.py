@@ -33,19 +33,21 @@ from dkim.canonicalization import Relaxed, compress_whitespace, correct_empty_bo
 ALGORITHMS = ("rsa", "ed25519")
 RSA_BITS = 2048
 LEAST_RSA_BITS, MOST_RSA_BITS = 1024, 4096
-"""Of an imported key (RFC 8301, 3.2)."""
-LONGEST_PEM = 20_000
-"""Characters."""
+"""Bits of an imported RSA key (RFC 8301, 3.2)."""
+MAX_PEM_LENGTH = 20_000
+"""Characters of an imported private key."""
 
-OVERSIGNED = (
+OVERSIGNED_FIELDS = (
     *("From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To"),
     *("MIME-Version", "Content-Type", "Content-Transfer-Encoding"),
 )
 """Oversigned: signed, and listed once more, so that no other one can be added."""
-SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
+SIGNED_IF_PRESENT = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
 """Signed if they occur (required by RFC 8058, 4)."""
 
-_KNOWN = [(name, name.lower().encode(), name in OVERSIGNED) for name in (*OVERSIGNED, *SIGNED)]
+_SIGNED_FIELDS = [
+    (name, name.lower().encode(), name in OVERSIGNED_FIELDS) for name in (*OVERSIGNED_FIELDS, *SIGNED_IF_PRESENT)
+]
 _FIELD = re.compile(rb"\r\n(?![ \t])")
 _UNUSUAL = re.compile(rb"[\t\r\n\v\f]|  ")
 _LINE = 64
@@ -95,7 +97,7 @@ def new_key(algorithm: str, selector: str | None = None) -> NewKey:
 def imported_key(selector: str, pem: str) -> NewKey:
     """An existing private key. Raises `ValueError`, whose text says what a usable key is."""
     try:
-        key = load_pem_private_key(pem.encode(), password=None) if len(pem) <= LONGEST_PEM else None
+        key = load_pem_private_key(pem.encode(), password=None) if len(pem) <= MAX_PEM_LENGTH else None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, PrivateKey):
@@ -166,10 +168,10 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
         name, _, value = line.partition(b":")
         by_name.setdefault(name.lower(), []).append(relaxed_field(name, value))
     names, chosen = [], []
-    for known, key, guard in _KNOWN:
-        of_name = by_name.get(key, [])
-        names += [known] * (len(of_name) + guard)
-        chosen += of_name
+    for signed_name, key, guard in _SIGNED_FIELDS:
+        fields_of_name = by_name.get(key, [])
+        names += [signed_name] * (len(fields_of_name) + guard)
+        chosen += fields_of_name
     return names, b"".join(chosen)
 
 

@@ -113,6 +113,6 @@ def _file(number: int, part: Message) -> AttachedFile:
 
 def _content(part: Message) -> bytes:
     if part.is_multipart():  # an attached mail
-        return b"".join(one.as_bytes() for one in part.get_payload() if isinstance(one, Message))
+        return b"".join(attached.as_bytes() for attached in part.get_payload() if isinstance(attached, Message))
     content = part.get_payload(decode=True)
     return content if isinstance(content, bytes) else b""

@@ -35,7 +35,7 @@ class RelayTransport:
 
 
 class RelayConnection:
-    """At most one session with each relay at a time."""
+    """A connection to a group of relays, with at most one session with each relay at a time."""
 
     pipelines: Literal[True] = True
 

@@ -13,9 +13,9 @@ from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken,
 from app.transports.email.mime import ascii_domain, is_safe
 from app.transports.email.smtp_session import (
     Dialogue,
+    PartlySent,
     Reply,
     SessionClosed,
-    Unsent,
     close_session,
     open_session,
     tls_context,
@@ -127,7 +127,7 @@ class Transactions:
         content, ahead = _dot_stuffed(email.content), self._pipelined_commands(following)
         try:
             self._dialogue.write(content + ahead)
-        except Unsent as error:
+        except PartlySent as error:
             if error.count >= len(content):
                 raise SessionClosed(DeliveryResult.uncertain(NO_FINAL_REPLY, "4.4.2")) from error
             raise SessionClosed(_connection_lost(error), may_resend=True) from error
@@ -205,7 +205,7 @@ def _commands(dialogue: Dialogue, commands: Sequence[str]) -> list[Reply]:
     """Sends several commands at once and reads a reply to each."""
     try:
         dialogue.write(_wire(commands))
-    except Unsent as error:
+    except PartlySent as error:
         raise SessionClosed(_connection_lost(error), may_resend=True) from error
     return _replies(dialogue, len(commands))
 
@@ -269,7 +269,7 @@ def _dot_stuffed(content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SmtpTransport:
-    """One relay."""
+    """The transport of mails over one relay."""
 
     settings: SmtpSettings
     context: ssl.SSLContext | None = field(repr=False)
@@ -280,7 +280,7 @@ class SmtpTransport:
 
 
 class SmtpConnection:
-    """At most one session with the relay at a time."""
+    """A connection to a relay, with at most one session at a time."""
 
     pipelines: Literal[True] = True
 

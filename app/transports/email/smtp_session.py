@@ -19,7 +19,7 @@ MAX_TEXT_LENGTH = 1000
 
 # "Authenticate first", "mechanism too weak", "credentials wrong", "encryption required": the relay rejects our
 # configuration, which has nothing to do with the recipient, so the address must not be blocked.
-OUR_OWN_FAULT = frozenset({530, 534, 535, 538})
+SERVICE_FAULT_CODES = frozenset({530, 534, 535, 538})
 
 _STATUS = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})(?=\s|$)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -44,7 +44,7 @@ class Reply(NamedTuple):
         """2xx is accepted and 5xx refused, unless our own configuration is at fault; the rest is deferred."""
         if 200 <= self.code <= 299:
             return DeliveryResult.accepted(str(self), self._status(2))
-        if 500 <= self.code <= 599 and self.code not in OUR_OWN_FAULT:
+        if 500 <= self.code <= 599 and self.code not in SERVICE_FAULT_CODES:
             return DeliveryResult.refused(str(self), self._status(5), about_sender=self.to_mail)
         return self.deferral()
 
@@ -57,12 +57,12 @@ class Reply(NamedTuple):
         """Whether a refusal of MAIL is about the sender rather than about the server, its disk or our credentials: the
         subjects 1 and 7 of RFC 3463 are addresses and policy."""
         status = _STATUS.match(self.text)
-        return self.code not in OUR_OWN_FAULT and (status[2] in ("1", "7") if status else self.code in (450, 451))
+        return self.code not in SERVICE_FAULT_CODES and (status[2] in ("1", "7") if status else self.code in (450, 451))
 
     def _status(self, severity: int) -> str:
         """The status in the text, else `X.0.0`; its class is that of the outcome, as RFC 2034 requires of servers."""
-        found = _STATUS.match(self.text)
-        return f"{severity}.{found[2]}.{found[3]}" if found else f"{severity}.0.0"
+        match = _STATUS.match(self.text)
+        return f"{severity}.{match[2]}.{match[3]}" if match else f"{severity}.0.0"
 
 
 @lru_cache(maxsize=256)
@@ -91,10 +91,10 @@ def _text(raw: bytes) -> str:
 
 def _joined(lines: list[str]) -> str:
     """The lines as one text; a status repeated on each line is kept once."""
-    found = _STATUS.match(lines[0])
-    if not found:
+    match = _STATUS.match(lines[0])
+    if not match:
         return " ".join(lines)
-    return " ".join([lines[0], *(line.removeprefix(found[0]).strip() for line in lines[1:])])
+    return " ".join([lines[0], *(line.removeprefix(match[0]).strip() for line in lines[1:])])
 
 
 MAX_QUIT_TIMEOUT = 5.0
@@ -166,7 +166,7 @@ class _Client(smtplib.SMTP):
 
 
 class _TlsClient(smtplib.SMTP_SSL, _Client):
-    """The same with TLS from the first byte: the library's class encrypts the socket of the class behind it."""
+    """The client with TLS from the first byte: the library's class encrypts the socket of the class behind it."""
 
 
 def _connect(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
@@ -238,7 +238,7 @@ MAX_LINE_LENGTH, MAX_LINES = 8192, 1000
 """Limits of one reply; longer ones are not SMTP."""
 
 
-class Unsent(Exception):
+class PartlySent(Exception):
     """The connection broke while sending: the first `count` bytes may have arrived, the rest has not."""
 
     def __init__(self, count: int, error: OSError) -> None:
@@ -261,14 +261,14 @@ class Dialogue:
         return extension in self._features
 
     def write(self, data: bytes) -> None:
-        """Sends all of the data; raises `Unsent`."""
+        """Sends all of the data; raises `PartlySent`."""
         count = 0
         try:
             count = self._socket.send(data)
             while count < len(data):
                 count += self._socket.send(memoryview(data)[count:])
         except OSError as error:
-            raise Unsent(count, error) from error
+            raise PartlySent(count, error) from error
 
     def read_reply(self, timeouts: int = 1) -> Reply:
         """The next reply; waits for `timeouts` times the socket's timeout. Raises `OSError` if the connection is
@@ -285,12 +285,12 @@ class Dialogue:
         return Reply.from_wire(reply_code(line), b"\n".join(lines))
 
     def _line(self, timeouts: int) -> bytes:
-        line, found, rest = self._received.partition(b"\n")
-        while not found:
+        line, line_end, rest = self._received.partition(b"\n")
+        while not line_end:
             if len(line) > MAX_LINE_LENGTH:
                 raise ValueError("a line without an end")
             self._received += self._receive(timeouts)
-            line, found, rest = self._received.partition(b"\n")
+            line, line_end, rest = self._received.partition(b"\n")
         self._received = rest
         return line
 

@@ -18,31 +18,31 @@ from app.transports.base import OutboundEmail, TransportUrlError
 # Some relays replace the Message-ID and the return path, by which a mail is known otherwise. The field is not covered
 # by our signatures, which stay valid when the relay removes it.
 
-NAME = "tmsuuid"
-NONE = "none"
+UUID_FIELD_NAME = "tmsuuid"
+NO_FIELD = "none"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Field = Callable[[str], str]
 """Makes the header field with the uuid."""
 
-FIELDS: Mapping[str, Field] = {
-    "mailgun": lambda uuid: f'X-Mailgun-Variables: {{"{NAME}": "{uuid}"}}',
-    "postmark": lambda uuid: f"X-PM-Metadata-{NAME}: {uuid}",
-    "sparkpost": lambda uuid: f'X-MSYS-API: {{"metadata": {{"{NAME}": "{uuid}"}}}}',
+UUID_FIELDS: Mapping[str, Field] = {
+    "mailgun": lambda uuid: f'X-Mailgun-Variables: {{"{UUID_FIELD_NAME}": "{uuid}"}}',
+    "postmark": lambda uuid: f"X-PM-Metadata-{UUID_FIELD_NAME}: {uuid}",
+    "sparkpost": lambda uuid: f'X-MSYS-API: {{"metadata": {{"{UUID_FIELD_NAME}": "{uuid}"}}}}',
 }
-HOSTS = {"mailgun.org": "mailgun", "postmarkapp.com": "postmark", "sparkpostmail.com": "sparkpost"}
+PROVIDER_OF_HOST = {"mailgun.org": "mailgun", "postmarkapp.com": "postmark", "sparkpostmail.com": "sparkpost"}
 """Domain of a relay's host -> the provider."""
 
 
 def provider_of_host(host: str) -> str:
     """The provider of a relay by its host; `none` for any other host."""
     domain = ".".join(host.lower().rstrip(".").split(".")[-2:])
-    return HOSTS.get(domain, NONE)
+    return PROVIDER_OF_HOST.get(domain, NO_FIELD)
 
 
 def with_metadata(email: OutboundEmail, provider: str) -> OutboundEmail:
     """The mail with its uuid as metadata of the provider. A blind copy has none: its events are not the recipient's."""
-    field = FIELDS.get(provider)
+    field = UUID_FIELDS.get(provider)
     if field is None or not _UUID.fullmatch(email.uuid):
         return email
     return email._replace(content=f"{field(email.uuid)}\r\n".encode() + email.content)
@@ -76,7 +76,7 @@ class SmtpSettings:
     tls: Tls
     timeout: float
     messages: int
-    provider: str = NONE
+    provider: str = NO_FIELD
     """Whose metadata names a mail in the events of the relay."""
 
     @property
@@ -90,7 +90,7 @@ class SmtpSettings:
 
     @property
     def may_log_in_unencrypted(self) -> bool:
-        """Only if the operator allows it, or nothing leaves the machine."""
+        """Whether the password may be sent unencrypted: if the operator allows it, or nothing leaves the machine."""
         return self.tls is Tls.NONE or is_loopback(self.host)
 
 
@@ -156,8 +156,10 @@ def _credentials(parts: SplitResult) -> tuple[str | None, str | None]:
 
 
 def _provider(parts: SplitResult, name: str) -> str:
-    if name != NONE and name not in FIELDS:
-        raise TransportUrlError(f"{urls.redacted(parts)}: provider is one of {', '.join(sorted(FIELDS))} or {NONE}")
+    if name != NO_FIELD and name not in UUID_FIELDS:
+        raise TransportUrlError(
+            f"{urls.redacted(parts)}: provider is one of {', '.join(sorted(UUID_FIELDS))} or {NO_FIELD}"
+        )
     return name
 
 

@@ -19,9 +19,9 @@ PARAMETERS = ("msg_ref_num", "total_segments", "segment_seqnum")
 Concatenation = tuple[int, int, int]
 """For a part: the reference of the text, its number of parts, and the position of this one, from 1."""
 
-STATES = {2: "DELIVRD", 3: "EXPIRED", 4: "DELETED", 5: "UNDELIV", 8: "REJECTD"}
+FINAL_STATES = {2: "DELIVRD", 3: "EXPIRED", 4: "DELETED", 5: "UNDELIV", 8: "REJECTD"}
 """Final values of the parameter `message_state`, as the text of a receipt spells them."""
-FAILED = ("EXPIRED", "DELETED", "UNDELIV", "REJECTD")
+FAILED_STATES = ("EXPIRED", "DELETED", "UNDELIV", "REJECTD")
 
 _ID = re.compile(r"\bid:(\S+)", re.IGNORECASE)
 _STATE = re.compile(r"\bstat:(\w+)", re.IGNORECASE)
@@ -61,8 +61,8 @@ class GatewayPart:
     position: int
 
 
-Incoming = GatewayReceipt | GatewayReply | GatewayPart
-IncomingHandler = Callable[[Incoming], bool]
+GatewayMessage = GatewayReceipt | GatewayReply | GatewayPart
+IncomingHandler = Callable[[GatewayMessage], bool]
 """Processes one item; returns False if that is not possible now, so that the gateway delivers it again. An item for
 which it raises an exception is refused permanently."""
 
@@ -84,7 +84,7 @@ class IncompleteMessage(Exception):
     """A PDU that ends before the message in it begins."""
 
 
-def read_deliver_sm(pdu: Any) -> Incoming | None:
+def read_deliver_sm(pdu: Any) -> GatewayMessage | None:
     """The receipt or reply in a PDU; None for a receipt that is not final or has no id. Raises `IncompleteMessage`."""
     if pdu.esm_class is None:
         raise IncompleteMessage
@@ -102,7 +102,8 @@ def read_deliver_sm(pdu: Any) -> Incoming | None:
 
 
 def _concatenation_of_header(header: bytes) -> Concatenation | None:
-    """From a user data header: elements of an identifier, a length and that many bytes (3GPP TS 23.040, 9.2.3.24)."""
+    """The concatenation in a user data header, whose elements are an identifier, a length and that many bytes (3GPP TS
+    23.040, 9.2.3.24)."""
     while len(header) >= 2:
         identifier, length = header[0], header[1]
         data, header = header[2 : 2 + length], header[2 + length :]
@@ -112,13 +113,14 @@ def _concatenation_of_header(header: bytes) -> Concatenation | None:
 
 
 def _concatenation_of_parameters(pdu: Any) -> Concatenation | None:
-    """From the optional parameters that some gateways use instead (SMPP 3.4, 5.3.2.22 to 24)."""
+    """The concatenation in the optional parameters that some gateways use instead (SMPP 3.4, 5.3.2.22 to 24)."""
     reference, total, position = (getattr(pdu, f"sar_{name}", None) for name in PARAMETERS)
     return None if reference is None or not total or not position else _valid_concatenation(reference, total, position)
 
 
 def _valid_concatenation(reference: int, total: int, position: int) -> Concatenation | None:
-    """None for a text of one part, and for an impossible position: such a message is treated as a whole text."""
+    """The concatenation. None for a text of one part, and for an impossible position: such a message is treated as a
+    whole text."""
     return (reference, total, position) if total > 1 and 1 <= position <= total else None
 
 
@@ -126,13 +128,13 @@ def _receipt(pdu: Any, text: str) -> GatewayReceipt | None:
     """The text of receipts differs between gateways; missing parts may be in a parameter."""
     found_id, found_state = _ID.search(text), _STATE.search(text)
     gateway_id = found_id[1] if found_id else _text(getattr(pdu, "receipted_message_id", None))
-    state = found_state[1].upper() if found_state else STATES.get(getattr(pdu, "message_state", None) or 0, "")
+    state = found_state[1].upper() if found_state else FINAL_STATES.get(getattr(pdu, "message_state", None) or 0, "")
     if not gateway_id:
         return None
     detail = text.strip() or f"stat:{state}"
     if state == "DELIVRD":
         return GatewayReceipt(gateway_id, "delivered", detail)
-    return GatewayReceipt(gateway_id, "failed", detail) if state in FAILED else None
+    return GatewayReceipt(gateway_id, "failed", detail) if state in FAILED_STATES else None
 
 
 def _text(value: str | bytes | None) -> str:

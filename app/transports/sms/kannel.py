@@ -25,13 +25,13 @@ from app.transports.sms.segments import MAX_PARTS, count_segments, is_gsm
 OPTIONS = ("timeout", "smsc")
 DLR_MASK = 1 + 2 + 16
 """Final receipts: delivered, not delivered, refused by the network. Intermediate ones add nothing."""
-REFUSALS = (400, 406, 413, 414, 422)
+REFUSAL_STATUSES = (400, 406, 413, 414, 422)
 """Kannel refuses this message. All other errors are of the configuration or the gateway, and may be temporary."""
-CLOSED = (401, 403, 404, 503)
+CLOSED_STATUSES = (401, 403, 404, 503)
 """Kannel takes no message now: it does not know us, or has nowhere to put it."""
 MAX_TIMEOUT = 600.0
 MAX_ANSWER_BYTES = 64 * 1024
-"""Of an answer, whose beginning says all."""
+"""Bytes that are read of an answer, whose beginning says all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class KannelTransport:
-    """All threads share one connection pool, which reopens connections that the gateway has closed."""
+    """The transport over a Kannel gateway. All threads share one connection pool, which reopens connections that the
+    gateway has closed."""
 
     def __init__(self, settings: KannelSettings) -> None:
         self._settings = settings
@@ -139,9 +140,9 @@ def _result(status: int, body: str, segments: int) -> DeliveryResult:
     reply = f"{status} {body.strip()}".strip()
     if 200 <= status < 300:
         return DeliveryResult.accepted(reply, segments=segments)
-    if status in REFUSALS:
+    if status in REFUSAL_STATUSES:
         return DeliveryResult.refused(reply, untaken=Untaken.MESSAGE)
-    return DeliveryResult.deferred(reply, untaken=Untaken.TRANSPORT if status in CLOSED else None)
+    return DeliveryResult.deferred(reply, untaken=Untaken.TRANSPORT if status in CLOSED_STATUSES else None)
 
 
 def kannel_transport(url: str) -> KannelTransport:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 MAX_PARTS = 255
-"""Of one text: its number has one byte."""
-BASIC = (
+"""Parts of one text: the number of a part has one byte."""
+BASIC_TABLE = (
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
     "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
 _EXTENDED = frozenset("\f^{}\\[~]|€")
-_GSM = frozenset(BASIC) | _EXTENDED
+_GSM = frozenset(BASIC_TABLE) | _EXTENDED
 
 
 def is_gsm(text: str) -> bool:
@@ -45,7 +45,7 @@ ESCAPE = 0x1B
 GSM, ASCII, LATIN_1, UCS_2 = 0x00, 0x01, 0x03, 0x08
 """The data codings of SMPP that are supported."""
 
-_BASIC_CODES = {character: code + (code >= ESCAPE) for code, character in enumerate(BASIC)}
+_BASIC_CODES = {character: code + (code >= ESCAPE) for code, character in enumerate(BASIC_TABLE)}
 _EXTENDED_CODES = {
     "\f": 0x0A,
     "^": 0x14,

@@ -110,12 +110,12 @@ def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]
     submissions = []
     for number, part in enumerate(parts, 1):
         header = bytes((5, 0, 3, reference, total, number)) if total > 1 else b""
-        own = {
+        part_fields = {
             "esm_class": consts.SMPP_GSMFEAT_UDHI if header else consts.SMPP_MSGMODE_DEFAULT,
             "registered_delivery": int(number == total),
             "short_message": header + segments.encode(part, coding),
         }
-        submissions.append({**common, **own})
+        submissions.append({**common, **part_fields})
     return submissions
 
 

@@ -20,7 +20,7 @@ from smpplib.exceptions import ConnectionError as ConnectionLost
 
 from app.transports.sms.incoming import IncomingHandler, IncompleteMessage, read_deliver_sm
 from app.transports.sms.smpp_client import (
-    LOST,
+    CONNECTION_ERRORS,
     RESPONSE,
     PendingResponses,
     SmppClient,
@@ -36,7 +36,7 @@ FIRST_RECONNECT_DELAY, MAX_RECONNECT_DELAY = 1.0, 30.0
 POLL_INTERVAL = 0.2
 """Seconds after which the reading thread checks the clock."""
 RETRY_LATER = int(consts.SMPP_ESME_RX_T_APPN)
-REFUSED = int(consts.SMPP_ESME_RX_P_APPN)
+REFUSED_STATUS = int(consts.SMPP_ESME_RX_P_APPN)
 DELIVER_SM = 0x05
 
 
@@ -93,7 +93,7 @@ class Bind:
                     responses = self._pending.expect(pdu.sequence)
                     client.send_pdu(pdu)
                 response = responses.get(timeout=self._settings.timeout)
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 raise NoAnswer(error_text(error)) from None
             except queue.Empty:
                 raise NoAnswer(f"no answer within {self._settings.timeout:g} seconds") from None
@@ -117,7 +117,7 @@ class Bind:
         self._closing.set()
         client = self._client
         if client is not None:
-            with contextlib.suppress(*LOST), self._sending:
+            with contextlib.suppress(*CONNECTION_ERRORS), self._sending:
                 client.send_pdu(smpp.make_pdu("unbind", client=client))
 
     # ------------------------------------------------------------------------------------- the reading thread
@@ -131,7 +131,7 @@ class Bind:
                 pause = FIRST_RECONNECT_DELAY
                 self._read(client)
                 self._disconnect(client, "the gateway has ended the bind")
-            except LOST as error:
+            except CONNECTION_ERRORS as error:
                 self._disconnect(client, error_text(error))
             except Exception as error:
                 # For example a response to the bind that is not SMPP. This thread must survive it: no other one binds.
@@ -168,7 +168,7 @@ class Bind:
             logger.warning("no bind to %s: %s", self._settings.name, why)
 
     def _read(self, client: Any) -> None:
-        """Reads until the bind is closed; raises one of `LOST` when the connection is lost."""
+        """Reads until the bind is closed; raises one of `CONNECTION_ERRORS` when the connection is lost."""
         last_read = last_enquiry = time.monotonic()
         while True:
             readable = client.is_readable(POLL_INTERVAL)
@@ -205,16 +205,16 @@ class Bind:
         return pdu.command not in ("unbind", "unbind_resp")
 
     def _refuse(self, client: Any, unreadable: UnreadablePdu) -> None:
-        """Without a response, the gateway would deliver it again and again."""
+        """Answers a PDU that cannot be read. Without a response, the gateway would deliver it again and again."""
         if unreadable.command == DELIVER_SM:
-            self._respond(client, unreadable.sequence, "deliver_sm_resp", REFUSED)
+            self._respond(client, unreadable.sequence, "deliver_sm_resp", REFUSED_STATUS)
         elif not unreadable.command & RESPONSE:
             self._respond(client, unreadable.sequence, "generic_nack", consts.SMPP_ESME_RINVCMDID)
 
     def _respond(self, client: Any, sequence: int, command: str, status: int = consts.SMPP_ESME_ROK) -> None:
         response = smpp.make_pdu(command, client=client, status=status)
         response.sequence = sequence
-        with contextlib.suppress(*LOST):  # the reading thread will notice
+        with contextlib.suppress(*CONNECTION_ERRORS):  # the reading thread will notice
             self._send(client, response)
 
     def _send(self, client: Any, pdu: Any) -> None:
@@ -238,8 +238,8 @@ class Bind:
             is_handled = incoming is None or self._handler is None or self._handler(incoming)
         except IncompleteMessage:
             logger.warning("permanently refused what %s delivers: it is incomplete", self._settings.name)
-            return REFUSED
+            return REFUSED_STATUS
         except Exception:
             logger.exception("permanently refused what %s delivers: it cannot be processed", self._settings.name)
-            return REFUSED
+            return REFUSED_STATUS
         return int(consts.SMPP_ESME_ROK if is_handled else RETRY_LATER)

@@ -21,7 +21,7 @@ from smpplib.exceptions import PDUError
 from app.network.connections import connect
 from app.transports.sms.smpp_url import SmppSettings, Tls
 
-LOST = (ConnectionLost, PDUError, OSError)
+CONNECTION_ERRORS = (ConnectionLost, PDUError, OSError)
 """Exceptions after which a connection cannot be used any more."""
 MAX_RECORD = 16 * 1024
 MAX_SELECT = 0.2
@@ -76,7 +76,8 @@ class SmppClient(Client):  # type: ignore[misc]
         self.state = consts.SMPP_CLIENT_STATE_OPEN
 
     def read_pdu(self) -> Any:
-        """The next PDU. Raises one of `LOST`, and `UnreadablePdu`, which the library's method does not distinguish."""
+        """The next PDU. Raises one of `CONNECTION_ERRORS`, and `UnreadablePdu`, which the library's method does not
+        distinguish."""
         header = self._recv_exact(HEADER_BYTES)
         length, command, _, sequence = struct.unpack(">4L", header)
         if not HEADER_BYTES <= length <= MAX_PDU:
@@ -123,7 +124,7 @@ class TlsSocket:
         return True
 
     def recv(self, count: int) -> bytes:
-        """At most `count` bytes; none at the end. Raises `OSError`."""
+        """Receives at most `count` bytes; none at the end. Raises `OSError`."""
         self._fill(self._timeout)
         data, self._decrypted = self._decrypted[:count], self._decrypted[count:]
         return data

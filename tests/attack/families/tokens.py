@@ -17,7 +17,15 @@ import jwt
 
 from app.demo.receiver import verify
 from app.tracking.links import InlineLink, link_token
-from app.tracking.tokens import BOUNCE, CLICK, OPEN, SMS_RECEIPT, UNSUBSCRIBE, address_token, recipient_token
+from app.tracking.tokens import (
+    BOUNCE_PURPOSE,
+    CLICK_PURPOSE,
+    OPEN_PURPOSE,
+    SMS_RECEIPT_PURPOSE,
+    UNSUBSCRIBE_PURPOSE,
+    address_token,
+    recipient_token,
+)
 from tests.attack.families.arrivals import parsed_mail
 from tests.attack.families.isolation import rows_of_the_victim
 from tests.attack.party import MOBILES, Party, secret_of
@@ -28,7 +36,7 @@ from tests.support.webhook_receiver import Hit
 
 LINK = re.compile(r"/([uco])/([A-Za-z0-9_-]+)")
 OTHER_KEY = "another-key-of-another-installation-0123456789"
-PURPOSES = {"u": UNSUBSCRIBE, "c": CLICK, "o": OPEN}
+PURPOSES = {"u": UNSUBSCRIBE_PURPOSE, "c": CLICK_PURPOSE, "o": OPEN_PURPOSE}
 
 
 @dataclass(frozen=True)
@@ -99,8 +107,11 @@ def receipts(on: Stage) -> Iterator[Case]:
     """Receipts and replies of the gateway that it did not send."""
     urls = [parse_qs(urlsplit(hit.path).query)["dlr-url"][0] for hit in on.kannel.hits]
     (token, *_) = [urlsplit(url).path.rpartition("/")[2] for url in urls]
-    forged = [*altered(token, short=True), *(recipient_token(OTHER_KEY, SMS_RECEIPT, one) for one in range(1, 9))]
-    forged += [recipient_token(OTHER_KEY, UNSUBSCRIBE, 1), *seen_by(on, on.victim.domain).links.values()]
+    forged = [
+        *altered(token, short=True),
+        *(recipient_token(OTHER_KEY, SMS_RECEIPT_PURPOSE, one) for one in range(1, 9)),
+    ]
+    forged += [recipient_token(OTHER_KEY, UNSUBSCRIBE_PURPOSE, 1), *seen_by(on, on.victim.domain).links.values()]
     for one in forged:
         answer = on.ask("GET", f"/inbound/kannel/dlr/{one}", query={"type": "2", "answer": "NACK/1/failed"})
         yield case("receipts and replies", answer.status_code < 500, f"{one}: {answer.status_code}")
@@ -118,7 +129,7 @@ def reports(on: Stage, victim: Seen) -> Iterator[Case]:
     others = [one for one in altered(token, short=True) if one.isalnum() and one.lower() != token.lower()]
     forged = [f"{name}+{one}@{domain}" for one in others]
     forged += [f"unsubscribe+{token}@{domain}", f"{name}@{domain}", f"{name}+@{domain}"]
-    forged += [f"{name}+{address_token(OTHER_KEY, BOUNCE, number)}@{domain}" for number in range(1, 9)]
+    forged += [f"{name}+{address_token(OTHER_KEY, BOUNCE_PURPOSE, number)}@{domain}" for number in range(1, 9)]
     host, _, port = on.service.environment["INBOUND_LISTEN"].rpartition(":")
     with smtplib.SMTP(host, int(port), timeout=60) as session:
         for address in forged:

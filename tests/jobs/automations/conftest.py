@@ -31,7 +31,7 @@ from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from app.tracking.recorder import VISITS
-from app.tracking.tokens import OPEN, recipient_token
+from app.tracking.tokens import OPEN_PURPOSE, recipient_token
 from tests.jobs.conftest import changed
 from tests.support.automations import add_automation, runs_of
 from tests.support.clocks import Calendar, calendar_of
@@ -141,7 +141,7 @@ class Story:
 
     def opens(self, recipient: Recipient) -> None:
         """A person opens the mail."""
-        token = recipient_token(self.worker.settings.secret_key, OPEN, recipient.id)
+        token = recipient_token(self.worker.settings.secret_key, OPEN_PURPOSE, recipient.id)
         assert self.tenant.api.get(f"/o/{token}.gif", headers=READER).status_code == 200
         self.flush_visits()
 

@@ -28,7 +28,7 @@ from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.feedback_channels import unsubscribe_link
 from app.tracking.links import InlineLink, LinkType, link_token
-from app.tracking.tokens import OPEN, recipient_token, return_path
+from app.tracking.tokens import OPEN_PURPOSE, recipient_token, return_path
 from tests.support.client import SENDS, Client, items
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.rows import Rows
@@ -87,7 +87,7 @@ class Day:
     # ------------------------------------------------------------------------------------------ what recipients do
 
     def open(self, address: str, headers: dict[str, str]) -> None:
-        token = recipient_token(self.worker.settings.secret_key, OPEN, self.recipient_ids[address])
+        token = recipient_token(self.worker.settings.secret_key, OPEN_PURPOSE, self.recipient_ids[address])
         assert self.anon.get(f"/o/{token}.gif", headers=headers).status_code == 200
 
     def click(self, address: str, link_type: LinkType, headers: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 
 from app.clock import now
 from app.db.models import BlockedAddress, RecipientStep, RelayRefusal, SoftBounces
-from app.routing.table import DEFAULT
+from app.routing.table import DEFAULT_TRANSPORT
 from app.sends.delivery.claim import claim
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.attempt_result import AttemptResult
@@ -110,7 +110,7 @@ def test_messages_wait_when_recipients_of_three_domains_are_refused(
     assert rows.states(ids) == ["queued"] * 3
     assert {rows.steps(one)[-1] for one in ids} == {("deferred", reply)}
     (refusal,) = refusals(rows)
-    assert (refusal.transport, refusal.reply, refusal.ended_time) == (DEFAULT, reply, None)
+    assert (refusal.transport, refusal.reply, refusal.ended_time) == (DEFAULT_TRANSPORT, reply, None)
     assert is_nobody_blocked(rows)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.conditionals import compile_steps
-from app.content.invalid_markup import MAX_SHOWN, find_invalid_markup
+from app.content.invalid_markup import MAX_SHOWN_CHARACTERS, find_invalid_markup
 from app.content.wildcards import tokenize
 from tests.support.cases import each
 
@@ -61,7 +61,7 @@ def test_lines_count_from_one_and_count_those_inside_markers() -> None:
 
 
 def test_a_long_marker_is_shortened() -> None:
-    assert found(f"%%a:FROBS:{'x' * 1000}%%") == [(1, f"%%a:FROBS:{'x' * 1000}%%"[:MAX_SHOWN])]
+    assert found(f"%%a:FROBS:{'x' * 1000}%%") == [(1, f"%%a:FROBS:{'x' * 1000}%%"[:MAX_SHOWN_CHARACTERS])]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))

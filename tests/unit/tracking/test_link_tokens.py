@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.tracking.feedback_channels import Instrumenter
 from app.tracking.links import InlineLink, StoredLink, link_token, location_header, parse_link_token
-from app.tracking.tokens import MAX_TOKEN_LENGTH, OPEN, recipient_token
+from app.tracking.tokens import MAX_TOKEN_LENGTH, OPEN_PURPOSE, recipient_token
 from tests.support.cases import each
 
 KEY = "a secret of the tests, long enough to sign"
@@ -59,7 +59,7 @@ def test_a_changed_token_is_invalid(data: st.DataObject) -> None:
 
 
 def test_tokens_of_other_links_are_invalid() -> None:
-    for purpose in (OPEN, "unsubscribe"):
+    for purpose in (OPEN_PURPOSE, "unsubscribe"):
         assert parse_link_token((KEY,), recipient_token(KEY, purpose, 2**62)) is None
     assert parse_link_token((KEY + "x",), link_token(KEY, StoredLink(1, 1)) or "") is None
 
@@ -81,7 +81,9 @@ def test_links_of_the_service_are_not_tracked() -> None:
 )
 def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: str) -> None:
     marked = MARKER.with_pixel(html, 7)
-    assert marked.startswith(f'{before}<img src="https://mail.acme.example/o/{recipient_token(KEY, OPEN, 7)}.gif"')
+    assert marked.startswith(
+        f'{before}<img src="https://mail.acme.example/o/{recipient_token(KEY, OPEN_PURPOSE, 7)}.gif"'
+    )
     assert marked.endswith(f">{after}")
     assert 'alt=""' in marked
 

@@ -8,7 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.tokens import BOUNCE, UNSUBSCRIBE_BY_MAIL, is_signed_form, recipient_of_address, return_path
+from app.tracking.tokens import (
+    BOUNCE_PURPOSE,
+    UNSUBSCRIBE_BY_MAIL_PURPOSE,
+    is_signed_form,
+    recipient_of_address,
+    return_path,
+)
 from app.tracking.tokens import unsubscribe_address as address_of
 
 KEY = "a secret of the tests, long enough to sign"
@@ -25,7 +31,7 @@ def test_a_return_path_identifies_its_recipient(recipient_id: int) -> None:
     assert is_signed_form(address)
     assert len(address.partition("@")[0]) <= 64
     for written in (address, address.upper(), address.title(), f" {address}"):
-        assert recipient_of_address((KEY,), written) == (BOUNCE, recipient_id)
+        assert recipient_of_address((KEY,), written) == (BOUNCE_PURPOSE, recipient_id)
 
 
 def test_the_domain_is_the_bounce_domain_or_that_of_the_sender() -> None:
@@ -37,7 +43,7 @@ def test_there_is_an_unsubscribe_address_only_with_a_bounce_domain() -> None:
     assert address_of(settings(), 7) is None
     address = address_of(settings("bounces.example.com"), 7)
     assert address is not None
-    assert recipient_of_address((KEY,), address) == (UNSUBSCRIBE_BY_MAIL, 7)
+    assert recipient_of_address((KEY,), address) == (UNSUBSCRIBE_BY_MAIL_PURPOSE, 7)
 
 
 def test_an_address_of_one_purpose_is_invalid_for_the_other() -> None:

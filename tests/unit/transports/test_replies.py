@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.base import Outcome
-from app.transports.email.smtp_session import MAX_TEXT_LENGTH, OUR_OWN_FAULT, Reply
+from app.transports.email.smtp_session import MAX_TEXT_LENGTH, SERVICE_FAULT_CODES, Reply
 from tests.support.cases import each
 
 CLASSES = {Outcome.ACCEPTED: "2", Outcome.DEFERRED: "4", Outcome.REFUSED: "5"}
@@ -45,6 +45,6 @@ def test_any_reply_has_an_outcome_and_a_status_of_its_class(code: int, raw: byte
     assert result.status is not None
     assert result.status[0] == CLASSES[result.outcome]
     assert (result.outcome is Outcome.ACCEPTED) == (200 <= code <= 299)
-    assert (result.outcome is Outcome.REFUSED) == (500 <= code <= 599 and code not in OUR_OWN_FAULT)
+    assert (result.outcome is Outcome.REFUSED) == (500 <= code <= 599 and code not in SERVICE_FAULT_CODES)
     assert "\n" not in result.reply
     assert len(result.reply) <= MAX_TEXT_LENGTH + 5

@@ -12,7 +12,7 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome
 from app.transports.sms import sms_transport
-from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming
+from app.transports.sms.incoming import GatewayMessage, GatewayPart, GatewayReceipt, GatewayReply
 from app.transports.sms.smpp import SmppTransport
 from tests.support.servers import PATIENCE, free_port
 from tests.support.smpp import (
@@ -243,12 +243,12 @@ SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
     ],
 )
 def test_incoming_messages_reach_the_handler(
-    *, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: Incoming | None
+    *, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: GatewayMessage | None
 ) -> None:
     """Receipts of a final state, and replies in their alphabet; other receipts are acknowledged and dropped."""
-    taken: list[Incoming] = []
+    taken: list[GatewayMessage] = []
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         taken.append(incoming)
         return True
 
@@ -266,7 +266,7 @@ def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, ope
 def test_a_message_that_can_never_be_handled_is_refused_for_good(smsc: Smsc, open_: Open) -> None:
     """Otherwise the gateway would deliver it for ever."""
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         if isinstance(incoming, GatewayReply) and incoming.text == "poison":
             raise ValueError("a fault of this message")
         return True
@@ -283,9 +283,9 @@ CUT_OFF = b"\0\1\1" + b"61411111111\0" + b"\1\1" + b"61400000001\0" + b"\0" * 9 
 @pytest.mark.parametrize("body", [CUT_OFF, b""])
 def test_a_message_that_cannot_be_read_is_refused_for_good(smsc: Smsc, open_: Open, body: bytes) -> None:
     """The bind goes on: the PDU was received completely."""
-    taken: list[Incoming] = []
+    taken: list[GatewayMessage] = []
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         taken.append(incoming)
         return True
 

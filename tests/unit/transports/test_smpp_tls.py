@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome, TransportUrlError
-from app.transports.sms.incoming import GatewayReply, Incoming
+from app.transports.sms.incoming import GatewayMessage, GatewayReply
 from app.transports.sms.smpp import SmppTransport, smpp_transport
 from app.transports.sms.smpp_url import Tls, parse_smpp_url
 from tests.support.fronts import tls_front
@@ -70,9 +70,9 @@ def test_an_unverified_gateway_is_used_when_the_operator_allows_it(smsc: Smsc, o
 @pytest.mark.usefixtures("trusted")
 def test_the_connection_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> None:
     """Several threads send texts while replies arrive, and none of them waits for a timeout."""
-    taken: list[Incoming] = []
+    taken: list[GatewayMessage] = []
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         taken.append(incoming)
         return True
 
@@ -96,9 +96,9 @@ def test_the_connection_is_read_and_written_at_the_same_time(smsc: Smsc, open_: 
 
 def test_all_pdus_of_one_tls_record_are_read(smsc: Smsc, open_: Open) -> None:
     """Data that is decrypted already makes no socket readable."""
-    taken: list[Incoming] = []
+    taken: list[GatewayMessage] = []
 
-    def take(incoming: Incoming) -> bool:
+    def take(incoming: GatewayMessage) -> bool:
         taken.append(incoming)
         return True
 
