@@ -52,7 +52,7 @@ from schemas.base import CodeSchema, load
 from schemas.examples import DEFINITIONS, RESUMPTION
 
 PATH = "/v1/automations"
-ELEMENT = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
+ELEMENT_FORM = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 PLACE_PART = re.compile(r"[^.\[\]]+")
 
 blp = Blueprint("automations", __name__, url_prefix=PATH, description="What contacts set off, and how far they are")
@@ -87,8 +87,8 @@ class Automation(MethodView):
         with services().database.read() as session:
             require_automation(session, principal().account_id, path_id(automation_id))
             query = parse_instance(query_pairs(), AUTOMATION_SHAPE.resource)
-            found = get_automation(session, principal().account_id, path_id(automation_id), query)
-        return json_response(found)
+            automation = get_automation(session, principal().account_id, path_id(automation_id), query)
+        return json_response(automation)
 
 
 @blp.route("/<automation_id>/runs")
@@ -123,8 +123,8 @@ class Run(MethodView):
             require_automation(session, principal().account_id, path_id(automation_id))
             require_run(session, principal().account_id, path_id(automation_id), path_id(run_id))
             query = parse_instance(query_pairs(), RUN_SHAPE.resource)
-            of_automation = principal().account_id, path_id(automation_id)
-            run = get_run(session, *of_automation, path_id(run_id), query, sees_contacts=_sees_contacts())
+            automation_ids = principal().account_id, path_id(automation_id)
+            run = get_run(session, *automation_ids, path_id(run_id), query, sees_contacts=_sees_contacts())
         return json_response(run)
 
 
@@ -211,7 +211,7 @@ def located_errors() -> Iterator[None]:
 
 
 def _located(error: FieldError) -> FieldError:
-    element = ELEMENT.fullmatch(error.field or "")
+    element = ELEMENT_FORM.fullmatch(error.field or "")
     if element is None:
         return error
     collection, index, rest = element.groups()

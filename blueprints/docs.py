@@ -19,7 +19,7 @@ blp = Blueprint("docs", __name__, url_prefix="/docs", description="Documentation
 
 CROSS_ORIGIN_PATH = "/openapi.json"
 
-TYPES = sorted({code.type for code in CATALOGUE.values()})
+ERROR_TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
 def _allow_cross_origin(response: Response) -> Response:
@@ -70,7 +70,7 @@ class ErrorTypes(MethodView):
     @blp.scope(PUBLIC)
     def get(self) -> str:
         """An HTML page that links to a page per type."""
-        return render_template("error_types.html", types=TYPES)
+        return render_template("error_types.html", types=ERROR_TYPES)
 
 
 @blp.route("/errors/<type_>")

@@ -48,5 +48,5 @@ class CapturedMessage(MethodView):
         with services().database.read() as session:
             require_captured(session, principal().account_id, path_id(captured_id))
             query = parse_instance(query_pairs(), CAPTURED_MESSAGE_SHAPE.resource)
-            found = get_captured(session, principal().account_id, path_id(captured_id), query)
-        return json_response(found)
+            message = get_captured(session, principal().account_id, path_id(captured_id), query)
+        return json_response(message)

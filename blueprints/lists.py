@@ -44,5 +44,5 @@ class List(MethodView):
         with services().database.read() as session:
             row_id = require_list(session, principal().account_id, path_id(list_id))
             query = parse_instance(query_pairs(), LISTS.resource, cursor_scope(list_path(row_id)))
-            found = show_list_with_contacts(session, principal().account_id, row_id, query)
-        return json_response(found)
+            contact_list = show_list_with_contacts(session, principal().account_id, row_id, query)
+        return json_response(contact_list)

@@ -72,8 +72,8 @@ class Sends(MethodView):
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the response."""
         if parse_dry_run(parse_write(query_pairs(), ("dry_run",), RESOURCE).get("dry_run")):
-            found = dry_run(services(), _read_request())
-            return json_response({**found, "_links": {"self": {"href": PATH}}})
+            preview = dry_run(services(), _read_request())
+            return json_response({**preview, "_links": {"self": {"href": PATH}}})
         return idempotent(_prepare)
 
 

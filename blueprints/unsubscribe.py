@@ -33,14 +33,14 @@ class Unsubscribe(MethodView):
     def get(self, token: str) -> Response:
         """The form to confirm."""
         with services().database.read() as session:
-            found = find_unsubscribe_request(session, services().settings.secret_keys, token)
-        return _page(token, found, "asked")
+            request = find_unsubscribe_request(session, services().settings.secret_keys, token)
+        return _page(token, request, "asked")
 
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:
         """Unsubscribes; a repetition changes nothing."""
-        found, can_undo = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
-        return _page(token, found, "done", can_undo=can_undo)
+        request, can_undo = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
+        return _page(token, request, "done", can_undo=can_undo)
 
 
 @blp.route("/<token>/undo")
@@ -51,25 +51,25 @@ class Undo(MethodView):
     def post(self, token: str) -> Response:
         """Subscribes the address again, for an hour after the link was used; then, and for what something else has
         done, it changes nothing."""
-        found, undone = services().database.transact(lambda transaction: _undo(transaction, token))
-        return _page(token, found, "restored" if undone else "done")
+        request, undone = services().database.transact(lambda transaction: _undo(transaction, token))
+        return _page(token, request, "restored" if undone else "done")
 
 
 def _unsubscribe(transaction: Transaction, token: str) -> tuple[UnsubscribeRequest | None, bool]:
-    found = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
-    if found is None:
+    request = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
+    if request is None:
         return None, False
-    apply_unsubscribe(transaction, found)
-    return found, may_be_undone(transaction, found)
+    apply_unsubscribe(transaction, request)
+    return request, may_be_undone(transaction, request)
 
 
 def _undo(transaction: Transaction, token: str) -> tuple[UnsubscribeRequest | None, bool]:
-    found = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
-    return found, found is not None and undo_unsubscribe(transaction, found)
+    request = find_unsubscribe_request(transaction, services().settings.secret_keys, token)
+    return request, request is not None and undo_unsubscribe(transaction, request)
 
 
-def _page(token: str, found: UnsubscribeRequest | None, state: str, *, can_undo: bool = False) -> Response:
-    if found is None:
+def _page(token: str, request: UnsubscribeRequest | None, state: str, *, can_undo: bool = False) -> Response:
+    if request is None:
         return dead_link_page()
-    values = {"of": found, "path": f"/u/{token}", "state": state, "may_be_undone": can_undo}
-    return not_cached(recipient_page("unsubscribe.html", 200, found.brand, **values))
+    values = {"of": request, "path": f"/u/{token}", "state": state, "may_be_undone": can_undo}
+    return not_cached(recipient_page("unsubscribe.html", 200, request.brand, **values))

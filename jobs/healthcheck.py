@@ -18,7 +18,7 @@ from pathlib import Path
 from app.infrastructure.liveness import STALE_SECONDS, live_processes
 from app.settings import Settings, SettingsError, from_environment
 
-API = "--api"
+API_OPTION = "--api"
 ANSWER_SECONDS = 5.0
 
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error)
         return 1
     problem = silence(settings.data_dir / "processes", socket.gethostname())
-    if not problem and API in arguments:
+    if not problem and API_OPTION in arguments:
         problem = api_problem(settings)
     print(problem or "healthy")
     return 1 if problem else 0
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def silence(folder: Path, host: str) -> str:
     """Which process of this host shows no sign of life; nothing if each does."""
-    own = [path for path in live_processes(folder) if path.name.startswith(f"{host}-")]
-    if not own:
+    host_processes = [path for path in live_processes(folder) if path.name.startswith(f"{host}-")]
+    if not host_processes:
         return f"no process of {host} runs"
-    for path in own:
+    for path in host_processes:
         age = time.time() - path.stat().st_mtime
         if age > STALE_SECONDS:
             return f"{path.stem} has shown no sign of life for {age:.0f} seconds"

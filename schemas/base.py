@@ -130,9 +130,9 @@ class CodeSchema(Schema):
     def _deserialize(self, data: Any, *, unknown: UnknownOption = RAISE, **options: Any) -> Any:
         """Keeps only as many unknown attributes as a response lists."""
         if unknown == RAISE and isinstance(data, Mapping) and len(data) > len(self.load_fields) + MAX_LISTED_ERRORS:
-            known = {field.data_key or name for name, field in self.load_fields.items()}
-            listed = set(islice((name for name in data if name not in known), MAX_LISTED_ERRORS))
-            data = {name: value for name, value in data.items() if name in known or name in listed}
+            known_names = {field.data_key or name for name, field in self.load_fields.items()}
+            listed = set(islice((name for name in data if name not in known_names), MAX_LISTED_ERRORS))
+            data = {name: value for name, value in data.items() if name in known_names or name in listed}
         return super()._deserialize(data, unknown=unknown, **options)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
-from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
+from schemas.responses import OPTIONAL_METADATA, Id, ResponseSchema, Timestamp, Uuid
 
 
 def _object(name: str) -> fields.String:
@@ -18,18 +18,20 @@ def _event(*names: str) -> fields.String:
 
 
 def _optional_text(text: str | None = None) -> fields.String:
-    return fields.String(metadata=OPTIONAL if text is None else {**OPTIONAL, "description": text})
+    return fields.String(metadata=OPTIONAL_METADATA if text is None else {**OPTIONAL_METADATA, "description": text})
 
 
 def _optional_id() -> Id:
-    return Id(metadata=OPTIONAL)
+    return Id(metadata=OPTIONAL_METADATA)
 
 
 class EventSchema(ResponseSchema):
     """What every event has."""
 
     timestamp = Timestamp()
-    test = fields.Boolean(metadata={**OPTIONAL, "description": "Whether it is one of a test account; else absent."})
+    test = fields.Boolean(
+        metadata={**OPTIONAL_METADATA, "description": "Whether it is one of a test account; else absent."}
+    )
 
 
 class ContactEventSchema(EventSchema):
@@ -63,13 +65,16 @@ class RecipientEventSchema(EventSchema):
     device_name = _optional_text()
     country_code = _optional_text("ISO 3166 alpha-2.")
     is_machine = fields.Boolean(
-        metadata={**OPTIONAL, "description": "Of `opened` and `clicked`: true if a machine has perhaps made the visit."}
+        metadata={
+            **OPTIONAL_METADATA,
+            "description": "Of `opened` and `clicked`: true if a machine has perhaps made the visit.",
+        }
     )
     link_url = _optional_text("Of `clicked`: as written in the message.")
     link_type = _optional_text("Of `clicked`: html_email or text_email.")
     bounce_reason = _optional_text()
     bounce_string = _optional_text("Of `bounced`: the reply of the other server, with RFC 3463 codes.")
-    is_temporary_bounce = fields.Boolean(metadata=OPTIONAL)
+    is_temporary_bounce = fields.Boolean(metadata=OPTIONAL_METADATA)
     fail_reason = _optional_text("Of `failed`; open to additions.")
 
 
@@ -82,7 +87,7 @@ class SmsEventSchema(EventSchema):
     mobile = fields.String()
     body_text = fields.String()
     id = _optional_id()
-    uuid = Uuid(metadata=OPTIONAL)
+    uuid = Uuid(metadata=OPTIONAL_METADATA)
     report_id = _optional_id()
     automation_id = _optional_id()
     step_id = _optional_id()
@@ -111,7 +116,7 @@ class WebhookEventSchema(EventSchema):
     event = _event("test", "failing")
     id = Id()
     url = _optional_text("Of `failing`.")
-    failing_since = Timestamp(metadata=OPTIONAL)
+    failing_since = Timestamp(metadata=OPTIONAL_METADATA)
 
 
 EVENT_SCHEMAS = (

@@ -31,8 +31,8 @@ def _messages(invalid: str) -> dict[str, Any]:
 
 def _described(options: dict[str, Any], **properties: Any) -> dict[str, Any]:
     """The options of a field with properties for the OpenAPI description; those that are None are omitted."""
-    known = {name: value for name, value in properties.items() if value is not None}
-    return {**options, "metadata": {**known, **options.get("metadata", {})}}
+    given = {name: value for name, value in properties.items() if value is not None}
+    return {**options, "metadata": {**given, **options.get("metadata", {})}}
 
 
 class String(fields.String):

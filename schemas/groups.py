@@ -5,7 +5,15 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
-from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
+from schemas.responses import (
+    OPTIONAL_METADATA,
+    EnvelopeSchema,
+    Id,
+    LinkSchema,
+    ResponseSchema,
+    SelfLinksSchema,
+    Timestamp,
+)
 
 
 class GroupSchema(ResponseSchema):
@@ -41,8 +49,8 @@ class GroupCollectionSchema(EnvelopeSchema):
 class SentContactLinksSchema(ResponseSchema):
     """The links of a sent contact; an sms without a list has none."""
 
-    list = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    contact = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    list = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    contact = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
 
 
 class SentContactSchema(ResponseSchema):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from marshmallow import fields
 
 from schemas.contacts import ContactCollectionSchema
-from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
+from schemas.responses import (
+    OPTIONAL_METADATA,
+    EnvelopeSchema,
+    Id,
+    LinkSchema,
+    ResponseSchema,
+    SelfLinksSchema,
+    Timestamp,
+)
 
 
 class ContactListLinksSchema(SelfLinksSchema):
@@ -28,7 +36,7 @@ class ContactListSchema(ResponseSchema):
     creation_time = Timestamp()
     last_modified_time = Timestamp()
     _links = fields.Nested(ContactListLinksSchema)
-    _embedded = fields.Nested(ContactListEmbeddedSchema, metadata=OPTIONAL)
+    _embedded = fields.Nested(ContactListEmbeddedSchema, metadata=OPTIONAL_METADATA)
 
 
 class ContactListCollectionEmbeddedSchema(ResponseSchema):

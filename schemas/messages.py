@@ -9,7 +9,15 @@ from app.content.limits import MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.names import LONGEST_NAME
 from schemas.base import CodeSchema
 from schemas.fields import Email, Name, String
-from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp
+from schemas.responses import (
+    OPTIONAL_METADATA,
+    EnvelopeSchema,
+    Id,
+    LinkSchema,
+    ResponseSchema,
+    SelfLinksSchema,
+    Timestamp,
+)
 from schemas.sends import Body
 
 
@@ -39,7 +47,7 @@ class MessageSchema(ResponseSchema):
     creation_time = Timestamp()
     last_modified_time = Timestamp()
     _links = fields.Nested(MessageLinksSchema)
-    _embedded = fields.Nested(MessageEmbeddedSchema, metadata=OPTIONAL)
+    _embedded = fields.Nested(MessageEmbeddedSchema, metadata=OPTIONAL_METADATA)
 
 
 class MessageContentLinksSchema(SelfLinksSchema):
@@ -61,7 +69,7 @@ class MessageContentSchema(ResponseSchema):
     body_html = fields.String(allow_none=True)
     body_text = fields.String(allow_none=True)
     _links = fields.Nested(MessageContentLinksSchema)
-    _embedded = fields.Nested(MessageContentEmbeddedSchema, metadata=OPTIONAL)
+    _embedded = fields.Nested(MessageContentEmbeddedSchema, metadata=OPTIONAL_METADATA)
 
 
 class MessageCollectionEmbeddedSchema(ResponseSchema):

@@ -10,12 +10,12 @@ from typing import Any
 
 from marshmallow import EXCLUDE, Schema, fields
 
-OPTIONAL = {"is_optional": True}
+OPTIONAL_METADATA = {"is_optional": True}
 """Options of a property that only some responses have: `Nested(LinkSchema, metadata=OPTIONAL)`."""
 
 
 class ResponseSchema(Schema):
-    """An object of a response: it always has all properties but those that are `OPTIONAL`."""
+    """An object of a response: it always has all properties but those that are `OPTIONAL_METADATA`."""
 
     class Meta:
         """Further properties may come at any time: nothing is said of them, so that typed clients neither refuse them
@@ -67,8 +67,8 @@ class SelfLinksSchema(ResponseSchema):
 class PageLinksSchema(SelfLinksSchema):
     """The links of a page; `next` and `prev` if such a page exists."""
 
-    next = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    prev = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
 
 
 class EnvelopeSchema(ResponseSchema):

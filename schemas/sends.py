@@ -38,7 +38,16 @@ from app.sends.limits import MAX_RECIPIENTS, MAX_SECRET_VALUES
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Array, Boolean, Email, Integer, Mobile, Name, Object, String
-from schemas.responses import OPTIONAL, EnvelopeSchema, Id, LinkSchema, ResponseSchema, SelfLinksSchema, Timestamp, Uuid
+from schemas.responses import (
+    OPTIONAL_METADATA,
+    EnvelopeSchema,
+    Id,
+    LinkSchema,
+    ResponseSchema,
+    SelfLinksSchema,
+    Timestamp,
+    Uuid,
+)
 
 # Violations as marshmallow messages, so that they are located and ordered like all other errors.
 
@@ -80,19 +89,25 @@ class Recipient(Object):
         rules: RecipientRules = options["rules"]
         if not isinstance(value, dict):
             raise problem("invalid_object", "A recipient must be an object.")
-        own, values, messages = self._read(value, rules)
+        declared_values, values, messages = self._read(value, rules)
         add_violations(messages, rules.errors(value))
         if messages:
             raise ValidationError(messages)
-        files = own.get("attachments") or ()
-        return RecipientDraft(own.get("contact_id"), own.get("email"), own.get("mobile"), values, tuple(files))
+        files = declared_values.get("attachments") or ()
+        return RecipientDraft(
+            declared_values.get("contact_id"),
+            declared_values.get("email"),
+            declared_values.get("mobile"),
+            values,
+            tuple(files),
+        )
 
     def _read(
         self, recipient: Mapping[str, Any], rules: RecipientRules
     ) -> tuple[dict[str, Any], dict[str, str], Messages]:
         """Returns declared attributes, wildcard values, and the errors of both."""
         declared = self.schema.fields
-        own: dict[str, Any] = {}
+        declared_values: dict[str, Any] = {}
         values: dict[str, str] = {}
         messages: Messages = {}
         for name, value in recipient.items():
@@ -102,14 +117,14 @@ class Recipient(Object):
                 try:
                     # `deserialize` handles null; for other values it would only add cost.
                     deserialize = declared[name].deserialize if value is None else declared[name]._deserialize
-                    own[name] = deserialize(value, name, recipient)
+                    declared_values[name] = deserialize(value, name, recipient)
                 except ValidationError as error:
                     messages[name] = error.messages
             elif violation := rules.wildcard_error(name, value):
                 add_violations(messages, [violation])
             elif value is not None:
                 values[name] = value if isinstance(value, str) else json.dumps(value)
-        return own, values, messages
+        return declared_values, values, messages
 
 
 class Recipients(Array):
@@ -201,8 +216,8 @@ class SendSchema(CodeSchema):
         attribute is valid."""
         if names := data.get("secret_values"):
             _raise_if_any(secret_value_errors(names, data["recipients"], with_list=data.get("list_id") is not None))
-        own = [recipient.attachments for recipient in data["recipients"]]
-        _raise_if_any(attachment_errors(data.get("attachments") or (), own, self.limits))
+        recipient_files = [recipient.attachments for recipient in data["recipients"]]
+        _raise_if_any(attachment_errors(data.get("attachments") or (), recipient_files, self.limits))
 
 
 def _raise_if_any(violations: Iterable[Violation]) -> None:
@@ -212,7 +227,7 @@ def _raise_if_any(violations: Iterable[Violation]) -> None:
         raise ValidationError(messages)
 
 
-NO_LIST = Problem(
+NO_LIST_PROBLEM = Problem(
     "required",
     "list_id is required: an email goes to contacts of a list. GET /v1/lists shows the lists with their ids.",
 )
@@ -222,7 +237,7 @@ class EmailSendSchema(SendSchema):
     """The body of an email send, which goes to the contacts of a list (docs/sending.md#attributes)."""
 
     final_type = "email"
-    list_id = Integer(required=True, error_messages={"required": NO_LIST, "null": NO_LIST})
+    list_id = Integer(required=True, error_messages={"required": NO_LIST_PROBLEM, "null": NO_LIST_PROBLEM})
 
 
 class SmsSendSchema(SendSchema):
@@ -288,24 +303,24 @@ class TimelineStepSchema(ResponseSchema):
     time = Timestamp()
     step = fields.String()
     detail = fields.String(allow_none=True)
-    transport = fields.String(metadata=OPTIONAL)
+    transport = fields.String(metadata=OPTIONAL_METADATA)
 
 
 class RecipientLinksSchema(SelfLinksSchema):
     """The objects that a recipient refers to: a group, or the automation of the step that sent."""
 
-    transactional_group = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    automation = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    list = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    contact = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    message = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    transactional_group = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    automation = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    list = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    contact = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    message = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
 
 
 class RecipientTimelineLinksSchema(RecipientLinksSchema):
     """The links of a recipient, and the other pages of its timeline."""
 
-    next = fields.Nested(LinkSchema, metadata=OPTIONAL)
-    prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
+    prev = fields.Nested(LinkSchema, metadata=OPTIONAL_METADATA)
 
 
 class RecipientReportSchema(ResponseSchema):

@@ -68,7 +68,7 @@ class LockedWebhook:
 
     def save(self, transaction: Transaction) -> None:
         """Writes the columns that dispatch changes."""
-        SAVE.run(transaction, locked_id=self.id, **{f"new_{name}": getattr(self, name) for name in STATE_COLUMNS})
+        SAVE_STATE.run(transaction, locked_id=self.id, **{f"new_{name}": getattr(self, name) for name in STATE_COLUMNS})
 
     def release_lease(self) -> None:
         """Ends the lease with the transaction."""
@@ -77,12 +77,12 @@ class LockedWebhook:
 
 def lock_webhook(transaction: Transaction, webhook_id: int) -> LockedWebhook | None:
     """The webhook, whether leased or not; None when it was deleted."""
-    return _from_rows(BY_ID.rows(transaction, webhook_id=webhook_id))
+    return _from_rows(WEBHOOK_BY_ID.rows(transaction, webhook_id=webhook_id))
 
 
 def lock_leased(transaction: Transaction, webhook_id: int, lease_token: str) -> LockedWebhook | None:
     """The webhook, if it is still leased under this token."""
-    return _from_rows(BY_LEASE.rows(transaction, webhook_id=webhook_id, lease_token=lease_token))
+    return _from_rows(WEBHOOK_BY_LEASE.rows(transaction, webhook_id=webhook_id, lease_token=lease_token))
 
 
 def _from_rows(rows: Sequence[Any]) -> LockedWebhook | None:
@@ -107,9 +107,9 @@ def _webhook() -> Select[Any]:
     )
 
 
-BY_ID = PreparedStatement(_webhook())
-BY_LEASE = PreparedStatement(_webhook().where(Webhook.worker == bindparam("lease_token", type_=String)))
-SAVE = PreparedStatement(
+WEBHOOK_BY_ID = PreparedStatement(_webhook())
+WEBHOOK_BY_LEASE = PreparedStatement(_webhook().where(Webhook.worker == bindparam("lease_token", type_=String)))
+SAVE_STATE = PreparedStatement(
     update(table_of(Webhook))
     .where(Webhook.id == bindparam("locked_id"))
     .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE_COLUMNS})
@@ -126,8 +126,8 @@ def oldest_waiting(webhook_id: Any, position: Any, limit: int, *columns: Any) ->
     Always in the order of the index: if one webhook has nearly all events, PostgreSQL would otherwise read the table
     from its beginning, because it expects a hit at every row.
     """
-    of_webhook = select(*(columns or (Event.id,))).where(Event.webhook_id == webhook_id, Event.id > position)
-    return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
+    events = select(*(columns or (Event.id,))).where(Event.webhook_id == webhook_id, Event.id > position)
+    return events.order_by(Event.webhook_id, Event.id).limit(limit)
 
 
 def waiting_events() -> ScalarSelect[int]:

@@ -38,7 +38,7 @@ from app.events.batch_contents import (
     pass_batch,
 )
 from app.events.endpoint import PostResult
-from app.events.outbox import FAILING, failing_event, record_for_webhooks
+from app.events.outbox import FAILING_EVENT, failing_event, record_for_webhooks
 from app.infrastructure.liveness import dead_processes, registered_name
 from app.infrastructure.metrics import LEASES_RECOVERED, WEBHOOK_OUTAGES, WEBHOOK_TRIES
 from app.services import Services
@@ -124,9 +124,9 @@ def recover_leases(services: Services) -> None:
 
 def release_unknown_leases(services: Services, known_tokens: Collection[str]) -> None:
     """Ends leases of this process that it does not know of: the claim was committed, the database's answer lost."""
-    own = Webhook.worker.startswith(f"{registered_name(dispatcher_folder(services.settings))}:", autoescape=True)
+    own_lease = Webhook.worker.startswith(f"{registered_name(dispatcher_folder(services.settings))}:", autoescape=True)
     with services.database.write() as transaction:
-        released = _release(transaction, own, Webhook.worker.not_in(known_tokens))
+        released = _release(transaction, own_lease, Webhook.worker.not_in(known_tokens))
     if released:
         logger.warning(
             "released webhook leases that were claimed while the database failed", extra={"webhooks": released}
@@ -140,7 +140,7 @@ def _release(transaction: Transaction, *conditions: ColumnElement[bool]) -> int:
 
 # Webhooks that have failed for a day, which the account's other webhooks are told of (docs/webhooks.md#outages).
 
-OUTAGE = timedelta(days=1)
+OUTAGE_PERIOD = timedelta(days=1)
 
 
 def report_outage(transaction: Transaction, webhook: LockedWebhook) -> None:
@@ -148,14 +148,14 @@ def report_outage(transaction: Transaction, webhook: LockedWebhook) -> None:
     it. A success ends the outage."""
     moment = now()
     webhook.failing_since = webhook.failing_since or moment
-    if webhook.outage_reported_time is not None or moment - webhook.failing_since < OUTAGE:
+    if webhook.outage_reported_time is not None or moment - webhook.failing_since < OUTAGE_PERIOD:
         return
     webhook.outage_reported_time = moment
     others = select(Webhook.id, Webhook.chosen_events).where(
         Webhook.account_id == webhook.account_id, Webhook.id != webhook.id, Webhook.chosen_events.is_not(None)
     )
     event = failing_event(webhook_id=webhook.id, url=webhook.url, since=webhook.failing_since, moment=moment)
-    told = {id_: [event] for id_, chosen in transaction.execute(others) if FAILING in (chosen or ())}
+    told = {id_: [event] for id_, chosen in transaction.execute(others) if FAILING_EVENT in (chosen or ())}
     if told:
         record_for_webhooks(transaction, webhook.account_id, told)
     transaction.after_commit(WEBHOOK_OUTAGES.inc)
@@ -164,10 +164,10 @@ def report_outage(transaction: Transaction, webhook: LockedWebhook) -> None:
 
 
 FIRST_DELAY = 10.0
-LONGEST_DELAY = 3600.0
-CLOCKS_DIFFER = 60.0
+MAX_DELAY = 3600.0
+MAX_CLOCK_DIFFERENCE = 60.0
 """Seconds by which a due time may lie behind the longest delay, because another machine has written it."""
-LOOK_AGAIN = 0.5
+LOOK_INTERVAL = 0.5
 """Seconds until a webhook whose events cannot be passed yet is due again: the time between two looks of the
 scheduler."""
 
@@ -194,7 +194,7 @@ def claim(services: Services) -> Batch | None:
             webhook.worker = None  # ends an earlier lease, which has run out
             batch = _next_batch(transaction, webhook, services.settings)
             if batch is None:
-                webhook.due_time = seconds_from_now(LOOK_AGAIN)
+                webhook.due_time = seconds_from_now(LOOK_INTERVAL)
             webhook.save(transaction)
         if batch is not None:
             return batch
@@ -268,13 +268,13 @@ def retry_delay(failures: int) -> float:
     A jitter of up to a fifth keeps the webhooks of a receiver that was down from all retrying at once.
     """
     doubled = FIRST_DELAY * 2.0 ** min(failures - 1, 9)
-    return min(doubled * _random.uniform(1.0, 1.2), LONGEST_DELAY)
+    return min(doubled * _random.uniform(1.0, 1.2), MAX_DELAY)
 
 
 def _is_due(moment: datetime, settings: Settings) -> ColumnElement[bool]:
     """Due, not held, not barred, not leased, and with events. A due time further ahead than any delay was written while
     the clock was wrong: waiting for it would stop the webhook for as long as the clock was ahead."""
-    furthest = moment + timedelta(seconds=max(LONGEST_DELAY, settings.webhook_spacing) + CLOCKS_DIFFER)
+    furthest = moment + timedelta(seconds=max(MAX_DELAY, settings.webhook_spacing) + MAX_CLOCK_DIFFERENCE)
     due = or_(Webhook.due_time <= moment, Webhook.due_time > furthest)
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()

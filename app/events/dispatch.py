@@ -113,8 +113,8 @@ class WebhookClient:
             self._idle[webhook_id] = endpoint
             while len(self._idle) > MAX_IDLE:
                 surplus.append(self._idle.popitem(last=False)[1])
-        for one in surplus:
-            one.close()
+        for surplus_endpoint in surplus:
+            surplus_endpoint.close()
 
 
 __all__ = ["WebhookDispatcher", "dispatch_due", "has_due"]

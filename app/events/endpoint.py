@@ -21,7 +21,7 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_DETAIL = 200
 MAX_ANSWER = 4 * 1024
 """Bytes of an answer that the log of attempts keeps."""
-CLOSED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+CLOSED_CONNECTION_ERRORS = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Endpoint:
             cause = _cause(error)
             if self._was_cut or isinstance(cause, ReadTimeoutError | TimeoutError):
                 return self._timed_out()
-            if self._is_reused and isinstance(cause, CLOSED):
+            if self._is_reused and isinstance(cause, CLOSED_CONNECTION_ERRORS):
                 raise StaleConnection from None
             return self._failed(str(cause) or type(cause).__name__)
         with contextlib.closing(response):  # closes the connection unless the whole body was read

@@ -42,8 +42,8 @@ def hold_webhooks(connection: Connection, moment: datetime) -> int:
     fresh = {"lease_time": None, "worker": None, "first_failed_time": None, "complete_to": webhooks.c.position}
     connection.execute(update(webhooks).values(fresh))
     connection.execute(update(rotation).values(since_time=moment))
-    of_webhook = select(func.max(Event.id)).where(Event.webhook_id == webhooks.c.id).correlate(webhooks)
-    last = of_webhook.scalar_subquery()
+    newest_event = select(func.max(Event.id)).where(Event.webhook_id == webhooks.c.id).correlate(webhooks)
+    last = newest_event.scalar_subquery()
     waiting = update(webhooks).where(last > webhooks.c.position).values(held_to=last)
     return connection.execute(waiting).rowcount
 
@@ -52,10 +52,10 @@ def held_webhooks(session: Session, account_id: int | None) -> list[HeldWebhook]
     """The held webhooks, of the account or of all."""
     waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).where(Event.id <= Webhook.held_to)
     events = select(func.count()).select_from(waiting.correlate(Webhook).subquery()).scalar_subquery()
-    found = select(Webhook.id, Webhook.account_id, Webhook.url, events).where(IS_HELD).order_by(Webhook.id)
+    statement = select(Webhook.id, Webhook.account_id, Webhook.url, events).where(IS_HELD).order_by(Webhook.id)
     if account_id is not None:
-        found = found.where(Webhook.account_id == account_id)
-    return [HeldWebhook._make(row) for row in session.execute(found)]
+        statement = statement.where(Webhook.account_id == account_id)
+    return [HeldWebhook._make(row) for row in session.execute(statement)]
 
 
 def release_webhook(transaction: Transaction, webhook: HeldWebhook) -> bool:
@@ -74,8 +74,8 @@ def drop_events(transaction: Transaction, webhook: HeldWebhook) -> bool:
 
 
 def _end_hold(transaction: Transaction, webhook: HeldWebhook, action: str, **values: Any) -> bool:
-    of_account = Webhook.account_id == webhook.account_id, Webhook.id == webhook.id
-    held = update(Webhook).where(*of_account, IS_HELD).values(values).returning(Webhook.id)
+    webhook_filter = Webhook.account_id == webhook.account_id, Webhook.id == webhook.id
+    held = update(Webhook).where(*webhook_filter, IS_HELD).values(values).returning(Webhook.id)
     ended = transaction.execute(held, execution_options={"synchronize_session": False}).first() is not None
     if ended:
         counts = {"events": webhook.events}

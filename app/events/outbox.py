@@ -61,7 +61,7 @@ def recipient_event(
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
     its id; what the step of an automation sends has no group, and the step is its report (docs/webhooks.md#events).
     """
-    of_group = step_id is None
+    is_group_send = step_id is None
     fields: Payload = {
         "object": "recipient",
         "event": event,
@@ -70,8 +70,8 @@ def recipient_event(
         "automation_id": automation_id,
         "step_id": step_id,
         "uuid": uuid,
-        "group_id": group_id if of_group else None,
-        "group_name": group_name if of_group else None,
+        "group_id": group_id if is_group_send else None,
+        "group_name": group_name if is_group_send else None,
         "report_id": group_id,
         "message_id": shown_id(message_id),
         "message_type": message_type,
@@ -127,23 +127,23 @@ def reply_event(
     if contact is not None:
         list_id, contact_id = contact
         common = {"id": contact_id, **common, "list_id": shown_id(list_id), "contact_id": contact_id}
-    own = {"object": "sms", "event": "received", "timestamp": timestamp(moment), "body_text": body_text}
-    return {"object": "sms", "event": "received", **common, **own}
+    event_fields = {"object": "sms", "event": "received", "timestamp": timestamp(moment), "body_text": body_text}
+    return {"object": "sms", "event": "received", **common, **event_fields}
 
 
 # Which events a webhook receives: all, or those of some kinds and lists (docs/webhooks.md#choosing-events). Pure.
 
-KINDS = {
+EVENTS_OF_OBJECTS = {
     "contact": ("created", "updated", "deleted"),
     "recipient": ("sent", "bounced", "failed", "opened", "clicked", "acknowledged"),
     "sms": ("received",),
     "webhook": ("failing",),
 }
 """Object -> its events, as they may be chosen. Events that name their webhook themselves are not chosen."""
-FAILING = "webhook.failing"
+FAILING_EVENT = "webhook.failing"
 """The event of a failing webhook. Only webhooks that name it receive it: it is about the service, and no event of the
 API."""
-NAMES = tuple(f"{object_}.{event}" for object_, events in KINDS.items() for event in events)
+EVENT_NAMES = tuple(f"{object_}.{event}" for object_, events in EVENTS_OF_OBJECTS.items() for event in events)
 
 
 class Choice(NamedTuple):
@@ -165,19 +165,21 @@ class Choice(NamedTuple):
         return self.events is None or f"{payload['object']}.{payload['event']}" in self.events
 
 
-def event_names(wanted: Iterable[str]) -> list[str]:
+def event_names(words: Iterable[str]) -> list[str]:
     """The names of the events that these words name, in their order. An object stands for all of its events.
 
     Raises `ServiceError` (`invalid_string`) for any other word.
     """
     chosen: set[str] = set()
-    for word in wanted:
-        found = [name for name in NAMES if word in (name, name.partition(".")[0])]
-        if not found:
-            known = ", ".join((*KINDS, *NAMES))
-            raise ServiceError("invalid_string", field="events", detail=f"there is no event {word!r}; known: {known}")
-        chosen.update(found)
-    return [name for name in NAMES if name in chosen]
+    for word in words:
+        matches = [name for name in EVENT_NAMES if word in (name, name.partition(".")[0])]
+        if not matches:
+            available = ", ".join((*EVENTS_OF_OBJECTS, *EVENT_NAMES))
+            raise ServiceError(
+                "invalid_string", field="events", detail=f"there is no event {word!r}; known: {available}"
+            )
+        chosen.update(matches)
+    return [name for name in EVENT_NAMES if name in chosen]
 
 
 TEST_MARK = {"test": True}
@@ -219,14 +221,14 @@ def record_for_webhooks(
     has."""
     slot, webhooks, tests = _mark_and_find_webhooks(transaction, [account_id])
     mark = TEST_MARK if account_id in tests else {}
-    found = payloads.keys() & webhooks.get(account_id, {}).keys()
+    webhook_ids = payloads.keys() & webhooks.get(account_id, {}).keys()
     rows = [
         {"account_id": account_id, "webhook_id": webhook_id, "payload": _text(payload, mark)}
-        for webhook_id in sorted(found)
+        for webhook_id in sorted(webhook_ids)
         for payload in payloads[webhook_id]
     ]
     insert_rows(transaction, Event, rows, {"slot": slot})
-    return found
+    return webhook_ids
 
 
 def _text(payload: Payload, mark: Payload) -> str:
@@ -248,9 +250,9 @@ def _mark_and_find_webhooks(
     statement = select(Webhook.account_id, Webhook.id, *chosen, slot, is_test, mark_writer(Webhook.account_id))
     # What happens while a webhook is checked is sent to it once it is accepted.
     not_refused = or_(Webhook.barred.is_(None), Webhook.barred == UNCHECKED)
-    of_accounts = statement.where(Webhook.account_id.in_(account_ids), not_refused)
-    found = transaction.execute(of_accounts.order_by(Webhook.id)).all()
+    account_webhooks = statement.where(Webhook.account_id.in_(account_ids), not_refused)
+    rows = transaction.execute(account_webhooks.order_by(Webhook.id)).all()
     webhooks: dict[int, dict[int, Choice]] = {}
-    for account_id, webhook_id, events, lists, *_ in found:
+    for account_id, webhook_id, events, lists, *_ in rows:
         webhooks.setdefault(account_id, {})[webhook_id] = Choice(events, lists)
-    return (found[0][4] if found else 0), webhooks, {row[0] for row in found if row[5]}
+    return (rows[0][4] if rows else 0), webhooks, {row[0] for row in rows if row[5]}

@@ -21,15 +21,15 @@ from app.events.outbox import Payload, record_for_webhooks, trial_event
 from app.ids import id_in
 
 
-def find_delivery(session: Session, account_id: int, wanted: str) -> WebhookAttempt:
+def find_delivery(session: Session, account_id: int, delivery_or_batch: str) -> WebhookAttempt:
     """The account's delivery with that id; else the latest one of that batch. Raises `ServiceError`
     (`invalid_id`)."""
-    delivery_id = id_in(wanted)
-    named = WebhookAttempt.batch_id == wanted if delivery_id is None else WebhookAttempt.id == delivery_id
-    found = select(WebhookAttempt).where(WebhookAttempt.account_id == account_id, named)
-    delivery = session.scalars(found.order_by(WebhookAttempt.id.desc()).limit(1)).first()
+    delivery_id = id_in(delivery_or_batch)
+    named = WebhookAttempt.batch_id == delivery_or_batch if delivery_id is None else WebhookAttempt.id == delivery_id
+    deliveries = select(WebhookAttempt).where(WebhookAttempt.account_id == account_id, named)
+    delivery = session.scalars(deliveries.order_by(WebhookAttempt.id.desc()).limit(1)).first()
     if delivery is None:
-        raise ServiceError("invalid_id", field="delivery", detail=f"the account has no delivery {wanted!r}")
+        raise ServiceError("invalid_id", field="delivery", detail=f"the account has no delivery {delivery_or_batch!r}")
     return delivery
 
 
@@ -37,8 +37,8 @@ def payloads_of(session: Session, delivery: WebhookAttempt) -> Sequence[str]:
     """The events of the delivery that are still kept, as they were sent, in their order."""
     if delivery.after_event is None or delivery.last_event is None:
         return []
-    of_webhook = select(Event.payload).where(Event.webhook_id == delivery.webhook_id)
-    between = of_webhook.where(Event.id > delivery.after_event, Event.id <= delivery.last_event)
+    webhook_payloads = select(Event.payload).where(Event.webhook_id == delivery.webhook_id)
+    between = webhook_payloads.where(Event.id > delivery.after_event, Event.id <= delivery.last_event)
     return session.scalars(between.order_by(Event.webhook_id, Event.id)).all()
 
 

@@ -26,7 +26,7 @@ from app.settings import Settings
 
 LOOKUP_TIMEOUT = 3.0
 """Seconds, at registration; a connection has its own limit."""
-NOT_FOUND_OUT = "its host could not be checked"
+NOT_CHECKED_DETAIL = "its host could not be checked"
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def check_webhook(services: Services, account_id: int, webhook_id: int) -> None:
 
 def give_up_webhook(services: Services, account_id: int, webhook_id: int) -> None:
     """Bars a webhook whose check has failed; it can be checked again."""
-    _decide(services, account_id, webhook_id, NOT_FOUND_OUT)
+    _decide(services, account_id, webhook_id, NOT_CHECKED_DETAIL)
 
 
 def _decide(services: Services, account_id: int, webhook_id: int, barred: str | None) -> None:

@@ -23,7 +23,7 @@ from app.events.batch_contents import oldest_waiting
 from app.infrastructure import liveness
 from app.services import Services
 
-LONGEST_LAG = timedelta(days=6)
+MAX_LAG = timedelta(days=6)
 """For how much longer events of the other table are kept if a webhook has not passed them; then they are dropped."""
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _delete_piece(transaction: Transaction, period: timedelta) -> bool:
     if age < period:
         return False
     lagging = _lock_lagging(transaction, rotation.other_slot)
-    if lagging and age < period + LONGEST_LAG:
+    if lagging and age < period + MAX_LAG:
         logger.info("events are kept for webhooks that have not passed them", extra={"webhooks": len(lagging)})
         return False
     if not lock_slot(transaction, rotation.other_slot):

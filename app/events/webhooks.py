@@ -26,7 +26,7 @@ from app.secret_keys import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
 FOR_DEVELOPMENT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"
-KEY_ID = re.compile(r"[!-~]{1,64}")
+KEY_ID_FORM = re.compile(r"[!-~]{1,64}")
 MIN_SECRET_BYTES = 32
 """HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
 
@@ -110,7 +110,7 @@ def choose_events(
     if (events is not None and not events) or (lists is not None and not lists):
         raise ServiceError("not_empty", field="events", detail="a webhook without any events would never be called")
     names = None if events is None else event_names(events)
-    chosen = names, None if lists is None else sorted({shown_id(one) for one in lists})
+    chosen = names, None if lists is None else sorted({shown_id(list_id) for list_id in lists})
     changed = (webhook.chosen_events, webhook.chosen_lists) != chosen
     webhook.chosen_events, webhook.chosen_lists = chosen
     transaction.flush()
@@ -153,7 +153,7 @@ def rotate_secret(
 
     Raises `ServiceError`: `conflict` for a key id in use, and what `set_secret` raises.
     """
-    key_id = key_id or new_key_id([known.key_id for known in list_secrets(transaction, webhook)])
+    key_id = key_id or new_key_id([stored.key_id for stored in list_secrets(transaction, webhook)])
     if _secret(transaction, webhook, key_id) is not None:
         raise ServiceError("conflict", field="id", detail=f"the webhook has a secret {key_id!r} already")
     secret = secret or new_secret()
@@ -210,7 +210,7 @@ def _is_stored_secret(settings: Settings, stored: str, secret: str) -> bool:
 
 
 def _check_secret(key_id: str, secret: str) -> None:
-    if not KEY_ID.fullmatch(key_id):
+    if not KEY_ID_FORM.fullmatch(key_id):
         raise ServiceError("invalid_string", field="id", detail="an id is 1 to 64 visible ASCII characters")
     if len(secret.encode()) < MIN_SECRET_BYTES:
         detail = f"a signing secret has {MIN_SECRET_BYTES} bytes or more, from a random source"

@@ -27,7 +27,7 @@ from app.db.models import Webhook, WebhookAttempt
 from app.db.models.webhooks import UNCHECKED
 from app.errors import ServiceError
 from app.events.guarded_connection import has_name
-from app.events.outbox import NAMES
+from app.events.outbox import EVENT_NAMES
 from app.events.redeliver import redeliver, send_test
 from app.events.webhooks import (
     check_again,
@@ -61,7 +61,7 @@ def webhooks(error: ServiceError | None = None, **_parts: str) -> Response:
             return choose_account(session, PATH, "Webhooks")
         account = account_of_request(session)
         shown = webhook_states(session, account.id)
-    known = {"may_manage": _may_manage(), "names": NAMES, "form": request.form}
+    known = {"may_manage": _may_manage(), "names": EVENT_NAMES, "form": request.form}
     links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
     return page_after(error, "webhooks.html", account=account, items=shown, **known, **links)
 
@@ -101,7 +101,7 @@ def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    known = {"may_manage": _may_manage(), "names": NAMES, "renewed": RENEWED}
+    known = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWED}
     return page_after(error, "webhook.html", found=found, one=state, **known, **links)
 
 

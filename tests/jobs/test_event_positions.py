@@ -21,7 +21,7 @@ from app.events.batches import Batch
 from app.events.endpoint import PostResult
 from app.events.outbox import record
 from app.events.redeliver import replay
-from app.events.rotation import LONGEST_LAG, current_rotation, rotate_events
+from app.events.rotation import MAX_LAG, current_rotation, rotate_events
 from app.events.webhooks import find_webhook
 from app.services import Services
 from tests.jobs.conftest import AddHook, Hook, new_account
@@ -295,7 +295,7 @@ def test_nothing_goes_while_a_webhook_has_not_passed_it(services: Services, add_
     assert rotate(services)
     slow.set(due_time=now() + timedelta(hours=1))
     assert accepted(services) == [1]
-    assert not rotate(services, PERIOD + LONGEST_LAG - timedelta(minutes=1))
+    assert not rotate(services, PERIOD + MAX_LAG - timedelta(minutes=1))
     slow.happen(2)
     slow.set()
     assert sorted([accepted(services), accepted(services)]) == [[1, 2], [2]]
@@ -314,7 +314,7 @@ def test_what_a_webhook_has_not_passed_after_six_more_days_is_dropped_and_counte
     assert rotate(services)
     hook.happen(3)
     before = failed(services)
-    assert rotate(services, PERIOD + LONGEST_LAG)
+    assert rotate(services, PERIOD + MAX_LAG)
     row = hook.row
     assert row is not None
     assert (row.dropped_events, row.first_failed_time, hook.waiting) == (2, None, 1)
