@@ -150,7 +150,7 @@ class Pause(MethodView):
 
             def work(transaction: Transaction) -> Response:
                 pause(transaction, principal().account_id, row_id)
-                return _shown(transaction, row_id)
+                return _automation_response(transaction, row_id)
 
             return work
 
@@ -182,7 +182,7 @@ class Resume(MethodView):
             def work(transaction: Transaction) -> Response:
                 transaction.after_commit(lambda: services().wake_ups.wake(QUEUE))
                 resume(transaction, principal().account_id, row_id, how)
-                return _shown(transaction, row_id)
+                return _automation_response(transaction, row_id)
 
             return work
 
@@ -195,7 +195,7 @@ def require_in_account(automation_id: int) -> None:
         require_automation(session, principal().account_id, automation_id)
 
 
-def _shown(transaction: Transaction, automation_id: int) -> Response:
+def _automation_response(transaction: Transaction, automation_id: int) -> Response:
     transaction.flush()
     return json_response(get_automation(transaction, principal().account_id, automation_id, Query()))
 

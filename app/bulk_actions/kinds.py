@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.bulk_actions.query import Pairs, held, retryable, unblockable
+from app.bulk_actions.query import Pairs, held_matches, retryable_matches, unblockable_matches
 from app.contacts.blocked import MatchingBlocked, newest_blocked, unblock_matching
 from app.db.database import Transaction
 from app.db.models import Account, BlockedAddress, QueueEntry, Recipient
@@ -86,7 +86,7 @@ class Retry:
     @classmethod
     def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Retry:
         """The retry of messages that match the query. Raises the query's errors."""
-        return cls(retryable(account, pairs, newest))
+        return cls(retryable_matches(account, pairs, newest))
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """What the rules of retrying refuse."""
@@ -108,7 +108,7 @@ class Release:
     def of(cls, account: Account, pairs: Pairs, _newest: Place | None) -> Release:
         """The release of held messages that match the query; nothing is held that was accepted since the restore.
         Raises the query's errors."""
-        return cls(held(account, pairs))
+        return cls(held_matches(account, pairs))
 
     def would_leave_out(self, session: Session, ids: Sequence[int]) -> Mapping[int, str]:
         """The messages that have arrived."""
@@ -130,7 +130,7 @@ class Drop:
     @classmethod
     def of(cls, outcome: DropOutcome, account: Account, pairs: Pairs, _newest: Place | None) -> Drop:
         """The drop of held messages that match the query. Raises the query's errors."""
-        return cls(held(account, pairs), outcome)
+        return cls(held_matches(account, pairs), outcome)
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
         """No message or address is left out."""
@@ -150,7 +150,7 @@ class Unblock:
     @classmethod
     def of(cls, account: Account, pairs: Pairs, newest: Place | None) -> Unblock:
         """The unblocking of addresses that match the query. Raises the query's errors."""
-        return cls(unblockable(account, pairs, newest))
+        return cls(unblockable_matches(account, pairs, newest))
 
     def would_leave_out(self, _session: Session, _ids: Sequence[int]) -> Mapping[int, str]:
         """No message or address is left out."""

@@ -46,7 +46,7 @@ def parse_query(account: Account, pairs: Pairs) -> Query:
     return _parsed(pairs, OPERATOR_RECIPIENTS, is_test=account.test_of is not None)
 
 
-def held(account: Account, pairs: Pairs) -> MatchingHeldMessages:
+def held_matches(account: Account, pairs: Pairs) -> MatchingHeldMessages:
     """The messages that match and are held after a restore. Raises the errors of the query."""
     return MatchingHeldMessages(HeldMessages(account.id), _parsed(pairs, HELD_MESSAGES_SHAPE.resource))
 
@@ -60,7 +60,7 @@ def _parsed(pairs: Pairs, resource: Resource, *, is_test: bool = False) -> Query
     return query
 
 
-def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingRecipients:
+def retryable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingRecipients:
     """The messages that match and can be in need of a retry, by their state. Raises the errors of the query, and
     `parameter_not_available` for a filter by address."""
     query = parse_query(account, pairs)
@@ -68,7 +68,7 @@ def retryable(account: Account, pairs: Pairs, newest: Place | None = None) -> Ma
     return MatchingRecipients.of(account.id, query, RETRYABLE, newest)
 
 
-def unblockable(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
+def unblockable_matches(account: Account, pairs: Pairs, newest: Place | None = None) -> MatchingBlocked:
     """The blocked addresses that match. Raises the errors of the query, and `parameter_not_available` for a filter by
     address."""
     query = _parsed(pairs, SUPPRESSIONS)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.bulk_actions.ask import find_action
 from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, REASON_TEXTS, RELEASE, RETRY, UNBLOCK
-from app.bulk_actions.query import retryable, unblockable
+from app.bulk_actions.query import retryable_matches, unblockable_matches
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs
 from app.console.suppressions import PATH as OF_SUPPRESSIONS
@@ -58,7 +58,7 @@ def offers_retry(account: Account, pairs: Pairs) -> bool:
     if not any(Parameter.of(key, value).name == STATE_FILTER for key, value in pairs):
         return False
     try:
-        return bool(retryable(account, pairs).states)
+        return bool(retryable_matches(account, pairs).states)
     except ServiceError:
         return False
 
@@ -68,7 +68,7 @@ def offers_unblocking(account: Account, pairs: Pairs) -> bool:
     if ("state", BLOCKED) not in pairs:
         return False
     try:
-        unblockable(account, pairs)
+        unblockable_matches(account, pairs)
     except ServiceError:
         return False
     return True

@@ -29,7 +29,7 @@ class RenderingTooLong(ValueError):
     """A rendering exceeded its size limit and was aborted."""
 
 
-class Rendered(NamedTuple):
+class RenderedPart(NamedTuple):
     """The text, and the names of the attachments whose content ids it has, of `%%attachment:<name>%%` in HTML."""
 
     text: str
@@ -56,18 +56,20 @@ class Template:
         self._form = _Form.of(self._steps)
         self._zone = zone
 
-    def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
+    def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
         """For `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
         return self._render(_HTML, values, attachments, max_bytes)
 
-    def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
+    def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
         """For `body_text`: HTML-encoded values are decoded."""
         return self._render(_TEXT, values, attachments, max_bytes)
 
-    def header(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
+    def header(
+        self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES
+    ) -> RenderedPart:
         """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
         rendered = self._render(_TEXT, values, attachments, max_bytes)
-        return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
+        return RenderedPart(_CONTROL.sub(" ", rendered.text), rendered.inline)
 
     def unfilled(
         self, values: WildcardValues, attachments: Mapping[str, str], *, html: bool, max_bytes: int = MAX_BYTES
@@ -79,7 +81,7 @@ class Template:
 
     def _render(
         self, format_: _OutputFormat, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
-    ) -> Rendered:
+    ) -> RenderedPart:
         if self._form:
             return self._form.filled_in(format_, values, max_bytes)
         return _Rendering(format_, values, attachments, max_bytes, self._zone).run(self._steps)
@@ -130,7 +132,7 @@ class _Form(NamedTuple):
                 places.setdefault(step.key, []).append((place, step.fallback))
         return cls([step if isinstance(step, str) else "" for step in steps], places)
 
-    def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> Rendered:
+    def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> RenderedPart:
         pieces = self.pieces.copy()
         for key, places in self.places.items():
             value = values.get(key)
@@ -141,10 +143,10 @@ class _Form(NamedTuple):
         length = sum(map(len, pieces))
         if length > max_bytes:
             raise RenderingTooLong
-        return _within(max_bytes, length, Rendered("".join(pieces), frozenset()))
+        return _within(max_bytes, length, RenderedPart("".join(pieces), frozenset()))
 
 
-def _within(max_bytes: int, length: int, rendered: Rendered) -> Rendered:
+def _within(max_bytes: int, length: int, rendered: RenderedPart) -> RenderedPart:
     """The text of so many characters, if it has no more bytes than that. They need not be counted of a short one."""
     if length * MAX_CHARACTER_BYTES > max_bytes and size_of(rendered.text) > max_bytes:
         raise RenderingTooLong
@@ -173,7 +175,7 @@ class _Rendering:
         self.unfilled: dict[Wildcard | AttachmentReference, None] = {}
         """Wildcards and references to attachments without a value, each once."""
 
-    def run(self, steps: list[Step]) -> Rendered:
+    def run(self, steps: list[Step]) -> RenderedPart:
         output: list[str] = []
         position, remaining = 0, self._max_bytes
         while position < len(steps):
@@ -191,7 +193,7 @@ class _Rendering:
             if remaining < 0:
                 raise RenderingTooLong
         length = self._max_bytes - remaining
-        return _within(self._max_bytes, length, Rendered("".join(output), frozenset(self._inline)))
+        return _within(self._max_bytes, length, RenderedPart("".join(output), frozenset(self._inline)))
 
     def _render_placeholder(self, step: Wildcard | AttachmentReference) -> str:
         return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step)

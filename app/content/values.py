@@ -52,15 +52,15 @@ class MergedValues(Mapping[str, WildcardValue]):
     Values are converted when they are looked up, because a body uses only a few of them.
     """
 
-    __slots__ = ("_own", "_sources")
+    __slots__ = ("_recipient_values", "_sources")
 
     def __init__(self, values: WildcardValues, *sources: Mapping[str, object]) -> None:
-        self._own = values
+        self._recipient_values = values
         self._sources = sources
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value or the default; not by way of an exception, because a body looks up each of its wildcards."""
-        value_of_recipient = self._own.get(key)
+        value_of_recipient = self._recipient_values.get(key)
         if value_of_recipient is not None:
             return value_of_recipient
         for source in self._sources:
@@ -76,7 +76,7 @@ class MergedValues(Mapping[str, WildcardValue]):
         return value
 
     def __iter__(self) -> Iterator[str]:
-        names = dict.fromkeys(name for source in (self._own, *self._sources) for name in source)
+        names = dict.fromkeys(name for source in (self._recipient_values, *self._sources) for name in source)
         return (name for name in names if name in self)
 
     def __len__(self) -> int:

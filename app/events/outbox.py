@@ -133,7 +133,7 @@ def reply_event(
 
 # Which events a webhook receives: all, or those of some kinds and lists (docs/webhooks.md#choosing-events). Pure.
 
-EVENTS_OF_OBJECTS = {
+EVENTS_BY_OBJECT = {
     "contact": ("created", "updated", "deleted"),
     "recipient": ("sent", "bounced", "failed", "opened", "clicked", "acknowledged"),
     "sms": ("received",),
@@ -143,7 +143,7 @@ EVENTS_OF_OBJECTS = {
 FAILING_EVENT = "webhook.failing"
 """The event of a failing webhook. Only webhooks that name it receive it: it is about the service, and no event of the
 API."""
-EVENT_NAMES = tuple(f"{object_}.{event}" for object_, events in EVENTS_OF_OBJECTS.items() for event in events)
+EVENT_NAMES = tuple(f"{object_}.{event}" for object_, events in EVENTS_BY_OBJECT.items() for event in events)
 
 
 class Choice(NamedTuple):
@@ -174,7 +174,7 @@ def event_names(words: Iterable[str]) -> list[str]:
     for word in words:
         matches = [name for name in EVENT_NAMES if word in (name, name.partition(".")[0])]
         if not matches:
-            available = ", ".join((*EVENTS_OF_OBJECTS, *EVENT_NAMES))
+            available = ", ".join((*EVENTS_BY_OBJECT, *EVENT_NAMES))
             raise ServiceError(
                 "invalid_string", field="events", detail=f"there is no event {word!r}; known: {available}"
             )

@@ -25,7 +25,7 @@ from app.ids import id_in, shown_id
 from app.secret_keys import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
-FOR_DEVELOPMENT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"
+DEVELOPMENT_HINT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"
 KEY_ID_FORM = re.compile(r"[!-~]{1,64}")
 MIN_SECRET_BYTES = 32
 """HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
@@ -62,7 +62,7 @@ def well_formed_url(settings: Settings, url: str) -> CheckedUrl:
 
 def refused_url(url: str, error: ValueError) -> ServiceError:
     """What is said of a URL that cannot be registered."""
-    hint = f" ({FOR_DEVELOPMENT})" if is_for_development(url) else ""
+    hint = f" ({DEVELOPMENT_HINT})" if is_for_development(url) else ""
     return ServiceError("invalid_url", field="url", detail=f"{error}{hint}")
 
 

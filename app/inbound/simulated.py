@@ -97,12 +97,12 @@ USER_AGENT = (
 """The program of the simulated reader."""
 STOP_WORD = "STOP"
 
-REPORT_OF_MAGIC: Mapping[str, Report] = {
+REPORT_BY_MAGIC: Mapping[str, Report] = {
     Magic.SOFT_BOUNCE: Report(ReportKind.FAILED, "4.2.2", "452 4.2.2 simulated: mailbox full"),
     Magic.LATE_BOUNCE: Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 simulated: no such user"),
     Magic.COMPLAINT: Report(ReportKind.COMPLAINT, None, "abuse reported by a simulated reader"),
 }
-RECEIPT_OF_MAGIC: Mapping[str, Receipt] = {
+RECEIPT_BY_MAGIC: Mapping[str, Receipt] = {
     Magic.ACKNOWLEDGED: Receipt(0, "delivered", "simulated: DELIVRD"),
     Magic.UNDELIVERED: Receipt(0, "failed", "simulated: UNDELIV"),
     Magic.UNREACHABLE: Receipt(0, "failed", "simulated: EXPIRED"),
@@ -156,11 +156,11 @@ def simulate(
 def _report(transaction: Transaction, simulation: Simulation) -> None:
     """What a mail server, a gateway or a person with a telephone reports."""
     name = f"simulated {simulation.id}"
-    if report := REPORT_OF_MAGIC.get(simulation.magic):
+    if report := REPORT_BY_MAGIC.get(simulation.magic):
         record_report(
             transaction, simulation.recipient_id, replace(report, about=frozenset((simulation.address,))), name
         )
-    elif receipt := RECEIPT_OF_MAGIC.get(simulation.magic):
+    elif receipt := RECEIPT_BY_MAGIC.get(simulation.magic):
         record_receipt(transaction, replace(receipt, recipient_id=simulation.recipient_id))
     elif simulation.magic == Magic.STOP and simulation.sender.isdigit():  # nobody can answer to a name
         record_reply(

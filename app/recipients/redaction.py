@@ -37,7 +37,7 @@ class Redaction:
     """Replaces the hosts, ports and paths of an installation in texts."""
 
     def __init__(self, hosts: frozenset[str], paths: frozenset[str]) -> None:
-        self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
+        self._name_pattern = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
 
     @classmethod
     def of(cls, settings: Settings, *further: str) -> Redaction:
@@ -47,7 +47,7 @@ class Redaction:
 
     def redact(self, text: str) -> str:
         """The text without names of the installation."""
-        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN_NAME, self._known.sub(HIDDEN_NAME, text)))
+        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN_NAME, self._name_pattern.sub(HIDDEN_NAME, text)))
 
 
 def without_address(text: str | None, address: str | None) -> str | None:

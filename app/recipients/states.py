@@ -128,13 +128,13 @@ POSTPONEMENTS = {
 (app/sends/delivery/postponed.py); the table of docs/delivery.md#why-a-message-waits."""
 
 
-class Lacking(NamedTuple):
+class MissingRequirement(NamedTuple):
     """What a send needed when it was accepted, and lacks now. `name` is that of the domain or the sender."""
 
     reason: WaitReason
     name: str = ""
 
     @classmethod
-    def for_domain(cls, name: str, verified: bool | None) -> Lacking:
+    def for_domain(cls, name: str, verified: bool | None) -> MissingRequirement:
         """A domain that is not verified. `verified` is None if the account does not have it."""
         return cls(WaitReason.DOMAIN_MISSING if verified is None else WaitReason.DOMAIN_UNVERIFIED, name)

@@ -18,7 +18,7 @@ from app.db.models import Automation, AutomationRun, List
 from app.runs.pause import DELETION_REASON, locked_automation
 from app.services import Services
 
-CHUNK = 1000
+CHUNK_SIZE = 1000
 """Runs of one transaction."""
 Position = tuple[datetime, int]
 """Trigger time and id of a run: their order in an automation."""
@@ -70,7 +70,7 @@ def _end_chunk(transaction: Transaction, automation_id: int, last: Position | No
     if last is not None:
         position = tuple_(literal(last[0], run.trigger_time.type), literal(last[1], run.id.type))
         statement = statement.where(tuple_(*order) > position)
-    rows = transaction.execute(statement.order_by(*order).limit(CHUNK).with_for_update()).all()
+    rows = transaction.execute(statement.order_by(*order).limit(CHUNK_SIZE).with_for_update()).all()
     chunk_update = update(run).where(run.id.in_([row.id for row in rows]))
     options = {"synchronize_session": False}
     transaction.execute(
@@ -78,7 +78,7 @@ def _end_chunk(transaction: Transaction, automation_id: int, last: Position | No
     )
     ended = {**ended_columns(DELETION_REASON, now()), "entry_key": run.id}
     transaction.execute(chunk_update.where(IS_LIVE).values(ended), execution_options=options)
-    if len(rows) == CHUNK:
+    if len(rows) == CHUNK_SIZE:
         return rows[-1].trigger_time, rows[-1].id
     done = update(Automation).where(Automation.id == automation_id).values(release=None)
     transaction.execute(done, execution_options=options)

@@ -102,7 +102,7 @@ def locked_automation(transaction: Transaction, account_id: int, automation_id: 
 
 RELEASE_POLICIES = ("send", "skip")
 """What `Automation.release` says where held runs are let go."""
-CHUNK = 1000
+CHUNK_SIZE = 1000
 """Runs of one transaction."""
 
 
@@ -137,7 +137,7 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
             AutomationRun.automation_id == automation_id, IS_HELD, AutomationRun.reason.is_distinct_from(RESTORE_REASON)
         )
         .order_by(AutomationRun.step, AutomationRun.id)
-        .limit(CHUNK)
+        .limit(CHUNK_SIZE)
         .with_for_update()
     )
     ids = transaction.scalars(held).all()
@@ -151,7 +151,7 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
         execution_options={"synchronize_session": False},
     )
-    if len(ids) < CHUNK:
+    if len(ids) < CHUNK_SIZE:
         automation.release = None
         transaction.flush()
         return False

@@ -135,9 +135,9 @@ def _without_punctuation(url: str) -> str:
 
 
 STORED_LINK_BYTE = 0
-LINK_TYPE_OF_BYTE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
+LINK_TYPE_BY_BYTE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
 """First byte of a token that contains its URL."""
-BYTE_OF_LINK_TYPE = {link_type: code for code, link_type in LINK_TYPE_OF_BYTE.items()}
+BYTE_BY_LINK_TYPE = {link_type: code for code, link_type in LINK_TYPE_BY_BYTE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
     if isinstance(link, StoredLink):
         content = bytes([STORED_LINK_BYTE, len(recipient)]) + recipient + encode_int(link.link_id)
     else:
-        content = bytes([BYTE_OF_LINK_TYPE[link.link_type], len(recipient)]) + recipient + link.url.encode()
+        content = bytes([BYTE_BY_LINK_TYPE[link.link_type], len(recipient)]) + recipient + link.url.encode()
     token = sign_token(secret_key, CLICK_PURPOSE, content)
     return token if len(token) <= MAX_TOKEN_LENGTH else None
 
@@ -177,7 +177,7 @@ def parse_link_token(secret_keys: SecretKeys, token: str) -> StoredLink | Inline
     recipient_id = int.from_bytes(rest[:length], "big")
     if code == STORED_LINK_BYTE:
         return StoredLink(recipient_id, int.from_bytes(rest[length:], "big"))
-    return InlineLink(recipient_id, LINK_TYPE_OF_BYTE[code], rest[length:].decode())
+    return InlineLink(recipient_id, LINK_TYPE_BY_BYTE[code], rest[length:].decode())
 
 
 SECRET_NAMES = frozenset(

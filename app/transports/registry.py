@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from app.transports import urls
 from app.transports.base import Transport, TransportUrlError
 
-GROUP = "tms.transports"
+ENTRY_POINT_GROUP = "tms.transports"
 
 Message = TypeVar("Message")
 
@@ -33,7 +33,7 @@ def transport_for(url: str, built_in: Mapping[str, Callable[[str], Transport[Mes
 
 
 def _installed(scheme: str) -> object | None:
-    for point in entry_points(group=GROUP, name=scheme):
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=scheme):
         try:
             return cast("object", point.load())
         except (ImportError, AttributeError) as error:

@@ -25,7 +25,7 @@ MAX_ROWS = 500
 MAX_ROW_BYTES = 128 * 1024
 """Sources or failures of one report that are kept one by one; further ones are only counted."""
 MAX_COUNT = 2**53
-LONGEST_TEXT = 255
+MAX_TEXT_LENGTH = 255
 
 
 class UnreadableReport(ValueError):
@@ -69,7 +69,7 @@ class KeptRows:
 
 def short(text: str) -> str:
     """A text of the report in a form that can be stored."""
-    return one_line(text)[:LONGEST_TEXT]
+    return one_line(text)[:MAX_TEXT_LENGTH]
 
 
 def count_of(value: object) -> int:

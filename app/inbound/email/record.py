@@ -86,10 +86,13 @@ def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
     return Mail(as_recipient(row), row.complaint_time, row.bcc_address) if row else None
 
 
-STEP_OF_REPORT = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
+STEP_BY_REPORT_KIND = {
+    ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED,
+    ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED,
+}
 """Reports that only add a step to the timeline."""
-ARRIVAL_STEP_OF_REPORT = {
-    **STEP_OF_REPORT,
+ARRIVAL_STEP_BY_REPORT_KIND = {
+    **STEP_BY_REPORT_KIND,
     ReportKind.COMPLAINT: TimelineStep.COMPLAINED,
     ReportKind.OPT_OUT: TimelineStep.UNSUBSCRIBED,
 }
@@ -143,17 +146,17 @@ def _is_about_another_address(mail: Mail, report: Report) -> bool:
 
 def _is_beyond_limit(transaction: Transaction, recipient: RecipientRow, report: Report) -> bool:
     """Anybody who knows the return path can report delays and arrivals for ever."""
-    if report.kind not in STEP_OF_REPORT:
+    if report.kind not in STEP_BY_REPORT_KIND:
         return False
     same = select(func.count()).where(
-        RecipientStep.recipient_id == recipient.id, RecipientStep.step == STEP_OF_REPORT[report.kind]
+        RecipientStep.recipient_id == recipient.id, RecipientStep.step == STEP_BY_REPORT_KIND[report.kind]
     )
     return (transaction.scalar(same) or 0) >= MAX_STEPS
 
 
 def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
-    if report.kind in ARRIVAL_STEP_OF_REPORT and _is_ended_by_arrival(transaction, mail.recipient):
-        write_arrival(transaction, mail.recipient, ARRIVAL_STEP_OF_REPORT[report.kind])
+    if report.kind in ARRIVAL_STEP_BY_REPORT_KIND and _is_ended_by_arrival(transaction, mail.recipient):
+        write_arrival(transaction, mail.recipient, ARRIVAL_STEP_BY_REPORT_KIND[report.kind])
     match report.kind:
         case ReportKind.FAILED:
             return _bounce(transaction, mail.recipient, report)
@@ -163,7 +166,7 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
             apply_unsubscribe(transaction, UnsubscribeRequest.of(mail.recipient))
         case ReportKind.DELAYED | ReportKind.ARRIVED:
             detail = bounce_string(report.detail, report.status)
-            add_steps(transaction, [mail.recipient.step(STEP_OF_REPORT[report.kind], detail or None, now())])
+            add_steps(transaction, [mail.recipient.step(STEP_BY_REPORT_KIND[report.kind], detail or None, now())])
     return Effect.RECORDED
 
 

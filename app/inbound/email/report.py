@@ -50,14 +50,14 @@ class Report:
 
 
 DELIVERY_REPORT_TYPES = ("message/delivery-status", "message/global-delivery-status")
-KIND_OF_ACTION = {
+KIND_BY_ACTION = {
     "failed": ReportKind.FAILED,
     "delayed": ReportKind.DELAYED,
     "delivered": ReportKind.ARRIVED,
     "relayed": ReportKind.ARRIVED,
     "expanded": ReportKind.ARRIVED,
 }
-KIND_OF_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
+KIND_BY_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
 UNSPECIFIC_STATUS = "5.0.0"
 _STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
 _REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
@@ -80,7 +80,7 @@ def _report(block: Message) -> Report | None:
     )
     detail = _untyped(field(block, "Diagnostic-Code"))
     status = status_in(field(block, "Status"))
-    kind = KIND_OF_ACTION.get(field(block, "Action").lower()) or KIND_OF_CLASS.get((status or "")[:1])
+    kind = KIND_BY_ACTION.get(field(block, "Action").lower()) or KIND_BY_CLASS.get((status or "")[:1])
     if kind is None or not about:
         return None
     if kind is ReportKind.FAILED:
@@ -117,7 +117,7 @@ def _untyped(value: str) -> str:
 
 
 FEEDBACK_REPORT_TYPE = "message/feedback-report"
-KIND_OF_FEEDBACK = {
+KIND_BY_FEEDBACK_TYPE = {
     "abuse": ReportKind.COMPLAINT,
     "fraud": ReportKind.COMPLAINT,
     "virus": ReportKind.COMPLAINT,
@@ -133,9 +133,9 @@ def complaint_reports(message: Message) -> Iterator[Report]:
     for part in parts_of_type(message, FEEDBACK_REPORT_TYPE):
         for block in field_blocks(part):
             type_ = field(block, "Feedback-Type").lower()
-            if type_ in KIND_OF_FEEDBACK:
+            if type_ in KIND_BY_FEEDBACK_TYPE:
                 reporter = field(block, "User-Agent")
                 detail = f"{type_} reported by {reporter}" if reporter else type_
                 about = frozenset(address.lower() for address in addresses_in(block, ["Original-Rcpt-To"]))
                 senders = tuple(addresses_in(block, ["Original-Mail-From"]))
-                yield Report(KIND_OF_FEEDBACK[type_], None, detail, about, original_senders=senders)
+                yield Report(KIND_BY_FEEDBACK_TYPE[type_], None, detail, about, original_senders=senders)

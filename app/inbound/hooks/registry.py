@@ -18,7 +18,7 @@ from app.inbound.hooks.ses import SesHook
 from app.inbound.hooks.sparkpost import SparkpostHook
 from app.settings import Settings
 
-GROUP = "tms.relay_hooks"
+ENTRY_POINT_GROUP = "tms.relay_hooks"
 RELAY_HOOKS = "tms.relay_hooks"
 """The key of the process's hooks among the extensions of the application."""
 
@@ -41,7 +41,7 @@ class RelayHookError(Exception):
 def relay_hooks(settings: Settings) -> dict[str, RelayHook]:
     """The configured hooks by name. Raises `RelayHookError`."""
     makers = dict(BUILT_IN_HOOKS)
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name in makers or not _NAME.fullmatch(point.name):
             raise RelayHookError(f"{point.name!r} ({point.value}) cannot be the name of a relay hook, or is taken")
         try:

@@ -21,7 +21,7 @@ from app.inbound.hooks.base import (
     uuid_in,
 )
 
-KIND_OF_EVENT = {
+KIND_BY_EVENT = {
     "bounce": ReportKind.FAILED,
     "dropped": ReportKind.FAILED,
     "deferred": ReportKind.DELAYED,
@@ -50,7 +50,7 @@ class SendgridHook(SecretHook):
 
 def parse_event(event: Fields) -> RelayEvent | None:
     """The event in the terms of this service; None for one that reports nothing."""
-    kind = KIND_OF_EVENT.get(text_of(event, "event"))
+    kind = KIND_BY_EVENT.get(text_of(event, "event"))
     uuid = uuid_in(text_of(event, "smtp-id"))
     if kind is None or uuid is None:
         return None

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from app.clock import now
 from app.events.guarded_connection import fetch, trusted_roots
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import KIND_OF_FEEDBACK, Report, ReportKind, failure_status, status_in
+from app.inbound.email.report import KIND_BY_FEEDBACK_TYPE, Report, ReportKind, failure_status, status_in
 from app.inbound.hooks.base import (
     NOT_ATTEMPTED_STATUS,
     Fields,
@@ -58,7 +58,7 @@ SIGNED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
 """Type of a message -> the members that its signature covers, in their order."""
-HASH_OF_VERSION: Mapping[str, type[SHA1 | SHA256]] = {"1": SHA1, "2": SHA256}
+HASH_BY_VERSION: Mapping[str, type[SHA1 | SHA256]] = {"1": SHA1, "2": SHA256}
 MAX_AGE = timedelta(hours=12)
 """Amazon retries for an hour unless the topic says otherwise."""
 MAX_CLOCK_SKEW = timedelta(minutes=5)
@@ -120,12 +120,12 @@ class Certificates:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
-        self._known: dict[str, tuple[RSAPublicKey, datetime]] = {}
+        self._keys: dict[str, tuple[RSAPublicKey, datetime]] = {}
 
     def key(self, url: str) -> RSAPublicKey:
         """The key of the certificate at the URL. Raises `HookBusy` until it is fetched, `HookRefused` for a document
         that is no valid certificate."""
-        cached = self._known.get(url)
+        cached = self._keys.get(url)
         if cached and cached[1] > now():
             return cached[0]
         try:
@@ -133,7 +133,7 @@ class Certificates:
         except OSError as error:
             raise HookBusy(f"the certificate of its signature cannot be fetched: {error}") from error
         key, until = _read_certificate(document)
-        _remember(self._known, url, (key, until))
+        _remember(self._keys, url, (key, until))
         return key
 
 
@@ -172,7 +172,7 @@ class Topics:
         if topic not in self._topics:
             raise HookRefused("it is of no topic in SES_TOPICS")
         signed = SIGNED_FIELDS.get(text_of(message, "Type"))
-        digest = HASH_OF_VERSION.get(text_of(message, "SignatureVersion"))
+        digest = HASH_BY_VERSION.get(text_of(message, "SignatureVersion"))
         if signed is None or digest is None:
             raise HookRefused("its type or the version of its signature is unknown")
         _check_time(text_of(message, "Timestamp"))
@@ -312,7 +312,7 @@ def _complaints(complaint: Fields) -> list[Report]:
         detail = "not sent by SES: the address has complained before"
         return [Report(ReportKind.FAILED, NOT_ATTEMPTED_STATUS, detail, about) for about in addresses]
     type_ = text_of(complaint, "complaintFeedbackType") or "abuse"
-    kind = KIND_OF_FEEDBACK.get(type_.lower())
+    kind = KIND_BY_FEEDBACK_TYPE.get(type_.lower())
     detail = f"{one_line(type_)} reported at SES"
     return [Report(kind, None, detail, about) for about in addresses] if kind else []
 

@@ -7,7 +7,7 @@ user and a password, or a bearer token.
 from __future__ import annotations
 
 from app.inbound.email.fields import one_line
-from app.inbound.email.report import KIND_OF_FEEDBACK, UNSPECIFIC_STATUS, Report, ReportKind, status_in
+from app.inbound.email.report import KIND_BY_FEEDBACK_TYPE, UNSPECIFIC_STATUS, Report, ReportKind, status_in
 from app.inbound.hooks.base import (
     METADATA_NAME,
     NOT_ATTEMPTED_STATUS,
@@ -94,5 +94,5 @@ def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) ->
 
 
 def _complaint(type_: str, about: frozenset[str]) -> Report | None:
-    kind = KIND_OF_FEEDBACK.get(type_.lower())
+    kind = KIND_BY_FEEDBACK_TYPE.get(type_.lower())
     return Report(kind, None, f"{one_line(type_)} reported at SparkPost", about) if kind else None

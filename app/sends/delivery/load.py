@@ -18,7 +18,7 @@ from app.db.models import Account, Attachment, DkimKey, Domain, ListField, Queue
 from app.db.prepared import PreparedStatement
 from app.infrastructure.tracing import span
 from app.lists.fields import ADDRESS_KEYS
-from app.recipients.states import FailReason, Lacking
+from app.recipients.states import FailReason, MissingRequirement
 from app.routing.table import VERSION
 from app.secret_keys import SecretKeys, SecretUnreadable
 from app.sends.delivery.recipient import (
@@ -220,7 +220,9 @@ def load_domains(
             keys[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
     sending_domains = {}
     for send_id, some in needed.items():
-        lacking = next((Lacking.for_domain(key[1], verified.get(key)) for key in some if not verified.get(key)), None)
+        lacking = next(
+            (MissingRequirement.for_domain(key[1], verified.get(key)) for key in some if not verified.get(key)), None
+        )
         sending_domains[send_id] = SendingDomain(keys.get(some[0], ()), hosts.get(some[0], NO_HOSTS), lacking)
     return sending_domains
 

@@ -13,12 +13,12 @@ from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.contacts.row import ContactRow, ContactValues
 from app.content.plain_text import plain_text
-from app.content.render import Rendered, RenderingTooLong, Template, cached_template, size_of
+from app.content.render import RenderedPart, RenderingTooLong, Template, cached_template, size_of
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.content.wildcards import AttachmentReference, Wildcard
 from app.db.queue import RECIPIENT
 from app.ids import shown_id
-from app.recipients.states import FailReason, Lacking
+from app.recipients.states import FailReason, MissingRequirement
 from app.secret_keys import SecretKeys, decrypt
 from app.sends.delivery.sizes import (
     MAX_SUBJECT_BYTES,
@@ -95,7 +95,7 @@ class SendingDomain:
 
     keys: Sequence[StoredKey] = ()
     hosts: SenderHosts = NO_HOSTS
-    lacking: Lacking | None = None
+    lacking: MissingRequirement | None = None
     _signers: Sequence[dkim.Signer] = field(default=(), init=False, compare=False)
 
     def signed(self, email: OutboundEmail, settings: Settings, moment: datetime) -> OutboundEmail:
@@ -121,8 +121,8 @@ def _signer(key: StoredKey, secret_keys: SecretKeys) -> dkim.Signer:
     return dkim.open_signer(key.domain, key.selector, decrypt(secret_keys, key.private_key))
 
 
-Render = Callable[[WildcardValues, Mapping[str, str], int], Rendered]
-Unfilled = Mapping[str, tuple[Wildcard | AttachmentReference, ...]]
+Render = Callable[[WildcardValues, Mapping[str, str], int], RenderedPart]
+UnfilledByPart = Mapping[str, tuple[Wildcard | AttachmentReference, ...]]
 """Attribute of the send -> what its rendering outputs that has no value."""
 
 
@@ -314,7 +314,7 @@ class CompiledMessage:
                 raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
         return RenderedContent(subject, html, text)
 
-    def unfilled(self, recipient: ClaimedRecipient, channels: FeedbackChannels, limit: int) -> Unfilled:
+    def unfilled(self, recipient: ClaimedRecipient, channels: FeedbackChannels, limit: int) -> UnfilledByPart:
         """Attribute -> what has no value in it for this recipient, whose content was rendered within the limits."""
         values, names = self._values(recipient, channels), self._attachment_names(recipient)
         parts = {"subject": self._subject, "body_html": self._html, "body_text": self._text}

@@ -26,7 +26,7 @@ from app.sends.accept.references import SendCheck, addresses_of
 from app.sends.accept.write import ValidSend, recipient_rows, send_columns, shared_columns
 from app.sends.delivery.load import load_domains, prepare_recipient
 from app.sends.delivery.message import MessageBuilder
-from app.sends.delivery.recipient import ClaimedRecipient, CompiledMessage, SendContent, Unfilled
+from app.sends.delivery.recipient import ClaimedRecipient, CompiledMessage, SendContent, UnfilledByPart
 from app.sends.delivery.sizes import RenderQuota, Unsendable
 from app.sends.secret_values import secrets_of
 from app.sends.skipping import Suppressions, load_contacts, load_suppressions, suppression_key
@@ -60,7 +60,7 @@ def prepare(session: Session, check: SendCheck, valid: ValidSend, request_id: st
     Raises `list_not_mutable` if a system list lacks a contact.
     """
     planned = _planned(session, check, valid)
-    claimed = _claimed(check, valid)
+    claimed = _claimed_recipients(check, valid)
     contacts = load_contacts(session, claimed) | {
         row.id: new for row in claimed if (new := _new_contact(row, planned)) is not None
     }
@@ -85,7 +85,7 @@ def _planned(session: Session, check: SendCheck, valid: ValidSend) -> PlannedCon
     return new_contacts
 
 
-def _claimed(check: SendCheck, valid: ValidSend) -> list[ClaimedRecipient]:
+def _claimed_recipients(check: SendCheck, valid: ValidSend) -> list[ClaimedRecipient]:
     """The rows that acceptance would write, as a worker would claim them. Their ids are their positions, because there
     are none yet."""
     draft = valid.draft
@@ -277,7 +277,7 @@ def _with_masked_message(
     return None
 
 
-def _unfilled_wildcards(unfilled: Unfilled) -> Iterator[UnfilledWildcard]:
+def _unfilled_wildcards(unfilled: UnfilledByPart) -> Iterator[UnfilledWildcard]:
     for field, placeholders in unfilled.items():
         for placeholder in placeholders:
             yield UnfilledWildcard(field, *placeholder_of(placeholder))

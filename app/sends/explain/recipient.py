@@ -124,7 +124,7 @@ def _fate(
         case RecipientState.UNCERTAIN if entry is not None:
             yield _uncertain(entry)
         case RecipientState.HELD if entry is not None:
-            yield _held(recipient, entry)
+            yield _held_finding(recipient, entry)
         case RecipientState.PAUSED if entry is not None:
             yield _paused(entry)
         case RecipientState.SENT:
@@ -185,7 +185,7 @@ def _uncertain(entry: QueueEntry) -> Finding:
     )
 
 
-def _held(recipient: Recipient, entry: QueueEntry) -> Finding:
+def _held_finding(recipient: Recipient, entry: QueueEntry) -> Finding:
     text = (
         f"It is held: it came with a backup that was restored, in which it was {entry.held_state}, due at "
         f"{at(entry.due_time)}. It may have been sent since the backup was made, so it is not sent by itself.\n"

@@ -14,7 +14,7 @@ from app.transports.base import DeliveryResult, Outcome
 
 CODES_OF_THE_ADDRESS = frozenset({"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"})
 """No such mailbox, no such domain, no valid address, moved away, a domain without mail, a disabled mailbox."""
-LONGEST_REPLY = 1000
+MAX_REPLY_LENGTH = 1000
 """Characters that are read of a reply: it is a stranger's text."""
 
 
@@ -112,7 +112,7 @@ def blocks_address(reply: str, status: str | None) -> bool:
     The reply's own code, at its beginning, decides with that of the reporter: both must say so. Codes further behind
     may be quoted from another server, so that words about the sender or a rule outweigh them.
     """
-    text = reply[:LONGEST_REPLY]
+    text = reply[:MAX_REPLY_LENGTH]
     reported = None if status is None or status.endswith(".0.0") else status
     if status_code := _CODE_AT_START.match(text):
         return {status_code[1], reported or status_code[1]} <= CODES_OF_THE_ADDRESS
@@ -127,7 +127,7 @@ def blocks_number(receipt: str) -> bool:
     """Whether the receipt of a text message that was not delivered speaks of its number. It does unless it says that
     the message was refused or deleted, which a gateway does for its sender, its content or the account, or that nobody
     knows what became of it."""
-    return _IS_ABOUT_THE_TEXT.search(receipt[:LONGEST_REPLY]) is None
+    return _IS_ABOUT_THE_TEXT.search(receipt[:MAX_REPLY_LENGTH]) is None
 
 
 def _words(text: str) -> str:

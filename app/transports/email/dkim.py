@@ -32,7 +32,7 @@ from dkim.canonicalization import Relaxed, compress_whitespace, correct_empty_bo
 
 ALGORITHMS = ("rsa", "ed25519")
 RSA_BITS = 2048
-LEAST_RSA_BITS, MOST_RSA_BITS = 1024, 4096
+MIN_RSA_BITS, MAX_RSA_BITS = 1024, 4096
 """Bits of an imported RSA key (RFC 8301, 3.2)."""
 MAX_PEM_LENGTH = 20_000
 """Characters of an imported private key."""
@@ -102,8 +102,8 @@ def imported_key(selector: str, pem: str) -> NewKey:
         key = None
     if not isinstance(key, PrivateKey):
         raise ValueError("must be an RSA or Ed25519 private key in PEM format, without a password")
-    if isinstance(key, RSAPrivateKey) and not LEAST_RSA_BITS <= key.key_size <= MOST_RSA_BITS:
-        raise ValueError(f"is an RSA key of {key.key_size} bits; receivers accept {LEAST_RSA_BITS} to {MOST_RSA_BITS}")
+    if isinstance(key, RSAPrivateKey) and not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
+        raise ValueError(f"is an RSA key of {key.key_size} bits; receivers accept {MIN_RSA_BITS} to {MAX_RSA_BITS}")
     return _storable(selector, key)
 
 

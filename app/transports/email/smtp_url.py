@@ -30,14 +30,14 @@ UUID_FIELDS: Mapping[str, Field] = {
     "postmark": lambda uuid: f"X-PM-Metadata-{UUID_FIELD_NAME}: {uuid}",
     "sparkpost": lambda uuid: f'X-MSYS-API: {{"metadata": {{"{UUID_FIELD_NAME}": "{uuid}"}}}}',
 }
-PROVIDER_OF_HOST = {"mailgun.org": "mailgun", "postmarkapp.com": "postmark", "sparkpostmail.com": "sparkpost"}
+PROVIDER_BY_HOST = {"mailgun.org": "mailgun", "postmarkapp.com": "postmark", "sparkpostmail.com": "sparkpost"}
 """Domain of a relay's host -> the provider."""
 
 
 def provider_of_host(host: str) -> str:
     """The provider of a relay by its host; `none` for any other host."""
     domain = ".".join(host.lower().rstrip(".").split(".")[-2:])
-    return PROVIDER_OF_HOST.get(domain, NO_FIELD)
+    return PROVIDER_BY_HOST.get(domain, NO_FIELD)
 
 
 def with_metadata(email: OutboundEmail, provider: str) -> OutboundEmail:

@@ -39,7 +39,7 @@ def deleted(story: Story, automation_id: int) -> None:
 def test_all_runs_of_a_deleted_automation_end_at_once_and_give_up_their_places(
     story: Story, series: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.runs.delete.CHUNK", 2)
+    monkeypatch.setattr("app.runs.delete.CHUNK_SIZE", 2)
     story.contact()
     story.work()
     story.calendar.move(days=2)

@@ -215,7 +215,7 @@ def test_a_run_that_a_pause_has_shifted_is_not_held_before_it_is_due(story: Stor
 
 
 def test_many_held_runs_are_let_go_in_chunks(story: Story, series: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runs.pause.CHUNK", 2)
+    monkeypatch.setattr("app.runs.pause.CHUNK_SIZE", 2)
     paused(story, series)
     for _ in range(5):
         story.contact()
