@@ -268,7 +268,7 @@ def without_deadlines() -> Iterator[None]:
         (draining, "POLL_INTERVAL"),
         (connections, "QUICK_REPLY"),
         (connections, "STEADY_REPLY"),
-        (release, "LOOK_AGAIN"),
+        (release, "LOOK_INTERVAL"),
         *((draining, name) for name in ("TIME_SLICE", "MAX_WAIT", "WRITE_AFTER")),
         *((dispatch, name) for name in ("JOB_SECONDS", "WEBHOOK_SECONDS", "POLL_SECONDS")),
     ]

@@ -301,8 +301,8 @@ def _with_number_texts(recipient: Any, written: Any) -> Any:
 
 def _text_of(name: str, value: Any, written: Mapping[str, Any]) -> Any:
     text = written[name]
-    return str(text) if isinstance(text, NumberText) and name not in OTHER_ATTRIBUTES else value
+    return str(text) if isinstance(text, NumberText) and name not in NON_WILDCARD_ATTRIBUTES else value
 
 
-OTHER_ATTRIBUTES = frozenset({*DESTINATIONS, "attachments"})
+NON_WILDCARD_ATTRIBUTES = frozenset({*DESTINATIONS, "attachments"})
 """Attributes of a recipient that are not wildcards: their numbers stay numbers."""

@@ -39,7 +39,7 @@ from app.lists.find import LIST_WITH_FIELDS_COLUMNS, list_of
 from app.sends.accept.content import Content
 from app.sends.accept.draft import MessageType, Priority, SendDraft
 
-CONTACTS_BY_ID, CONTACTS_BY_ADDRESS = "id", "address"
+READ_BY_ID, READ_BY_ADDRESS = "id", "address"
 
 CONTACT_IDS = PreparedStatement(
     select(Contact.id)
@@ -61,8 +61,8 @@ class NamedContacts:
     @classmethod
     def of(cls, draft: SendDraft, contact_rows: Mapping[str, Sequence[Any]]) -> NamedContacts:
         """The contacts in the results of `contact_reads`."""
-        by_key = ids_by_address(ADDRESS_KIND_BY_TYPE[draft.type], contact_rows.get(CONTACTS_BY_ADDRESS, ()))
-        return cls(frozenset(row.id for row in contact_rows.get(CONTACTS_BY_ID, ())), by_key)
+        by_key = ids_by_address(ADDRESS_KIND_BY_TYPE[draft.type], contact_rows.get(READ_BY_ADDRESS, ()))
+        return cls(frozenset(row.id for row in contact_rows.get(READ_BY_ID, ())), by_key)
 
 
 def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
@@ -75,9 +75,9 @@ def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
     addresses = addresses_of(draft)
     reads: dict[str, Read] = {}
     if ids:
-        reads[CONTACTS_BY_ID] = CONTACT_IDS, {**list_parameters, "ids": json_array(ids)}
+        reads[READ_BY_ID] = CONTACT_IDS, {**list_parameters, "ids": json_array(ids)}
     if addresses:
-        reads[CONTACTS_BY_ADDRESS] = find_by_address(kind, addresses, **list_parameters)
+        reads[READ_BY_ADDRESS] = find_by_address(kind, addresses, **list_parameters)
     return reads
 
 

@@ -369,11 +369,11 @@ class Drain:
         """Ends their attempts as deferrals, or puts them off without one; those of captured messages do not count."""
         results: list[AttemptResult] = []
         for recipient in recipients:
-            put_off = waits[recipient.id]
-            if isinstance(put_off, datetime):
-                self._pending.postponed[recipient.id] = put_off
+            wait = waits[recipient.id]
+            if isinstance(wait, datetime):
+                self._pending.postponed[recipient.id] = wait
             else:
-                results.append(deferred(recipient, put_off))
+                results.append(deferred(recipient, wait))
         self._pending.add(results)
         if not results:
             count_deferred([recipient for recipient in recipients if not recipient.compiled.send.is_test], reason)

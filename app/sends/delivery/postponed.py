@@ -93,15 +93,15 @@ def _concerned(
             by_list.setdefault(pause.list_id, pause)
         elif pause.account_id is not None and pause.kind == "account":
             by_account.setdefault(pause.account_id, pause)
-    pause_of: dict[int, ActivePause] = {}
+    pauses_by_recipient: dict[int, ActivePause] = {}
     for row in claimed:
         list_pause = None if row.list_id is None else by_list.get(row.list_id)
         if first := by_account.get(row.account_id) or list_pause:
-            pause_of[row.id] = first
+            pauses_by_recipient[row.id] = first
     if by_domain:
-        rest = [row for row in claimed if row.id not in pause_of]
-        pause_of |= _concerned_by_domain(transaction, by_domain, rest)
-    return pause_of
+        rest = [row for row in claimed if row.id not in pauses_by_recipient]
+        pauses_by_recipient |= _concerned_by_domain(transaction, by_domain, rest)
+    return pauses_by_recipient
 
 
 def _concerned_by_domain(
@@ -113,18 +113,20 @@ def _concerned_by_domain(
     accounts = {account_id for account_id, _ in by_domain}
     may_be = [row for row in claimed if None in accounts or row.account_id in accounts]
     domains = domains_of(transaction, may_be)
-    pause_of: dict[int, ActivePause] = {}
+    pauses_by_recipient: dict[int, ActivePause] = {}
     everywhere: dict[int, list[tuple[int, ActivePause]]] = defaultdict(list)
     for row in may_be:
         domain = domains.get(row.id, "")
         if pause := by_domain.get((row.account_id, domain)):
-            pause_of[row.id] = pause
+            pauses_by_recipient[row.id] = pause
         elif pause := by_domain.get((None, domain)):
             everywhere[row.account_id].append((row.id, pause))
     if everywhere:
         tests = test_accounts(transaction, everywhere)
-        pause_of |= {key: pause for account, of in everywhere.items() if account not in tests for key, pause in of}
-    return pause_of
+        pauses_by_recipient |= {
+            key: pause for account, of in everywhere.items() if account not in tests for key, pause in of
+        }
+    return pauses_by_recipient
 
 
 def _put_aside_statement(row: RowValues) -> Update:

@@ -157,9 +157,9 @@ class RouteProgress:
     upcoming: list[str]
     passed: list[str] = field(default_factory=list)
 
-    def note(self, last_note: str | None) -> str | None:
+    def note(self, attempt_note: str | None) -> str | None:
         """The operator's note on the attempt: which transports did not take the message, and why."""
-        notes = [*self.passed, *([last_note] if last_note else [])]
+        notes = [*self.passed, *([attempt_note] if attempt_note else [])]
         return "; ".join(notes)[:MAX_NOTE] if notes else None
 
 

@@ -37,8 +37,8 @@ def dry_run(services: Services, request: SendRequest) -> dict[str, Any]:
         group = find_group(check, services.settings.max_groups, only_reading=True)
         valid = check_rules(check, request.saved_message, group)
         recipients = prepare(session, check, valid, request.request_id)
-    shown_recipients = [_recipient(forecast) for forecast in forecasts(services.settings, recipients)]
-    return {**_send(valid), "_embedded": {"recipients": shown_recipients}}
+    recipient_forecasts = [_recipient(forecast) for forecast in forecasts(services.settings, recipients)]
+    return {**_send(valid), "_embedded": {"recipients": recipient_forecasts}}
 
 
 def _send(valid: ValidSend) -> dict[str, Any]:

@@ -88,18 +88,16 @@ def _owner(_session: Session, route: Route) -> Iterator[Finding]:
         yield Finding(text, [("accounts", "update", route.account.name, "--owner-confirmed")], prevents=True)
 
 
-def paused_words(shown_pause: ShownPause, *, in_full: bool = True) -> str:
+def paused_words(pause: ShownPause, *, in_full: bool = True) -> str:
     """What is paused, and in full why and by whom, which is not for accounts to know where it is the operator's
     matter."""
-    since = shown_pause.since if in_full and not shown_pause.is_everywhere else f"since {at(shown_pause.creation_time)}"
-    return (
-        f"{shown_pause.subject[0].upper()}{shown_pause.subject[1:]} is paused {since}: messages wait until it goes on."
-    )
+    since = pause.since if in_full and not pause.is_everywhere else f"since {at(pause.creation_time)}"
+    return f"{pause.subject[0].upper()}{pause.subject[1:]} is paused {since}: messages wait until it goes on."
 
 
 def _paused(session: Session, route: Route) -> Iterator[Finding]:
-    for shown_pause in pauses_concerning(session, route.account, list_id=route.list_id, domain=route.domain):
-        yield Finding(paused_words(shown_pause), [shown_pause.resuming])
+    for pause in pauses_concerning(session, route.account, list_id=route.list_id, domain=route.domain):
+        yield Finding(paused_words(pause), [pause.resuming])
 
 
 def _refused(session: Session, route: Route) -> Iterator[Finding]:

@@ -118,7 +118,7 @@ def page_held(session: Session, account_id: int, query: Query) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class MatchingHeldMessages:
-    """All held messages that are meant and match a query, part by part, the oldest first, as `Matching` has those of
+    """All held messages that are meant and match a query, part by part, the oldest first, as `MatchingRecipients` has those of
     other states. Each part begins where the one before has ended, by the ids."""
 
     held: HeldMessages
