@@ -54,7 +54,8 @@ def ask(transaction: Transaction, account: Account, preview: Preview) -> BulkAct
 
 
 def _check_open(transaction: Transaction, account: Account) -> None:
-    """Under a lock on the account, so that two requests do not count the same."""
+    """Raises `conflict` for an action too many. It counts under a lock on the account, so that two requests do not
+    count the same."""
     transaction.execute(select(Account.id).where(Account.id == account.id).with_for_update(key_share=True))
     account_filter = BulkAction.account_id == account.id, BulkAction.end_time.is_(None)
     open_actions = transaction.scalar(select(func.count()).select_from(BulkAction).where(*account_filter)) or 0

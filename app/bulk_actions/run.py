@@ -96,7 +96,8 @@ class _Slice:
 
 
 def _slice(session: Session, action: BulkAction, size: int) -> _Slice:
-    """Found before the transaction that acts upon it: on SQLite nobody else could write during the search."""
+    """The next slice of the action. It is found before the transaction that acts upon it: on SQLite nobody else could
+    write during the search."""
     account = session.get_one(Account, action.account_id)
     newest = action.newest_time, action.newest_id
     kind = KINDS[action.action]

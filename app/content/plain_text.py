@@ -209,7 +209,7 @@ def _end_of(end_tag: re.Pattern[str], html: str, position: int) -> int:
 
 
 MAX_TAGS = 10_000
-"""In a body with more, tags are just removed."""
+"""Tags of a body; in a body with more, tags are just removed."""
 MAX_DEPTH = 100
 """Depth of nested elements; a deeper one counts as part of the one around it."""
 MAX_LIST_DEPTH = 8

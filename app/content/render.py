@@ -57,17 +57,18 @@ class Template:
         self._zone = zone
 
     def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
-        """For `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
+        """Renders `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
         return self._render(_HTML, values, attachments, max_bytes)
 
     def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> RenderedPart:
-        """For `body_text`: HTML-encoded values are decoded."""
+        """Renders `body_text`: HTML-encoded values are decoded."""
         return self._render(_TEXT, values, attachments, max_bytes)
 
     def header(
         self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES
     ) -> RenderedPart:
-        """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
+        """Renders `subject` and other headers: as `text`, and each run of line breaks and control characters is a
+        space."""
         rendered = self._render(_TEXT, values, attachments, max_bytes)
         return RenderedPart(_CONTROL.sub(" ", rendered.text), rendered.inline)
 

@@ -258,7 +258,8 @@ def _read_due(session: Session) -> tuple[list[Simulation], LaterLooks]:
 
 
 def _ready_time(moment: datetime, sent_time: datetime | None, state: str | None) -> datetime | None:
-    """When it happens, or when to look again; None if the message was not sent after all, or its recipient is gone."""
+    """The time at which the simulation happens, or of the next look; None if the message was not sent after all, or its
+    recipient is gone."""
     if sent_time is not None:
         return sent_time + timedelta(seconds=SIMULATION_DELAY)
     return moment + LOOK_INTERVAL if state in UNSETTLED_STATES else None

@@ -218,7 +218,7 @@ def has_secret(url: str) -> bool:
 
 
 def exempt_none(_url: str) -> bool:
-    """For sends that track all links."""
+    """Exempts no link, for sends that track all links."""
     return False
 
 

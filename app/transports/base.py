@@ -79,19 +79,19 @@ class DeliveryResult(NamedTuple):
     def deferred(
         cls, reply: str, status: str | None = None, *, note: str | None = None, untaken: Untaken | None = None
     ) -> DeliveryResult:
-        """To be retried later."""
+        """The result of an attempt that is repeated later."""
         return cls(Outcome.DEFERRED, reply, status, note=note, untaken=untaken)
 
     @classmethod
     def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:
-        """May have arrived: to be resolved before it is retried."""
+        """The result of an attempt whose message may have arrived: that is resolved before another attempt."""
         return cls(Outcome.UNCERTAIN, reply, status)
 
     @classmethod
     def refused(
         cls, reply: str, status: str | None = None, *, untaken: Untaken | None = None, about_sender: bool = False
     ) -> DeliveryResult:
-        """Not to be retried."""
+        """The result of an attempt that must not be repeated."""
         return cls(Outcome.REFUSED, reply, status, untaken=untaken, about_sender=about_sender)
 
 

@@ -54,16 +54,16 @@ class SendDraft:
     reply_to: str | None
     bcc_address: str | None
     priority: Priority | None
-    """None: as the account has set it for the type."""
+    """The priority of the request; None for that of the account for the type."""
     transport: str | None
-    """None: as the routes say."""
+    """The transport of the request; None for that of the routes."""
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool
     recipient_data_html_encoded: bool
     track_opens: bool | None
     track_clicks: bool | None
-    """None: as the account has set it."""
+    """Whether opens or clicks are tracked; None for what the account has set."""
     secret_values: frozenset[str]
     """Names of wildcard values that are stored encrypted, in lower case and without `#`."""
     recipients: tuple[RecipientDraft, ...]

@@ -78,10 +78,10 @@ class ConnectionSlot:
 
 
 class NoConnection:
-    """In a slot of a transport that sends the other type of messages only."""
+    """Stands in a slot for the connection of the type of messages that the slot's transport does not send."""
 
     def send(self, message: object, /) -> DeliveryResult:
-        """Never called: routes have the type of their transports."""
+        """Refuses to send. It is never called: routes have the type of their transports."""
         raise TypeError(f"no connection for a {type(message).__name__}")
 
     def close(self) -> None:

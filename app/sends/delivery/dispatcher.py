@@ -136,7 +136,7 @@ class Dispatcher:
                 self._start_thread()
 
     def withdraw(self, waited: float) -> list[int]:
-        """Like `withdraw_recipients`; returns their ids."""
+        """Withdraws recipients as `withdraw_recipients` does; returns their ids."""
         return [recipient.id for recipient in self.withdraw_recipients(waited)]
 
     def withdraw_recipients(self, waited: float) -> list[ClaimedRecipient]:

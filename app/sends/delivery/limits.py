@@ -64,7 +64,7 @@ def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
 
 
 def turns(redis: Redis, sender: tuple[int, str], rate: float, ids: Sequence[int]) -> dict[int, datetime]:
-    """When it is the turn of those of the recipients that must wait, by id. The sender is an account and an address."""
+    """Id of a recipient that must wait -> when it has its turn. The sender is an account and an address."""
     try:
         allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:

@@ -196,7 +196,7 @@ def no_time() -> float:
 
 
 class SenderWorker:
-    """One per process that sends; one drain at a time uses it."""
+    """The sender of a process: its transports, its router and its journal. One drain at a time uses it."""
 
     def __init__(self, settings: Settings, sms: Transport[OutboundSms], capture: Capture) -> None:
         email = email_transport(settings.email_transport_url)

@@ -41,7 +41,7 @@ class HeldMessages:
 
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
-        """On recipients joined with their entries."""
+        """The conditions on recipients joined with their entries."""
         entry, conditions = QueueEntry, [IS_HELD]
         if self.account_id is not None:
             conditions.append(entry.account_id == self.account_id)
@@ -118,8 +118,8 @@ def page_held(session: Session, account_id: int, query: Query) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class MatchingHeldMessages:
-    """All held messages that are meant and match a query, part by part, the oldest first, as `MatchingRecipients` has those of
-    other states. Each part begins where the one before has ended, by the ids."""
+    """All held messages that are meant and match a query, part by part, the oldest first, as `MatchingRecipients` has
+    those of other states. Each part begins where the one before has ended, by the ids."""
 
     held: HeldMessages
     query: Query = Query()

@@ -274,7 +274,7 @@ def _entry(candidate: RetryCandidate) -> dict[str, Any]:
 
 
 def failed_times(transaction: Transaction, ids: Collection[int]) -> Mapping[int, datetime]:
-    """When the recipients bounced or failed: they are subtracted from those hours."""
+    """Id of a recipient -> when it bounced or failed: it is subtracted from the counts of that hour."""
     column, outcomes = RecipientStep.recipient_id, (TimelineStep.BOUNCED, TimelineStep.FAILED)
     conditions = in_json(column, ids), between_ids(column, ids), RecipientStep.step.in_(outcomes)
     rows = transaction.execute(select(column, func.max(RecipientStep.time)).where(*conditions).group_by(column))

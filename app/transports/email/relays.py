@@ -69,7 +69,7 @@ class RelayConnection:
         return result
 
     def _abort_on_others(self, chosen: SmtpConnection) -> None:
-        """Another relay may wait for the content of a pipelined message, which this one has sent."""
+        """Aborts a pipelined message on the other relays: one may wait for the content, which this relay has sent."""
         for _, connection in self._relays:
             if connection is not chosen:
                 connection.abort_pipelined()
