@@ -72,7 +72,7 @@ class DeliveryResult(NamedTuple):
         segments: int | None = None,
         note: str | None = None,
     ) -> DeliveryResult:
-        """The next system has taken over the message."""
+        """The result of an attempt whose message the next system has taken over."""
         return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments, note)
 
     @classmethod

@@ -51,7 +51,7 @@ def small_turns(write_turns: Any) -> None:
 
 def prompt_bulk_actions(ask: Any) -> None:
     """Bulk actions begin at once."""
-    ask.GRACE = timedelta(0)
+    ask.UNDO_PERIOD = timedelta(0)
 
 
 def killed_command(engine: Any) -> None:

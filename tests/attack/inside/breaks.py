@@ -141,13 +141,13 @@ def patient_server(limits: Any) -> None:
 @breaks("mails-in-memory", "app.inbound.email.listener", family="inbound", shows="memory")
 def mails_in_memory(incoming: Any) -> None:
     """A mail is kept as a whole while it arrives, in memory."""
-    incoming.IN_MEMORY = 1 << 40
-    begin = incoming.Incoming.__init__
+    incoming.MAX_BYTES_IN_MEMORY = 1 << 40
+    begin = incoming.IncomingMail.__init__
 
     def begun(self: Any, store: Any, *, most: int, kept: int) -> None:
         begin(self, store, most=most, kept=most + kept)
 
-    incoming.Incoming.__init__ = begun
+    incoming.IncomingMail.__init__ = begun
 
 
 @breaks("whole-paths-in-logs", "app.http.guards", family="secrets", shows="log")

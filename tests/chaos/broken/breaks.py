@@ -80,7 +80,7 @@ def kept_journals(journal: Any) -> None:
     unlink = pathlib.Path.unlink
 
     def unlink_others(path: pathlib.Path, missing_ok: bool = False) -> None:
-        if path.suffix != journal.SUFFIX:
+        if path.suffix != journal.JOURNAL_SUFFIX:
             unlink(path, missing_ok)
 
     pathlib.Path.unlink = unlink_others  # type: ignore[assignment,method-assign]
