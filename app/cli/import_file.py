@@ -26,13 +26,22 @@ from app.cli.find_contacts import find_list
 from app.cli.progress import progress
 from app.clock import timestamp
 from app.contacts.cells import column_key, columns_of
-from app.csv_files.reader import BLOCK, DELIMITERS, UTF_8, CsvReader, FileFormat, delimiter_name, find_format, reading
+from app.csv_files.reader import (
+    BLOCK_BYTES,
+    DELIMITERS,
+    UTF_8,
+    CsvReader,
+    FileFormat,
+    delimiter_name,
+    find_format,
+    reading,
+)
 from app.db.database import Database
 from app.db.models import Automation, ContactImport
 from app.errors import ServiceError
 from app.http.context import services
 from app.imports.importer import (
-    NAMELESS,
+    NAMELESS_COLUMN,
     OvertakenImport,
     SlicedImport,
     begin_import,
@@ -83,7 +92,7 @@ def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: Map
     for name in names:
         key = mapping[name] if name in mapping else column_key(contact_list, name)
         if not name:
-            key = NAMELESS
+            key = NAMELESS_COLUMN
         elif key is None and name not in mapping and not name.startswith(ABOUT_ROWS):
             unknown.append(name)
         elif key is not None and key in keys:
@@ -336,6 +345,6 @@ def _digests(source: BinaryIO) -> Sequence[str]:
     could be guessed from a hash."""
     source.seek(0)
     digest = hashlib.sha256()
-    while block := source.read(BLOCK):
+    while block := source.read(BLOCK_BYTES):
         digest.update(block)
     return keyed_digests(services().settings.secret_keys, digest.hexdigest())

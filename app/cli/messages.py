@@ -15,7 +15,7 @@ from app.db.database import Transaction
 from app.db.models import Account, Message
 from app.ids import shown_id
 from app.messages.define import create_message, update_message
-from app.messages.difference import BODIES, differences, unified
+from app.messages.difference import BODY_FIELDS, differences, unified
 from app.messages.history import VersionLine, contents, find_version, restore_version, version_before, versions_of
 
 group = Group("messages", help="Stored messages that sends may refer to.")
@@ -37,7 +37,7 @@ def _row(message: Message, *further: str) -> Row:
 
 
 def _print_message(row: Row, as_json: bool) -> None:
-    print_row(row, as_json, texts=BODIES)
+    print_row(row, as_json, texts=BODY_FIELDS)
 
 
 def _print_history(found: Row | list[Row], as_json: bool) -> None:
@@ -140,7 +140,7 @@ def list_(session: Session, account: Account) -> list[Row]:
 @group.reads("show", MESSAGE, _print_message)
 def show(_session: Session, message: Message) -> Row:
     """Show a message with its bodies."""
-    return _row(message, *BODIES)
+    return _row(message, *BODY_FIELDS)
 
 
 @group.writes("create")

@@ -16,11 +16,11 @@ from app.resources.definition import Attribute, Choice, Flag, Number, Reference,
 from app.resources.rows import (
     create_item,
     find_item,
-    given_by_texts,
     row_of,
     rows_of_account,
     rows_of_installation,
     update_item,
+    values_from_texts,
 )
 
 
@@ -56,7 +56,7 @@ def _add_create(group: Group, resource: ResourceDefinition) -> None:
     @group.writes("create", help=resource.sentences["create"], params=_options(resource, updates=False))
     @click.argument(resource.key)
     def create(transaction: Transaction, account: Account, **options: Any) -> Row:
-        item = create_item(transaction, resource, account.id, given_by_texts(resource, _texts(options)))
+        item = create_item(transaction, resource, account.id, values_from_texts(resource, _texts(options)))
         return row_of(transaction, resource, item)
 
 
@@ -65,7 +65,7 @@ def _add_update(group: Group, resource: ResourceDefinition, named: NamedItem) ->
 
     @group.writes("update", of=named, help=resource.sentences["update"], params=params)
     def update(transaction: Transaction, item: Any, **options: Any) -> Row:
-        update_item(transaction, resource, item, given_by_texts(resource, _texts(options)))
+        update_item(transaction, resource, item, values_from_texts(resource, _texts(options)))
         return row_of(transaction, resource, item)
 
 
@@ -86,14 +86,14 @@ def _options(resource: ResourceDefinition, *, updates: bool) -> list[click.Param
     """An option for each given attribute but the key."""
     return [
         _option(one, updates=updates)
-        for one in resource.given
+        for one in resource.input_attributes
         if one.key != resource.key and not (updates and one.is_fixed)
     ]
 
 
 def _option(attribute: Attribute, *, updates: bool) -> click.Option:
-    nothing = f"; {'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.nothing}"
-    help_text = f"{attribute.meaning}{nothing if attribute.nothing else ''}."
+    nothing = f"; {'0' if isinstance(attribute.kind, Number) else 'empty'}: {attribute.empty_meaning}"
+    help_text = f"{attribute.meaning}{nothing if attribute.empty_meaning else ''}."
     declared = [f"--{attribute.name}", attribute.name]
     match attribute.kind:
         case Choice(words):

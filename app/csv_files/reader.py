@@ -17,13 +17,13 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from app.clock import timestamp
 
-BLOCK = 1024 * 1024
-START = 4096
+BLOCK_BYTES = 1024 * 1024
+START_BYTES = 4096
 """Bytes by which it is told what a file is."""
-WORKBOOK = "an Excel workbook (.xlsx)"
-FOREIGN = (
+EXCEL_WORKBOOK = "an Excel workbook (.xlsx)"
+FOREIGN_SIGNATURES = (
     (b"PK\x03\x04", b"mimetypeapplication/vnd.oasis.opendocument.", "an OpenDocument spreadsheet (.ods)"),
-    *((b"PK\x03\x04", name, WORKBOOK) for name in (b"[Content_Types].xml", b"xl/")),
+    *((b"PK\x03\x04", name, EXCEL_WORKBOOK) for name in (b"[Content_Types].xml", b"xl/")),
     *((mark, b"", "packed (.zip)") for mark in (b"PK\x03\x04", b"PK\x05\x06")),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"", "an Excel workbook (.xls, or one with a password)"),
     (b"\x1f\x8b", b"", "packed (.gz)"),
@@ -38,8 +38,8 @@ class UnreadableFile(ValueError):
 def check_is_text(file: BinaryIO) -> None:
     """Raises `UnreadableFile` for a spreadsheet's own file and for a packed one (docs/cli.md#csv-files)."""
     file.seek(0)
-    start = file.read(START)
-    what = next((what for mark, part, what in FOREIGN if start.startswith(mark) and part in start), None)
+    start = file.read(START_BYTES)
+    what = next((what for mark, part, what in FOREIGN_SIGNATURES if start.startswith(mark) and part in start), None)
     if what is not None:
         mended = "unpack it, and import the CSV" if "packed" in what else "save it as CSV UTF-8, and import that"
         raise UnreadableFile(f"the file is {what}, not CSV: {mended} file")
@@ -52,17 +52,17 @@ def check_is_text(file: BinaryIO) -> None:
 # which the assumption would garble.
 
 UTF_8 = "utf-8"
-ASSUMED = "windows-1252"
+ASSUMED_ENCODING = "windows-1252"
 ENCODINGS = (
     *(UTF_8, "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"),
     *(f"windows-{page}" for page in range(1250, 1259)),
     *(f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))),
     *("mac-roman", "cp437", "cp850", "cp852", "koi8-r", "shift_jis", "euc-jp", "euc-kr", "gb18030", "big5"),
 )
-"""Those that a command accepts by name. `utf-8-sig` is UTF-8 with the mark at the beginning by which spreadsheets
-recognise it."""
+"""The encodings that a command accepts by name. `utf-8-sig` is UTF-8 with the mark at the beginning by which
+spreadsheets recognise it."""
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -70,16 +70,18 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
-BROKEN = re.compile("[\udc80-\udcff]")
+UNDECODED_BYTE = re.compile("[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler `surrogateescape` decodes it."""
-BEYOND_ASCII = re.compile("[^\x00-\x7f]")
+NON_ASCII_CHARACTER = re.compile("[^\x00-\x7f]")
 
 
 def find_encoding(file: BinaryIO) -> str:
     """The encoding, one of `ENCODINGS`. Raises `UnreadableFile` for a damaged file."""
     file.seek(0)
-    start = file.read(START)
-    told = next((name for mark, name in MARKS if start.startswith(mark)), None) or _utf_16_without_mark(start)
+    start = file.read(START_BYTES)
+    told = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), None) or _utf_16_without_mark(
+        start
+    )
     if told:
         return told
     line = _faulty_line(file, UTF_8)
@@ -90,7 +92,7 @@ def find_encoding(file: BinaryIO) -> str:
             f"line {line} is not UTF-8, but most of the other characters beyond ASCII are: the file is damaged there. "
             "Mend the line, or name the encoding of the file with --encoding"
         )
-    return ASSUMED
+    return ASSUMED_ENCODING
 
 
 def _utf_16_without_mark(start: bytes) -> str | None:
@@ -119,7 +121,7 @@ def _is_mostly_utf_8(file: BinaryIO) -> bool:
     excess = 0
     for text in _decoded(file, UTF_8, "surrogateescape"):
         if not text.isascii():
-            excess += len(BEYOND_ASCII.findall(text)) - 2 * len(BROKEN.findall(text))
+            excess += len(NON_ASCII_CHARACTER.findall(text)) - 2 * len(UNDECODED_BYTE.findall(text))
     return excess > 0
 
 
@@ -127,14 +129,14 @@ def check_encoding(file: BinaryIO, encoding: str) -> None:
     """Raises `UnreadableFile`, with the line, if the file does not have the encoding."""
     line = _faulty_line(file, encoding)
     if line is not None:
-        advice = ". Name its encoding with --encoding" if encoding == ASSUMED else ""
+        advice = ". Name its encoding with --encoding" if encoding == ASSUMED_ENCODING else ""
         raise UnreadableFile(f"line {line} is not {encoding}{advice}")
 
 
 def _decoded(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)(errors)
-    while block := file.read(BLOCK):
+    while block := file.read(BLOCK_BYTES):
         yield decoder.decode(block)
     yield decoder.decode(b"", final=True)
 
@@ -142,10 +144,10 @@ def _decoded(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
 # The delimiter of a file, found from its first rows. Pure.
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
-"""By name, those that occur most often first."""
-MOST_ROWS = 20
-"""Rows that are compared."""
-NAMED_IN_FILE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*')
+"""Delimiters by their names, the most frequent first."""
+MAX_SAMPLE_ROWS = 20
+"""Rows that are compared to find the delimiter."""
+DELIMITER_LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*')
 """A first line with which spreadsheets name the delimiter. It is no row."""
 
 IsKnown = Callable[[str], bool]
@@ -155,7 +157,7 @@ IsKnown = Callable[[str], bool]
 def find_delimiter(sample: str, is_known: IsKnown) -> str:
     """The delimiter of a text with the first rows of a file. It is the one with which the head can be read and has the
     most names that are known, then the one with which the most rows have as many cells as the head."""
-    named = NAMED_IN_FILE.match(sample)
+    named = DELIMITER_LINE.match(sample)
     if named:
         return named[1]
     return max(DELIMITERS.values(), key=lambda delimiter: _fit(_first_rows(sample, delimiter), is_known))
@@ -181,7 +183,7 @@ def _first_rows(sample: str, delimiter: str) -> list[list[str]]:
         for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True):
             if row:
                 rows.append(row)
-            if len(rows) > MOST_ROWS:
+            if len(rows) > MAX_SAMPLE_ROWS:
                 break
     except csv.Error:
         pass  # The sample may end inside a row, and one that cannot be read says nothing about those before it.
@@ -189,9 +191,9 @@ def _first_rows(sample: str, delimiter: str) -> list[list[str]]:
 
 
 LONGEST_ROW = 1_000_000
-"""Characters, with all its line ends."""
-MOST_COLUMNS = 1000
-SAMPLE = 65_536
+"""Characters that a row may have, with all its line ends."""
+MAX_COLUMNS = 1000
+SAMPLE_CHARACTERS = 65_536
 """Characters by which the delimiter is found."""
 
 
@@ -225,8 +227,8 @@ class CsvReader:
             raise UnreadableFile("the file is empty; its first line names the columns")
         if head.problem is not None:
             raise UnreadableFile(f"line {head.line}: {head.problem}")
-        if len(head.cells) > MOST_COLUMNS:
-            raise UnreadableFile(f"line {head.line}: more than {MOST_COLUMNS} columns")
+        if len(head.cells) > MAX_COLUMNS:
+            raise UnreadableFile(f"line {head.line}: more than {MAX_COLUMNS} columns")
         self.head: Sequence[str] = head.cells
         self.head_line = head.line
 
@@ -265,7 +267,7 @@ class CsvReader:
         """The lines for the parser."""
         while line := self._text.readline(LONGEST_ROW + 1):
             self._lines_read += 1
-            if self._lines_read == 1 and NAMED_IN_FILE.fullmatch(line):
+            if self._lines_read == 1 and DELIMITER_LINE.fullmatch(line):
                 continue
             self._row_lines.append(line)
             self._length += len(line)
@@ -302,9 +304,9 @@ def find_format(
 def _delimiter_of(file: BinaryIO, encoding: str, is_known: IsKnown) -> str:
     """The delimiter of the file, found from its beginning."""
     with _as_text(file, encoding) as text:
-        sample = text.read(SAMPLE)
+        sample = text.read(SAMPLE_CHARACTERS)
     end = max(sample.rfind("\n"), sample.rfind("\r"))
-    return find_delimiter(sample[: end + 1] if len(sample) == SAMPLE and end >= 0 else sample, is_known)
+    return find_delimiter(sample[: end + 1] if len(sample) == SAMPLE_CHARACTERS and end >= 0 else sample, is_known)
 
 
 @contextmanager

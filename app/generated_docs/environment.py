@@ -55,17 +55,17 @@ WIDTH = 118
 
 def example() -> str:
     """The whole file."""
-    return HEAD + "".join(_entry(one) for one in fields(Settings))
+    return HEAD + "".join(_entry(setting) for setting in fields(Settings))
 
 
-def _entry(one: Field[Any]) -> str:
-    meaning, default = _plain(one.metadata["meaning"]), _plain(one.metadata["shown"] or "")
-    if default and default != value(one):
+def _entry(setting: Field[Any]) -> str:
+    meaning, default = _plain(setting.metadata["meaning"]), _plain(setting.metadata["shown"] or "")
+    if default and default != value(setting):
         meaning += f"; default: {default}"
-    if one.metadata["secret"]:
+    if setting.metadata["secret"]:
         meaning += " (*)"
     text = textwrap.fill(meaning, WIDTH, break_long_words=False, break_on_hyphens=False)
-    return "\n" + textwrap.indent(text, "# ") + f"\n#{variable_of(one)}={value(one)}\n"
+    return "\n" + textwrap.indent(text, "# ") + f"\n#{variable_of(setting)}={value(setting)}\n"
 
 
 def _plain(text: str) -> str:
@@ -73,15 +73,15 @@ def _plain(text: str) -> str:
     return LINK.sub(r"\1", text).replace("`", "")
 
 
-def value(one: Field[Any]) -> str:
+def value(setting: Field[Any]) -> str:
     """The default as it is written into the variable, or an example."""
-    if variable_of(one) in EXAMPLES:
-        return EXAMPLES[variable_of(one)]
-    if isinstance(one.default, bool):
-        return "on" if one.default else "off"
-    if one.metadata["shown"]:
-        return str(one.metadata["shown"]).strip("`")
-    return f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+    if variable_of(setting) in EXAMPLES:
+        return EXAMPLES[variable_of(setting)]
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
+    if setting.metadata["shown"]:
+        return str(setting.metadata["shown"]).strip("`")
+    return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)
 
 
 if __name__ == "__main__":

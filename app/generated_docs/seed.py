@@ -15,12 +15,16 @@ TABLE = re.compile(r"(<!-- keys of (\w+) -->\n).*?(<!-- end of keys -->)", re.DO
 
 def page() -> str:
     """The whole page, with the tables as the definitions say."""
-    defined = {one.seed_key: one for one in RESOURCES}
-    return TABLE.sub(lambda found: found[1] + _table(defined[found[2]]) + found[3], PAGE.read_text("utf-8"))
+    defined = {resource.seed_key: resource for resource in RESOURCES}
+    return TABLE.sub(lambda match: match[1] + _table(defined[match[2]]) + match[3], PAGE.read_text("utf-8"))
 
 
 def _table(resource: ResourceDefinition) -> str:
-    rows = [f"| `{one.key}` | {_meaning(one)} |\n" for one in resource.given if one.key != resource.key]
+    rows = [
+        f"| `{attribute.key}` | {_meaning(attribute)} |\n"
+        for attribute in resource.input_attributes
+        if attribute.key != resource.key
+    ]
     return "".join(("| key | value |\n| --- | --- |\n", *rows))
 
 
@@ -31,7 +35,7 @@ def _meaning(attribute: Attribute) -> str:
     if isinstance(attribute.kind, Flag):
         meaning = f"true: {meaning}; false by default"
     required = "required: " if attribute.is_required else ""
-    nothing = f"; null: {attribute.nothing}" if attribute.nothing else ""
+    nothing = f"; null: {attribute.empty_meaning}" if attribute.empty_meaning else ""
     return f"{required}{meaning}{nothing}{'; of no effect once it exists' if attribute.is_fixed else ''}"
 
 

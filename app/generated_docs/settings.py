@@ -30,7 +30,7 @@ This page is generated from `app/settings.py` by `make docs`.
 | --- | --- | --- |
 """
 
-OTHERS = """
+OTHER_VARIABLES = """
 Only `make run` reads `RECEIVER_PORT`: the port of the demo's webhook receiver, kept in `DATA_DIR/receiver_port` from
 the first start on (default: the one after `PORT`, or any free port).
 """
@@ -38,22 +38,22 @@ the first start on (default: the one after `PORT`, or any free port).
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join(_row(one) for one in fields(Settings)) + OTHERS
+    return HEAD + "".join(_row(setting) for setting in fields(Settings)) + OTHER_VARIABLES
 
 
-def _row(one: Field[Any]) -> str:
-    mark = " †" if one.metadata["secret"] else ""
-    meaning = one.metadata["meaning"].replace("|", r"\|")
-    return f"| `{variable_of(one)}`{mark} | {_default(one)} | {meaning} |\n"
+def _row(setting: Field[Any]) -> str:
+    mark = " †" if setting.metadata["secret"] else ""
+    meaning = setting.metadata["meaning"].replace("|", r"\|")
+    return f"| `{variable_of(setting)}`{mark} | {_default(setting)} | {meaning} |\n"
 
 
-def _default(one: Field[Any]) -> str:
+def _default(setting: Field[Any]) -> str:
     """The documented default, or else the value as it would be written into the variable."""
-    if one.metadata["shown"]:
-        return str(one.metadata["shown"])
-    if isinstance(one.default, bool):
-        return "`on`" if one.default else "`off`"
-    return f"`{one.default:g}`" if isinstance(one.default, float) else f"`{one.default}`"
+    if setting.metadata["shown"]:
+        return str(setting.metadata["shown"])
+    if isinstance(setting.default, bool):
+        return "`on`" if setting.default else "`off`"
+    return f"`{setting.default:g}`" if isinstance(setting.default, float) else f"`{setting.default}`"
 
 
 if __name__ == "__main__":

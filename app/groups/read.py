@@ -63,8 +63,8 @@ GROUPS = Shape(
 
 def require_group(session: Session, account_id: int, group_id: int) -> None:
     """Raises `not_found` unless the account has the group."""
-    found = session.execute(select(Group.id).where(Group.account_id == account_id, Group.id == group_id))
-    existing(found.one_or_none(), "transactional group", group_id)
+    stored_id = session.execute(select(Group.id).where(Group.account_id == account_id, Group.id == group_id))
+    existing(stored_id.one_or_none(), "transactional group", group_id)
 
 
 def page_groups(session: Session, account_id: int, query: Query) -> Page:
@@ -74,8 +74,8 @@ def page_groups(session: Session, account_id: int, query: Query) -> Page:
 
 def get_group(session: Session, account_id: int, group_id: int, query: Query) -> dict[str, Any]:
     """One group. Raises `not_found`."""
-    found = read_one(session, GROUPS, query, {Group.account_id: account_id, Group.id: group_id})
-    return existing(found, "transactional group", group_id)
+    group = read_one(session, GROUPS, query, {Group.account_id: account_id, Group.id: group_id})
+    return existing(group, "transactional group", group_id)
 
 
 # Counts over time: the counters of groups by hour and by day (docs/cli.md#counts-over-time).
@@ -83,7 +83,7 @@ def get_group(session: Session, account_id: int, group_id: int, query: Query) ->
 # Read from rows that are written with the outcomes (`HourlyCount`), so that nothing counts the history.
 
 Counts = Mapping[str, int]
-NOTHING: Counts = dict.fromkeys(COUNTERS, 0)
+NO_COUNTS: Counts = dict.fromkeys(COUNTERS, 0)
 
 
 def counts_by_hour(
@@ -92,8 +92,8 @@ def counts_by_hour(
     """The counts of each of the `last` hours up to that of the moment, of one group or of all of the account; for
     None of all accounts, which only operators may see."""
     first = hour_of(moment) - timedelta(hours=last - 1)
-    found = dict(_hours(session, account_id, first, group_id))
-    return {hour: found.get(hour, NOTHING) for hour in (first + timedelta(hours=number) for number in range(last))}
+    counts = dict(_hours(session, account_id, first, group_id))
+    return {hour: counts.get(hour, NO_COUNTS) for hour in (first + timedelta(hours=number) for number in range(last))}
 
 
 def counts_by_day(
@@ -103,12 +103,12 @@ def counts_by_day(
     today = moment.astimezone(zone).date()
     days = [today - timedelta(days=number) for number in reversed(range(last))]
     first = datetime.combine(days[0], time(), zone).astimezone(UTC)
-    found: dict[date, dict[str, int]] = defaultdict(lambda: dict(NOTHING))
+    counts_of_days: dict[date, dict[str, int]] = defaultdict(lambda: dict(NO_COUNTS))
     for hour, counts in _hours(session, account_id, first, group_id):
-        of_day = found[hour.astimezone(zone).date()]
+        day_counts = counts_of_days[hour.astimezone(zone).date()]
         for name, count in counts.items():
-            of_day[name] += count
-    return {day: found[day] for day in days}
+            day_counts[name] += count
+    return {day: counts_of_days[day] for day in days}
 
 
 def _hours(

@@ -37,7 +37,7 @@ FILTERS = {
     "open_type": Filter("open_type", FilterType.ENUM, ("not_opened", "html", "text", "sms")),
 }
 
-OPENS = ("first_open_time", "last_open_time")
+OPEN_TIMES = ("first_open_time", "last_open_time")
 """Filters that only recipients who have opened the message match; they have a separate index."""
 
 
@@ -80,7 +80,7 @@ def _answered_by_indexes(
     others."""
     formed, others = [], []
     for condition in query.conditions:
-        if condition.filter.name not in OPENS or condition.op == "ne" or IsNull() in condition.alternatives:
+        if condition.filter.name not in OPEN_TIMES or condition.op == "ne" or IsNull() in condition.alternatives:
             others.append(condition)
             continue
         alone = compiled.where(Query(conditions=(condition,)), SENT_CONTACTS.filter_columns)

@@ -27,12 +27,12 @@ from app.imports.rows import CheckedRows, Fault, FaultReport, Row
 from app.lists.fields import ListSpec
 
 BATCH_SIZE = 1000
-MOST_CHARACTERS = 4 * 1024 * 1024
-"""Of the rows of a batch."""
-NAMELESS = ""
+MAX_BATCH_CHARACTERS = 4 * 1024 * 1024
+"""How many characters the rows of one batch may have."""
+NAMELESS_COLUMN = ""
 """The key of a column without a name, whose cells must be empty."""
-RETRIES = 3
-"""Of a slice that creates a contact which somebody else creates at the same moment: it is updated then."""
+MAX_RETRIES = 3
+"""How often a slice is written again because somebody else has just created a contact of it, which is then updated."""
 
 
 def check(
@@ -70,7 +70,7 @@ def _batches(sources: Iterable[FileRow]) -> Iterator[Sequence[FileRow]]:
     for source in sources:
         batch.append(source)
         characters += sum(map(len, source.cells))
-        if len(batch) == BATCH_SIZE or characters > MOST_CHARACTERS:
+        if len(batch) == BATCH_SIZE or characters > MAX_BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
     yield batch
@@ -86,7 +86,7 @@ def _read(kind: Kind, keys: Sequence[str | None], place: int, source: FileRow) -
     for key, text in zip(keys, source.cells, strict=True):
         if key:
             cells[key] = from_cell(text)
-        elif key == NAMELESS and text:
+        elif key == NAMELESS_COLUMN and text:
             row.faults.append(Fault(("nameless", None), "a column without a name must be empty", text))
     row.values, faults = kind.read(cells)
     row.faults += faults
@@ -106,8 +106,8 @@ def write_at_once(transaction: Transaction, kind: Kind, rows: Sequence[Row]) -> 
 
 
 def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> Upserted:
-    """What the same would do. Contacts are written, and taken back; the suppressions that would be added are counted,
-    without the locks of those who write."""
+    """What `write_at_once` would do. Contacts are written, and taken back; the suppressions that would be added are
+    counted, without the locks of those who write."""
     if isinstance(kind, SuppressionsOfAccount):
         with database.read() as session:
             return Upserted(created=kind.number_of_new(session, rows))
@@ -115,7 +115,7 @@ def try_out(database: Database, kind: Kind, rows: Sequence[Row]) -> Upserted:
     return WriteTurns(database).take(len(rows), work, keep=False)
 
 
-# Files of any length, into a list.
+# Imports of files of any length into a list.
 
 
 class OvertakenImport(Exception):
@@ -125,8 +125,8 @@ class OvertakenImport(Exception):
 def find_import(session: Session, contact_list: ListSpec, digests: Sequence[str]) -> ContactImport | None:
     """The latest import of a file with these contents into the list, finished or not. The digests are those of the
     contents under all keys."""
-    of_file = ContactImport.list_id == contact_list.id, ContactImport.digest.in_(digests)
-    return session.scalars(select(ContactImport).where(*of_file)).first()
+    file_filter = ContactImport.list_id == contact_list.id, ContactImport.digest.in_(digests)
+    return session.scalars(select(ContactImport).where(*file_filter)).first()
 
 
 def new_import(contact_list: ListSpec, digests: Sequence[str], options: str) -> ContactImport:
@@ -185,7 +185,7 @@ class SlicedImport:
                 return turns.take(len(self.slice), self._write, keep=self._keep)
             except ServiceError as error:
                 conflicts += 1
-                if error.code != "conflict" or conflicts > RETRIES:
+                if error.code != "conflict" or conflicts > MAX_RETRIES:
                     raise
 
     def _write(self, transaction: Transaction) -> Upserted:
@@ -200,13 +200,13 @@ class SlicedImport:
         return done
 
     def _stored(self, transaction: Transaction) -> ContactImport:
-        """The import, locked."""
+        """Reads the stored import and locks its row. Raises `OvertakenImport` if its position has changed."""
         at = ContactImport.id == self.position.id, ContactImport.rows_done == self.position.rows_done
-        found = transaction.scalars(select(ContactImport).where(*at).with_for_update()).first()
-        if found is None:
+        position = transaction.scalars(select(ContactImport).where(*at).with_for_update()).first()
+        if position is None:
             raise OvertakenImport
-        found.last_modified_time = this_second()
-        return found
+        position.last_modified_time = this_second()
+        return position
 
     def _count(self, position: ContactImport, done: Upserted) -> None:
         position.rows_done = self.slice[-1].place + 1

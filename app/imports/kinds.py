@@ -32,7 +32,7 @@ from app.imports.rows import Fault, Row
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 
-NOT_CLEARED = (*FLAGS, *SUBSCRIBED)
+COLUMNS_NEVER_CLEARED = (*FLAGS, *SUBSCRIBED)
 """Columns of contacts that have no value for which an empty cell could stand."""
 
 Cells = Mapping[str, str]
@@ -66,7 +66,7 @@ class ContactsOfList:
         given = {
             key: mobile_as_stored(text) if key == "mobile" else text
             for key, text in cells.items()
-            if text or key not in NOT_CLEARED
+            if text or key not in COLUMNS_NEVER_CLEARED
         }
         values, errors = contact_from_cells(self.contact_list, given, clear=self.empty_clears)
         errors += address_errors(self.contact_list, [values], bulk=False)
@@ -164,14 +164,14 @@ class SuppressionsOfAccount:
             return
         with database.read() as session:
             named = {row.values["list"] for row in in_lists}
-            found = find_all_by_name_or_id(session, List, self.account_id, named)
-            lists = {name: (one.id, one.name) for name, one in found.items()}
+            lists_by_name = find_all_by_name_or_id(session, List, self.account_id, named)
+            lists = {name: (contact_list.id, contact_list.name) for name, contact_list in lists_by_name.items()}
         for row in in_lists:
-            wanted = row.values["list"]
-            if wanted in lists:
-                row.values["list_id"], row.values["list"] = lists[wanted]
+            list_name = row.values["list"]
+            if list_name in lists:
+                row.values["list_id"], row.values["list"] = lists[list_name]
             else:
-                row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {wanted!r}."))
+                row.faults.append(Fault(("invalid_id", "list"), f"The account has no list {list_name!r}."))
 
     def write(self, transaction: Transaction, rows: Sequence[Row], _at_once: bool) -> Upserted:
         """Adds suppressions; returns how many, and how many contacts have changed by that."""

@@ -12,13 +12,13 @@ import orjson
 from app.csv_files.reader import FileRow
 from app.errors import FieldError
 
-MOST_EXAMPLES = 3
-MOST_FIRST = 20
+MAX_EXAMPLES = 3
+MAX_FIRST_ROWS = 20
 """Faulty rows that are kept as they come."""
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""
-MOST_BYTES = 4 * 1024 * 1024
-"""Of the rows that are taken at once."""
+MAX_BYTES_AT_ONCE = 4 * 1024 * 1024
+"""How many bytes of rows are taken at once."""
 
 
 class Fault(NamedTuple):
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """All that is wrong with it."""
+        """All that is wrong with the row."""
         return "; ".join(fault.text for fault in self.faults)
 
 
@@ -66,11 +66,11 @@ class FaultReport:
     def add(self, row: Row) -> None:
         """Adds the faults of a row."""
         self.faulty += 1
-        if len(self.first) < MOST_FIRST:
+        if len(self.first) < MAX_FIRST_ROWS:
             self.first.append((row.line, row.reason))
         for fault in row.faults:
             self._counts[fault.kind] += 1
-            if len(self._examples[fault.kind]) < MOST_EXAMPLES:
+            if len(self._examples[fault.kind]) < MAX_EXAMPLES:
                 self._examples[fault.kind].append((row.line, fault))
 
     def refusal(self) -> str:
@@ -115,7 +115,7 @@ class CheckedRows:
         """The next rows; none at the end."""
         rows: list[Row] = []
         size = 0
-        while len(rows) < most and size < MOST_BYTES and (line := self._file.readline()):
+        while len(rows) < most and size < MAX_BYTES_AT_ONCE and (line := self._file.readline()):
             rows.append(Row(*orjson.loads(line)))
             size += len(line)
         return rows

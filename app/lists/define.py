@@ -17,7 +17,7 @@ from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
 from app.names import check_name
 
 EMAIL, MOBILE = "Email", "Mobile Phone"
-CHOICES = ("Dropdown", "Radio Buttons", "Checkbox")
+CHOICE_TYPES = ("Dropdown", "Radio Buttons", "Checkbox")
 LONGEST_STOP_WORD = 50
 LONGEST_OPTION = 1000
 
@@ -99,7 +99,7 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     check_options(type_, options)
     if type_ != field.type:
         _check_type_may_change(session, row, field)
-        _check_room([one for one in fields_of(session, row) if one is not field], field.name, key, type_)
+        _check_room([other for other in fields_of(session, row) if other is not field], field.name, key, type_)
     if not apply_changes(field, {"type": type_, "key": key, "options": list(options)}):
         return False
     row.last_modified_time = this_second()
@@ -109,7 +109,7 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
 
 def check_options(type_: str, options: Sequence[str]) -> None:
     """Raises `ServiceError` unless the options can be those of a field of this type."""
-    if options and type_ not in CHOICES:
+    if options and type_ not in CHOICE_TYPES:
         raise ServiceError("unexpected_field", field="options", detail=f"a field of the type {type_} has no options")
     for index, option in enumerate(options):
         field = f"options.{index}"
@@ -164,7 +164,7 @@ def _check_type_may_change(session: Session, row: List, field: ListField) -> Non
 
 def _refresh_identifiers(session: Session, row: List) -> None:
     """Sets the identifier of every contact by the current rules of the list (docs/contacts.md#identifiers)."""
-    types = {one.type for one in fields_of(session, row)}
+    types = {field.type for field in fields_of(session, row)}
     address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
     if not row.allow_duplicates:
         _check_no_duplicates(session, row, address)

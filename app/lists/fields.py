@@ -168,7 +168,7 @@ class ListSpec:
 
     @cached_property
     def value_keys(self) -> frozenset[str]:
-        """The keys of those fields."""
+        """The keys of `value_fields`."""
         return frozenset(field.key for field in self.value_fields)
 
     @cached_property

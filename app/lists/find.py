@@ -51,20 +51,20 @@ def list_of(row: Any) -> ListSpec:
         *(row.list_id, row.list_account_id, row.list_name, row.list_system, row.list_allow_duplicates),
         *(tuple(row.list_stop_words), row.list_creation_time, row.list_last_modified_time),
     )
-    return _known_list(attributes, row.list_fields, row.list_has_automations, bool(row.list_has_digests))
+    return _cached_list(attributes, row.list_fields, row.list_has_automations, bool(row.list_has_digests))
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
     """The account's lists with these ids, without those that do not exist."""
-    wanted = [list_id for list_id in list_ids if list_id <= BIGGEST]
-    if not wanted:
+    valid_ids = [list_id for list_id in list_ids if list_id <= BIGGEST]
+    if not valid_ids:
         return {}
-    statement = select(*LIST_WITH_FIELDS_COLUMNS).where(List.account_id == account_id, List.id.in_(wanted))
+    statement = select(*LIST_WITH_FIELDS_COLUMNS).where(List.account_id == account_id, List.id.in_(valid_ids))
     return {row.list_id: list_of(row) for row in session.execute(statement)}
 
 
 @lru_cache(maxsize=512)
-def _known_list(attributes: tuple[Any, ...], fields: str | None, has_automations: bool, has_digests: bool) -> ListSpec:
+def _cached_list(attributes: tuple[Any, ...], fields: str | None, has_automations: bool, has_digests: bool) -> ListSpec:
     """The list spec with these attributes, in its order, and these FIELDS_OF_LIST. Made once for each state of a list:
     to make it costs more than to read it."""
     in_order = sorted(orjson.loads(fields or "[]"))

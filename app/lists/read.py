@@ -57,11 +57,11 @@ def page_lists(session: Session, account_id: int, query: Query) -> Page:
 
 def require_list(session: Session, account_id: int, list_id: int) -> int:
     """The stored id of the account's list with this id in a path. Raises `not_found`."""
-    found = session.scalars(select(List.id).where(has_id(List, account_id, list_id)))
-    return existing(found.one_or_none(), "list", list_id)
+    stored_id = session.scalars(select(List.id).where(has_id(List, account_id, list_id)))
+    return existing(stored_id.one_or_none(), "list", list_id)
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
     """One list. Raises `not_found`."""
-    found = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
-    return existing(found, "list", shown_id(list_id))
+    contact_list = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
+    return existing(contact_list, "list", shown_id(list_id))

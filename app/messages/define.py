@@ -14,10 +14,10 @@ from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.db.models.base import apply_changes
 from app.errors import ServiceError
-from app.messages.versions import former_of, keep_version
+from app.messages.versions import former_content_of, keep_version
 from app.names import check_name, strip_name
 
-ADDRESSES = ("from_address", "reply_to", "thumbnail_url")
+ADDRESS_FIELDS = ("from_address", "reply_to", "thumbnail_url")
 LONGEST_URL = 2000
 
 
@@ -54,7 +54,7 @@ def update_message(transaction: Transaction, message: Message, attributes: Mappi
     if attributes.get("name", message.name) != message.name:
         _check_free(transaction, message.account_id, attributes["name"])
     _check(attributes, message.type)
-    former = former_of(message)
+    former = former_content_of(message)
     differs = apply_changes(message, attributes)
     if differs:
         keep_version(transaction, message, former)
@@ -64,7 +64,7 @@ def update_message(transaction: Transaction, message: Message, attributes: Mappi
 def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes with a trimmed name (docs/contacts.md#messages). An empty address is null, as in a send."""
     name = {"name": strip_name(attributes["name"])} if attributes.get("name") is not None else {}
-    return {**attributes, **dict.fromkeys(key for key in ADDRESSES if attributes.get(key) == ""), **name}
+    return {**attributes, **dict.fromkeys(key for key in ADDRESS_FIELDS if attributes.get(key) == ""), **name}
 
 
 def _check_free(transaction: Transaction, account_id: int, name: str) -> None:

@@ -1,7 +1,7 @@
 """What differs between two versions of a stored message, field by field and line by line (docs/contacts.md#versions).
 
 The texts are those of strangers, so the time is bounded: texts are compared by the lines that each of them has exactly
-once, in at most `DEEPEST` passes, and short pieces between those by a table. What neither finds counts as replaced.
+once, in at most `MAX_PASSES` passes, and short pieces between those by a table. What neither finds counts as replaced.
 Pure.
 """
 
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-BODIES = ("body_html", "body_text")
-ALL = 2**31
+BODY_FIELDS = ("body_html", "body_text")
+NO_LINE_LIMIT = 2**31
 """More lines than any text has."""
 CONTEXT = 3
 """Equal lines that are shown before and after those that differ."""
-MOST_LINES = 20_000
+MAX_LINES = 20_000
 """Lines of both texts together, without those at the beginning and the end that are equal; of more, all differ."""
-DEEPEST = 8
+MAX_PASSES = 8
 """Passes in which the pieces between equal lines are compared again."""
-MOST_CELLS = 10_000
-"""Of the table of one piece: its lines in one text times those in the other."""
-ALL_CELLS = 1_000_000
-"""Of all tables together."""
+MAX_PIECE_CELLS = 10_000
+"""Cells that the table of one piece may have: its lines in one text times those in the other."""
+MAX_TOTAL_CELLS = 1_000_000
+"""Cells that all tables of a comparison may have together."""
 
 Run = tuple[int, int, int]
 """Equal lines: the first in one text, the first in the other, and how many."""
@@ -62,11 +62,11 @@ class FieldDifference:
     @property
     def is_body(self) -> bool:
         """Whether the attribute is compared by lines."""
-        return self.field in BODIES
+        return self.field in BODY_FIELDS
 
 
 def differences(
-    before: Mapping[str, str | None], after: Mapping[str, str | None], most: int = ALL
+    before: Mapping[str, str | None], after: Mapping[str, str | None], most: int = NO_LINE_LIMIT
 ) -> list[FieldDifference]:
     """The fields that differ, with the first `most` lines of each."""
     return [
@@ -81,7 +81,7 @@ def lines_of(text: str | None) -> list[str]:
     return [] if text is None else text.split("\n")
 
 
-def compare(old: Sequence[str], new: Sequence[str], most: int = ALL) -> tuple[list[Hunk], bool]:
+def compare(old: Sequence[str], new: Sequence[str], most: int = NO_LINE_LIMIT) -> tuple[list[Hunk], bool]:
     """The lines that differ, with `CONTEXT` equal ones around them: the first `most`, and whether there are more."""
     hunks: list[Hunk] = []
     for places in _together(_differing(_Comparison(old, new).runs, len(old), len(new))):
@@ -100,20 +100,20 @@ def unified(field: FieldDifference, before: str, after: str) -> Iterator[str]:
     yield f"--- {field.field} ({before})"
     yield f"+++ {field.field} ({after})"
     for hunk in field.hunks:
-        yield f"@@ -{_range([one.old for one in hunk])} +{_range([one.new for one in hunk])} @@"
+        yield f"@@ -{_range([line.old for line in hunk])} +{_range([line.new for line in hunk])} @@"
         for line in hunk:
             yield f"{ {'same': ' ', 'removed': '-', 'added': '+'}[line.kind] }{line.text}"
 
 
 def _range(numbers: Sequence[int | None]) -> str:
-    found = [one for one in numbers if one is not None]
-    return f"{found[0]},{len(found)}" if found else "0,0"
+    line_numbers = [number for number in numbers if number is not None]
+    return f"{line_numbers[0]},{len(line_numbers)}" if line_numbers else "0,0"
 
 
-def _differing(runs: Sequence[Run], of_old: int, of_new: int) -> Iterator[Place]:
+def _differing(runs: Sequence[Run], old_length: int, new_length: int) -> Iterator[Place]:
     """The pieces between the equal lines."""
     old = new = 0
-    for first, second, count in [*runs, (of_old, of_new, 0)]:
+    for first, second, count in [*runs, (old_length, new_length, 0)]:
         if first > old or second > new:
             yield old, first, new, second
         old, new = first + count, second + count
@@ -121,25 +121,27 @@ def _differing(runs: Sequence[Run], of_old: int, of_new: int) -> Iterator[Place]
 
 def _together(places: Iterable[Place]) -> Iterator[list[Place]]:
     """Pieces of which the equal lines around them meet are one hunk."""
-    found: list[Place] = []
+    hunk: list[Place] = []
     for place in places:
-        if found and place[0] - found[-1][1] > 2 * CONTEXT:
-            yield found
-            found = []
-        found.append(place)
-    if found:
-        yield found
+        if hunk and place[0] - hunk[-1][1] > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(place)
+    if hunk:
+        yield hunk
 
 
 def _lines(old: Sequence[str], new: Sequence[str], places: Sequence[Place]) -> Iterator[Line]:
     """The lines of a hunk."""
     at, shift = max(0, places[0][0] - CONTEXT), places[0][2] - places[0][0]
     for old_from, old_to, new_from, new_to in places:
-        yield from (Line("same", old[one], one + 1, one + 1 + shift) for one in range(at, old_from))
-        yield from (Line("removed", old[one], old=one + 1) for one in range(old_from, old_to))
-        yield from (Line("added", new[one], new=one + 1) for one in range(new_from, new_to))
+        yield from (Line("same", old[index], index + 1, index + 1 + shift) for index in range(at, old_from))
+        yield from (Line("removed", old[index], old=index + 1) for index in range(old_from, old_to))
+        yield from (Line("added", new[index], new=index + 1) for index in range(new_from, new_to))
         at, shift = old_to, new_to - old_to
-    yield from (Line("same", old[one], one + 1, one + 1 + shift) for one in range(at, min(at + CONTEXT, len(old))))
+    yield from (
+        Line("same", old[index], index + 1, index + 1 + shift) for index in range(at, min(at + CONTEXT, len(old)))
+    )
 
 
 class _Comparison:
@@ -149,9 +151,9 @@ class _Comparison:
         numbers: dict[str, int] = {}
         self._old = [numbers.setdefault(line, len(numbers)) for line in old]
         self._new = [numbers.setdefault(line, len(numbers)) for line in new]
-        self._cells = ALL_CELLS
+        self._cells = MAX_TOTAL_CELLS
         self.runs: list[Run] = []
-        self._match((0, len(old), 0, len(new)), DEEPEST)
+        self._match((0, len(old), 0, len(new)), MAX_PASSES)
 
     def _match(self, place: Place, passes: int) -> None:
         """The equal lines at the beginning and the end, and those between."""
@@ -173,10 +175,10 @@ class _Comparison:
     def _match_between(self, place: Place, passes: int) -> None:
         old_from, old_to, new_from, new_to = place
         lines, cells = old_to - old_from + new_to - new_from, (old_to - old_from) * (new_to - new_from)
-        if cells <= min(MOST_CELLS, self._cells):
+        if cells <= min(MAX_PIECE_CELLS, self._cells):
             self._cells -= cells
             self.runs += self._table(place)
-        elif passes and lines <= MOST_LINES and (anchors := self._anchors(place)):
+        elif passes and lines <= MAX_LINES and (anchors := self._anchors(place)):
             for old, new in anchors:
                 self._match((old_from, old, new_from, new), passes - 1)
                 self.runs.append((old, new, 1))
@@ -219,10 +221,10 @@ class _Comparison:
 
 def _once(lines: Sequence[int], first: int, end: int) -> dict[int, int]:
     """Line -> its place, or -1 if it comes again, in the order of their first places."""
-    found: dict[int, int] = {}
+    places: dict[int, int] = {}
     for place in range(first, end):
-        found[lines[place]] = -1 if lines[place] in found else place
-    return found
+        places[lines[place]] = -1 if lines[place] in places else place
+    return places
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -234,8 +236,8 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         at = bisect_left(ends, second)
         before.append(lasts[at - 1] if at else -1)
         ends[at : at + 1], lasts[at : at + 1] = [second], [place]
-    found, place = [], lasts[-1] if lasts else -1
+    longest, place = [], lasts[-1] if lasts else -1
     while place >= 0:
-        found.append(pairs[place])
+        longest.append(pairs[place])
         place = before[place]
-    return found[::-1]
+    return longest[::-1]

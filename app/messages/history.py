@@ -22,7 +22,7 @@ from app.ids import existing
 from app.messages.define import update_message
 from app.messages.versions import FIELDS, content_of, is_unversioned
 
-LISTED = (
+VERSION_LINE_COLUMNS = (
     *(MessageVersion.number, MessageVersion.time, MessageVersion.actor_kind, MessageVersion.actor),
     *(MessageVersion.via, MessageVersion.changed),
 )
@@ -44,8 +44,10 @@ class VersionLine:
 
 def versions_of(session: Session, message: Message) -> list[VersionLine]:
     """The versions of the message, the newest first; at least one."""
-    of_message = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
-    rows = session.execute(select(*LISTED).where(*of_message).order_by(MessageVersion.number.desc())).all()
+    version_filter = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
+    rows = session.execute(
+        select(*VERSION_LINE_COLUMNS).where(*version_filter).order_by(MessageVersion.number.desc())
+    ).all()
     lines = [VersionLine(*row) for row in rows]
     if is_unversioned(lines[0].time if lines else None, message.last_modified_time):
         number = lines[0].number + 1 if lines else 1
@@ -55,14 +57,14 @@ def versions_of(session: Session, message: Message) -> list[VersionLine]:
 
 def version_before(lines: Sequence[VersionLine], number: int) -> int | None:
     """The number of the newest version that is older; None of the oldest."""
-    return next((one.number for one in lines if one.number < number), None)
+    return next((line.number for line in lines if line.number < number), None)
 
 
 def find_version(lines: Sequence[VersionLine], number: int) -> VersionLine:
     """The version of that number. Raises `not_found`."""
-    for one in lines:
-        if one.number == number:
-            return one
+    for line in lines:
+        if line.number == number:
+            return line
     kept = f"The versions {lines[-1].number} to {lines[0].number} are kept."
     raise ServiceError("not_found", detail=f"There is no version {number}. {kept}")
 
@@ -73,14 +75,16 @@ def contents(
     """Number -> what that version of the message says, in one statement. Raises `not_found` for one that has gone
     meanwhile."""
     columns: list[Any] = [getattr(MessageVersion, name) for name in FIELDS]
-    of_message = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
-    wanted = select(MessageVersion.number, *columns).where(*of_message, in_json(MessageVersion.number, numbers))
-    found: dict[int, Mapping[str, str | None]] = {row.number: content_of(row) for row in session.execute(wanted)}
+    version_filter = MessageVersion.account_id == message.account_id, MessageVersion.message_id == message.id
+    statement = select(MessageVersion.number, *columns).where(*version_filter, in_json(MessageVersion.number, numbers))
+    contents_by_number: dict[int, Mapping[str, str | None]] = {
+        row.number: content_of(row) for row in session.execute(statement)
+    }
     if not lines[0].is_stored and lines[0].number in numbers:
-        found[lines[0].number] = content_of(message)
+        contents_by_number[lines[0].number] = content_of(message)
     for number in numbers:
-        existing(found.get(number), "version", number)
-    return found
+        existing(contents_by_number.get(number), "version", number)
+    return contents_by_number
 
 
 def restore_version(transaction: Transaction, message: Message, number: int) -> bool:

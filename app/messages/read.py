@@ -89,8 +89,8 @@ CONTENT = Shape(
 
 def require_message(session: Session, account_id: int, message_id: int) -> int:
     """The stored id of the account's message with this id in a path. Raises `not_found`."""
-    found = session.scalars(select(Message.id).where(has_id(Message, account_id, message_id)))
-    return existing(found.one_or_none(), "message", message_id)
+    stored_id = session.scalars(select(Message.id).where(has_id(Message, account_id, message_id)))
+    return existing(stored_id.one_or_none(), "message", message_id)
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:
@@ -106,7 +106,7 @@ def page_messages(session: Session, account_id: int, query: Query) -> Page:
 
 def _contents(session: Session, account_id: int, ids: list[int]) -> dict[int, dict[str, Any]]:
     whole = Query()
-    columns = [one.column for one in CONTENT_PROPERTIES.values()]
+    columns = [column.column for column in CONTENT_PROPERTIES.values()]
     statement = select(Message.id, *columns).where(Message.account_id == account_id, Message.id.in_(ids))
     show = renderer(CONTENT, whole)
     return {row.id: show(row) for row in session.execute(statement)}
@@ -129,5 +129,5 @@ def get_content(session: Session, account_id: int, message_id: int, query: Query
 
 
 def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
-    found = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
-    return existing(found, "message", shown_id(message_id))
+    message = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
+    return existing(message, "message", shown_id(message_id))

@@ -27,15 +27,15 @@ from app.db.types import Json, dump_json
 
 FIELDS = ("name", "subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text")
 """What a version keeps. The type of a message never changes."""
-MOST = 50
-"""Versions of one message; the oldest go."""
-PENDING = "message versions"
-GIVEN: Mapping[str, TypeEngine[Any]] = {"message_id": BigInteger(), "changed": Json}
-UNKNOWN = {"actor_kind": None, "actor": None, "via": None}
+MAX_VERSIONS = 50
+"""Versions that are kept of one message; older ones are deleted."""
+PENDING_KEY = "message versions"
+CHANGE_COLUMNS: Mapping[str, TypeEngine[Any]] = {"message_id": BigInteger(), "changed": Json}
+UNKNOWN_ACTOR = {"actor_kind": None, "actor": None, "via": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class FormerContent:
     """What a message said before a transaction changed it."""
 
     time: datetime
@@ -47,26 +47,26 @@ def content_of(row: Any) -> dict[str, str | None]:
     return {name: getattr(row, name) for name in FIELDS}
 
 
-def former_of(message: Message) -> Former:
+def former_content_of(message: Message) -> FormerContent:
     """What the message says, to be told to `keep_version` once it is changed."""
-    return Former(message.last_modified_time, content_of(message))
+    return FormerContent(message.last_modified_time, content_of(message))
 
 
-def keep_version(transaction: Transaction, message: Message, former: Former | None) -> None:
+def keep_version(transaction: Transaction, message: Message, former: FormerContent | None) -> None:
     """Has the transaction keep what the message says at its end; `former` is None of a new message. The copy of a test
     account has no versions: those of its original are the history."""
     if message.copy_of is None:
-        pending = transaction.at_commit.setdefault(PENDING, _Pending(transaction))
-        assert isinstance(pending, _Pending)  # noqa: S101 - nothing else has this name
+        pending = transaction.at_commit.setdefault(PENDING_KEY, _PendingVersions(transaction))
+        assert isinstance(pending, _PendingVersions)  # noqa: S101 - nothing else has this name
         pending.messages.setdefault(message.id, (message, former))
 
 
-class _Pending:
+class _PendingVersions:
     """The messages that a transaction has created or changed; called at its end, it writes their versions."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
-        self.messages: dict[int, tuple[Message, Former | None]] = {}
+        self.messages: dict[int, tuple[Message, FormerContent | None]] = {}
 
     def __call__(self) -> Sequence[DriverStatement]:
         given, formers = [], {}
@@ -85,9 +85,9 @@ class _Pending:
         return []
 
 
-def differing(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> list[str]:
+def differing(before: Mapping[str, str | None], other: Mapping[str, str | None]) -> list[str]:
     """The names of the fields that differ."""
-    return [name for name in FIELDS if one[name] != other[name]]
+    return [name for name in FIELDS if before[name] != other[name]]
 
 
 def is_unversioned(latest: datetime | None, modified: datetime) -> bool:
@@ -96,31 +96,31 @@ def is_unversioned(latest: datetime | None, modified: datetime) -> bool:
     return latest is None or latest < modified
 
 
-def _write_former(transaction: Transaction, formers: Mapping[int, Former]) -> None:
+def _write_former(transaction: Transaction, formers: Mapping[int, FormerContent]) -> None:
     """Writes versions of what messages said before, where there are none."""
-    of_message = select(MessageVersion.number).where(MessageVersion.message_id == Message.id)
-    newest = of_message.order_by(MessageVersion.number.desc()).limit(1)
+    numbers = select(MessageVersion.number).where(MessageVersion.message_id == Message.id)
+    newest = numbers.order_by(MessageVersion.number.desc()).limit(1)
     columns: tuple[ColumnElement[Any], ...] = (
         newest.scalar_subquery().label("number"),
         newest.with_only_columns(MessageVersion.time).scalar_subquery().label("time"),
     )
-    found = select(Message.id, Message.account_id, *columns).where(in_json(Message.id, formers))
+    statement = select(Message.id, Message.account_id, *columns).where(in_json(Message.id, formers))
     rows = [
         _former_row(row, former)
-        for row in transaction.connection().execute(found)
+        for row in transaction.connection().execute(statement)
         if is_unversioned(row.time, (former := formers[row.id]).time)
     ]
-    insert_rows(transaction, MessageVersion, rows, {"changed": [], **UNKNOWN})
+    insert_rows(transaction, MessageVersion, rows, {"changed": [], **UNKNOWN_ACTOR})
 
 
-def _former_row(row: Row[Any], former: Former) -> dict[str, Any]:
-    of_message = {"account_id": row.account_id, "message_id": row.id, "number": (row.number or 0) + 1}
-    return {**of_message, "time": former.time, **former.content}
+def _former_row(row: Row[Any], former: FormerContent) -> dict[str, Any]:
+    key = {"account_id": row.account_id, "message_id": row.id, "number": (row.number or 0) + 1}
+    return {**key, "time": former.time, **former.content}
 
 
 def _write_present(transaction: Transaction, given: Sequence[Mapping[str, Any]]) -> None:
     """Writes versions of what messages say now."""
-    actor, changes = current_actor(), rows_given_to(transaction, "changes", GIVEN)
+    actor, changes = current_actor(), rows_given_to(transaction, "changes", CHANGE_COLUMNS)
     latest = select(func.max(MessageVersion.number)).where(MessageVersion.message_id == Message.id).scalar_subquery()
     columns: dict[str, ColumnElement[Any]] = {
         "account_id": table_of(Message).c.account_id,
@@ -142,5 +142,5 @@ def _delete_oldest(transaction: Transaction, message_ids: Collection[int]) -> No
     """Deletes the versions beyond the most that a message has."""
     table, newest = table_of(MessageVersion), aliased(MessageVersion)
     latest = select(func.max(newest.number)).where(newest.message_id == table.c.message_id).scalar_subquery()
-    oldest = in_json(table.c.message_id, message_ids), table.c.number <= latest - MOST
+    oldest = in_json(table.c.message_id, message_ids), table.c.number <= latest - MAX_VERSIONS
     transaction.connection().execute(delete(table).where(*oldest))

@@ -98,11 +98,11 @@ class Attribute:
     """Its name in JSON, in a CSV file and in a seed file."""
     column: Any = None
     """The SQL expression that reads it."""
-    shown: Callable[[Any], Any] = lambda value: value
-    """What everybody outside sees of a value of the column."""
+    format_value: Callable[[Any], Any] = lambda value: value
+    """Turns a value of the column into what everybody outside sees."""
     heading: str | None = None
     """The heading of its column in the console, which leaves the attribute out for None."""
-    nothing: str | None = None
+    empty_meaning: str | None = None
     """What having no value means, in a word or two; None if there always is one."""
     kind: Kind | None = None
     meaning: str = ""
@@ -151,22 +151,30 @@ class ResourceDefinition:
     """The key of the entries in an account of a seed file."""
 
     @property
-    def read(self) -> tuple[Attribute, ...]:
+    def read_attributes(self) -> tuple[Attribute, ...]:
         """The attributes that are read, in the order in which they are shown."""
-        return tuple(one for one in self.attributes if one.column is not None)
+        return tuple(attribute for attribute in self.attributes if attribute.column is not None)
 
     @property
-    def given(self) -> tuple[Attribute, ...]:
+    def input_attributes(self) -> tuple[Attribute, ...]:
         """The attributes that people give."""
-        return tuple(one for one in self.attributes if one.kind is not None)
+        return tuple(attribute for attribute in self.attributes if attribute.kind is not None)
 
     @property
     def record(self) -> Record:
         """The check of an entry of a seed file."""
-        required = {one.key: one.kind.check for one in self.given if one.kind and one.is_required}
-        optional = {one.key: _optional(one, one.kind) for one in self.given if one.kind and not one.is_required}
+        required = {
+            attribute.key: attribute.kind.check
+            for attribute in self.input_attributes
+            if attribute.kind and attribute.is_required
+        }
+        optional = {
+            attribute.key: _optional(attribute, attribute.kind)
+            for attribute in self.input_attributes
+            if attribute.kind and not attribute.is_required
+        }
         return Record(required, optional, null=True)
 
 
 def _optional(attribute: Attribute, kind: Kind) -> Check:
-    return kind.check if attribute.nothing is None else nullable(kind.check)
+    return kind.check if attribute.empty_meaning is None else nullable(kind.check)

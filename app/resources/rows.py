@@ -22,16 +22,16 @@ def rows_of_account(
     session: Session, resource: ResourceDefinition, account_id: int, limit: int | None = None
 ) -> list[Row]:
     """The rows of the account, by the key: one statement."""
-    of_account = _statement(resource).where(resource.model.account_id == account_id).limit(limit)
-    return _rows(session, resource, of_account.order_by(_key(resource)))
+    statement = _statement(resource).where(resource.model.account_id == account_id).limit(limit)
+    return _rows(session, resource, statement.order_by(_key(resource)))
 
 
 def rows_of_installation(session: Session, resource: ResourceDefinition) -> list[Row]:
     """The rows of all accounts, by the account's name and the key; each begins with that name, as `account`."""
     with_account = _statement(resource).add_columns(Account.name).join(Account, Account.id == resource.model.account_id)
-    found = session.execute(with_account.order_by(Account.name, _key(resource))).all()
-    attributes = resource.read
-    return [{"account": values[-1], **_row(attributes, values[:-1])} for values in found]
+    rows = session.execute(with_account.order_by(Account.name, _key(resource))).all()
+    attributes = resource.read_attributes
+    return [{"account": values[-1], **_row(attributes, values[:-1])} for values in rows]
 
 
 def row_of(session: Session, resource: ResourceDefinition, item: Any) -> Row:
@@ -49,11 +49,11 @@ def item_at(session: Session, resource: ResourceDefinition, account_id: int, key
 
 def find_item(session: Session, resource: ResourceDefinition, account_id: int, key: str) -> Any:
     """What the account has under that key. Raises `invalid_id`."""
-    found = item_at(session, resource, account_id, key)
-    if found is None:
+    item = item_at(session, resource, account_id, key)
+    if item is None:
         detail = f"the account has no {resource.noun} {key!r}"
         raise ServiceError("invalid_id", field=resource.key, detail=detail)
-    return found
+    return item
 
 
 def create_item(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Any:
@@ -64,7 +64,7 @@ def create_item(transaction: Transaction, resource: ResourceDefinition, account_
 def update_item(transaction: Transaction, resource: ResourceDefinition, item: Any, given: Values) -> bool:
     """Changes the given attributes, without the fixed ones; returns whether any differed. Raises what the use case
     raises, and `invalid_id`."""
-    fixed = {one.key for one in resource.given if one.is_fixed}
+    fixed = {attribute.key for attribute in resource.input_attributes if attribute.is_fixed}
     changes = {key: value for key, value in given.items() if key not in fixed}
     return resource.update(item, _values(transaction, resource, item.account_id, changes))
 
@@ -72,13 +72,13 @@ def update_item(transaction: Transaction, resource: ResourceDefinition, item: An
 def _values(transaction: Transaction, resource: ResourceDefinition, account_id: int, given: Values) -> Values:
     """The values for the use case: rows of other nouns by their ids."""
     values = dict(given)
-    for attribute in resource.given:
+    for attribute in resource.input_attributes:
         if isinstance(kind := attribute.kind, Reference) and attribute.key in values:
-            wanted = values.pop(attribute.key)
+            name_or_id = values.pop(attribute.key)
             values[kind.into] = (
                 None
-                if wanted is None
-                else find_by_name_or_id(transaction, kind.model, account_id, wanted, kind.noun).id
+                if name_or_id is None
+                else find_by_name_or_id(transaction, kind.model, account_id, name_or_id, kind.noun).id
             )
     return values
 
@@ -88,22 +88,22 @@ def _key(resource: ResourceDefinition) -> Any:
 
 
 def _statement(resource: ResourceDefinition) -> Select[Any]:
-    return select(*(one.column for one in resource.read)).select_from(resource.source)
+    return select(*(attribute.column for attribute in resource.read_attributes)).select_from(resource.source)
 
 
 def _rows(session: Session, resource: ResourceDefinition, statement: Select[Any]) -> list[Row]:
-    attributes = resource.read
+    attributes = resource.read_attributes
     return [_row(attributes, values) for values in session.execute(statement)]
 
 
 def _row(attributes: Sequence[Attribute], values: Any) -> Row:
-    return {one.key: one.shown(value) for one, value in zip(attributes, values, strict=True)}
+    return {attribute.key: attribute.format_value(value) for attribute, value in zip(attributes, values, strict=True)}
 
 
-def given_by_texts(resource: ResourceDefinition, texts: Mapping[str, str]) -> Values:
+def values_from_texts(resource: ResourceDefinition, texts: Mapping[str, str]) -> Values:
     """The values of a form or of options, of which `texts` has those that are there. Raises `invalid_number`."""
     return {
-        one.key: one.kind.from_form(texts[one.name], one.name)
-        for one in resource.given
-        if one.kind and one.name in texts
+        attribute.key: attribute.kind.from_form(texts[attribute.name], attribute.name)
+        for attribute in resource.input_attributes
+        if attribute.kind and attribute.name in texts
     }

@@ -64,8 +64,8 @@ def _create_key(context: SeedContext, entry: Mapping[str, Any]) -> None:
         token=given,
         expires=entry.get("expires"),
     )
-    shown = {} if given else {"token": token}
-    context.report.keys.append({"id": key.id, "name": key.name, **context.mark, **shown})
+    token_entry = {} if given else {"token": token}
+    context.report.keys.append({"id": key.id, "name": key.name, **context.mark, **token_entry})
     context.report.count("key", created=True)
 
 
@@ -106,16 +106,16 @@ Entries = Sequence[Mapping[str, Any]]
 def apply_tests(context: SeedContext, keys: Entries, webhooks: Entries, urls: Urls) -> None:
     """The keys and webhooks with `test: true`, once the test account has copies of everything as it is now. Where there
     is no such entry, nothing is done."""
-    of_tests = replace(context, is_test=True)
+    test_context = replace(context, is_test=True)
     paths = [
         path
         for noun, entries in (("keys", keys), ("webhooks", webhooks))
-        for path, _ in of_tests.entries(noun, entries)
+        for path, _ in test_context.entries(noun, entries)
     ]
     if not paths:
         return
     with located(paths[0], {"name": "test", "account": "test"}):
         account = refreshed_test_account(context.transaction, context.account)
-    of_tests = replace(of_tests, account=account)
-    apply_keys(of_tests, keys)
-    apply_webhooks(of_tests, webhooks, urls)
+    test_context = replace(test_context, account=account)
+    apply_keys(test_context, keys)
+    apply_webhooks(test_context, webhooks, urls)

@@ -28,11 +28,14 @@ def located(path: str, paths: Mapping[str, str] | None = None, *, most: int = 1)
     try:
         yield
     except ServiceError as error:
-        shown = [(_error_path(path, one, paths or {}), _error_text(one)) for one in error.errors[:most]]
-        if left := len(error.errors) - len(shown):
-            shown[-1] = (shown[-1][0], f"{shown[-1][1]} (and {left} more)")
-        (first_path, message), *others = shown
-        raise SeedError(first_path, message, (SeedError(*one) for one in others)) from None
+        located_errors = [
+            (_error_path(path, field_error, paths or {}), _error_text(field_error))
+            for field_error in error.errors[:most]
+        ]
+        if left := len(error.errors) - len(located_errors):
+            located_errors[-1] = (located_errors[-1][0], f"{located_errors[-1][1]} (and {left} more)")
+        (first_path, message), *others = located_errors
+        raise SeedError(first_path, message, (SeedError(*located_error) for located_error in others)) from None
 
 
 def _error_text(error: FieldError) -> str:

@@ -35,7 +35,10 @@ def automation(value: Any, path: str) -> Draft:
         return read_definition(value)
     except ServiceError as error:
         raise ServiceError.of(
-            [replace(one, field=joined(path, one.field) if one.field else path) for one in error.errors]
+            [
+                replace(field_error, field=joined(path, field_error.field) if field_error.field else path)
+                for field_error in error.errors
+            ]
         ) from None
 
 
@@ -59,8 +62,8 @@ DEFAULT_FROM = _record({"address": text}, {"name": nullable(text)})
 KEY = _record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment), "test": flag})
 FIELD = _record({"name": text, "type": text}, {"options": each(text)})
 SECRET = _record({"id": text, "secret": text})
-CHOSEN = nullable(each(text))
-WEBHOOK = _record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN, "test": flag})
+CHOSEN_NAMES = nullable(each(text))
+WEBHOOK = _record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN_NAMES, "lists": CHOSEN_NAMES, "test": flag})
 MESSAGE = _record(
     {"name": text, "type": text},
     dict.fromkeys(
@@ -77,7 +80,7 @@ DOMAIN = _record(
         "return_path_host": nullable(text),
     },
 )
-SUBSCRIBED = _record({}, {"email": flag, "mobile": flag})
+SUBSCRIPTION_FLAGS = _record({}, {"email": flag, "mobile": flag})
 
 
 def contact(value: Any, path: str) -> dict[str, Any]:
@@ -138,7 +141,7 @@ ACCOUNT = _record(
         "brand_colour": nullable(text),
         "keys": each(KEY),
         "domains": each(domain),
-        **{one.seed_key: each(one.record) for one in RESOURCES},
+        **{resource.seed_key: each(resource.record) for resource in RESOURCES},
         "unsubscribers": each(one_address({"list": nullable(text)})),
         "blocked": each(one_address({"reason": text})),
         "lists": each(LIST),
@@ -308,6 +311,10 @@ def _unsubscribed(unsubscribers: Sequence[Entry], list_name: str | None) -> set[
 
 
 def _check_not_unsubscribed(attributes: Entry, unsubscribed: set[NormalizedAddress], path: str) -> None:
-    for kind, wanted in attributes.get("subscribed", {}).items():
-        if wanted and attributes.get(kind) is not None and normalize_address(kind, attributes[kind]) in unsubscribed:
+    for kind, is_subscribed in attributes.get("subscribed", {}).items():
+        if (
+            is_subscribed
+            and attributes.get(kind) is not None
+            and normalize_address(kind, attributes[kind]) in unsubscribed
+        ):
             raise SeedError(f"{path}.subscribed.{kind}", "is true, but the file names the address under unsubscribers")

@@ -12,11 +12,11 @@ from app.seed.errors import SeedError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C if the wheel has it: ten times as fast on a file with thousands of contacts."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Levels of values within values. The loader takes time that grows with the square of them, and in C it crashes at
 tens of thousands."""
 
-MERGE = "tag:yaml.org,2002:merge"
+MERGE_TAG = "tag:yaml.org,2002:merge"
 """The key `<<`, which may be given several times."""
 
 
@@ -46,15 +46,15 @@ class _BoundedLoader(Loader):  # type: ignore[misc]
     depth = 0
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
-        """Before a value of that node."""
+        """Called before a value below the node is read."""
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             mark = current_node.start_mark if current_node else None
-            raise yaml.MarkedYAMLError(problem=f"has more than {DEEPEST} levels", problem_mark=mark)
+            raise yaml.MarkedYAMLError(problem=f"has more than {MAX_DEPTH} levels", problem_mark=mark)
         super().descend_resolver(current_node, current_index)
 
     def ascend_resolver(self) -> None:
-        """After it."""
+        """Called after the value was read."""
         self.depth -= 1
         super().ascend_resolver()
 
@@ -82,10 +82,10 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
         if not isinstance(node, yaml.MappingNode):
             waiting += node.value
             continue
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE]
-        known: set[str] = set()
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE_TAG]
+        read_keys: set[str] = set()
         for key in keys:
-            if key.value in known:
+            if key.value in read_keys:
                 raise yaml.MarkedYAMLError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
-            known.add(key.value)
+            read_keys.add(key.value)
         waiting += [value for _, value in node.value]

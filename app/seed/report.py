@@ -92,7 +92,7 @@ class SeedReport:
     @property
     def changes(self) -> int:
         """The number of rows that were created or changed; 0 if the database was already in that state."""
-        return sum(one.total for one in (self.installation, *self.accounts))
+        return sum(changes.total for changes in (self.installation, *self.accounts))
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""

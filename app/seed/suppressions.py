@@ -47,10 +47,10 @@ def apply_unsubscribers(context: SeedContext, entries: Sequence[Entry]) -> None:
             _unsubscribe(context, list_id, dict.fromkeys(addresses[start : start + BATCH_SIZE]))
 
 
-def _list_id(context: SeedContext, name: str | None, known: dict[str, int]) -> int | None:
-    if name is not None and name not in known:
-        known[name] = find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id
-    return None if name is None else known[name]
+def _list_id(context: SeedContext, name: str | None, ids_by_name: dict[str, int]) -> int | None:
+    if name is not None and name not in ids_by_name:
+        ids_by_name[name] = find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id
+    return None if name is None else ids_by_name[name]
 
 
 def _unsubscribe(context: SeedContext, list_id: int | None, addresses: Iterable[NormalizedAddress]) -> None:

@@ -32,7 +32,7 @@ Urls = Mapping[str, CheckedUrl | ServiceError]
 def check_urls(settings: Settings, accounts: Sequence[Mapping[str, Any]]) -> Urls:
     """Checks all URLs of a file before its transaction begins: a name server may be slow to answer. The error of a URL
     counts only if the webhook is new."""
-    return {url: _checked(settings, url) for one in accounts for url in _urls(one)}
+    return {url: _checked(settings, url) for account in accounts for url in _urls(account)}
 
 
 def _urls(account: Mapping[str, Any]) -> list[str]:
@@ -71,12 +71,12 @@ def _create(context: SeedContext, entry: Mapping[str, Any], path: str, url: Chec
             settings,
             context.account.id,
             url,
-            [(one["id"], one["secret"]) for one in generated or given[:1]],
+            [(secret["id"], secret["secret"]) for secret in generated or given[:1]],
         )
     _apply_secrets(context, webhook, given, path)
     _apply_choice(context, webhook, entry, path)
-    shown = {"secrets": generated} if generated else {}
-    context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **context.mark, **shown})
+    secrets_entry = {"secrets": generated} if generated else {}
+    context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **context.mark, **secrets_entry})
     context.report.count("webhook", created=True)
 
 

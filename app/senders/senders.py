@@ -42,8 +42,10 @@ def create_sender(transaction: Transaction, account_id: int, values: Values) -> 
     is_shared = stored.pop("shared", False)
     sender = SmsSender(account_id=account_id, creation_time=this_second(), **stored)
     _check(sender.address, stored)
-    of_account = select(SmsSender.id).where(SmsSender.account_id == account_id, SmsSender.address == sender.address)
-    if transaction.scalar(of_account) is not None:
+    senders_of_address = select(SmsSender.id).where(
+        SmsSender.account_id == account_id, SmsSender.address == sender.address
+    )
+    if transaction.scalar(senders_of_address) is not None:
         raise ServiceError("conflict", field="address", detail=f"the account has a sender {sender.address!r} already")
     if sender.kind != ALPHANUMERIC_KIND and not is_shared:
         _check_free(transaction, account_id, sender.address)
@@ -82,11 +84,11 @@ def _check(address: str, values: Values) -> None:
     if kind not in KINDS:
         raise ServiceError("invalid_string", field="kind", detail=f"{kind!r} is none of {', '.join(KINDS)}")
     if kind == ALPHANUMERIC_KIND and not ALPHANUMERIC.fullmatch(address):
-        wanted = "1 to 11 letters, digits, spaces or & _ . + -, one of them a letter"
-        raise ServiceError("invalid_string", field="address", detail=f"{address!r} is not {wanted}")
+        allowed = "1 to 11 letters, digits, spaces or & _ . + -, one of them a letter"
+        raise ServiceError("invalid_string", field="address", detail=f"{address!r} is not {allowed}")
     if kind != ALPHANUMERIC_KIND and not NUMBER.fullmatch(address):
-        wanted = "3 to 15 digits in international format, without a plus or zero at the start"
-        raise ServiceError("invalid_mobile_address", field="address", detail=f"{address!r} is not {wanted}")
+        allowed = "3 to 15 digits in international format, without a plus or zero at the start"
+        raise ServiceError("invalid_mobile_address", field="address", detail=f"{address!r} is not {allowed}")
     if rate is not None and not SLOWEST <= rate <= FASTEST:
         raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")
     if note is not None:

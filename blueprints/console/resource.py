@@ -15,7 +15,7 @@ from app.http.console.searches import account_of_request, table_file
 from app.http.context import services
 from app.http.paths import path_id
 from app.resources.definition import ResourceDefinition
-from app.resources.rows import create_item, given_by_texts, rows_of_account
+from app.resources.rows import create_item, rows_of_account, values_from_texts
 from blueprints.console.blueprint import blp
 
 MOST = 200
@@ -31,8 +31,8 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
     def create(transaction: Transaction) -> str:
         """Makes what the form says."""
         account_id = account_of_request(transaction).id
-        form = form_texts(*(one.name for one in resource.given))
-        create_item(transaction, resource, account_id, given_by_texts(resource, form))
+        form = form_texts(*(one.name for one in resource.input_attributes))
+        create_item(transaction, resource, account_id, values_from_texts(resource, form))
         return link(of, [], account_id)
 
     @blp.shows(f"{path}.csv", resource.scopes["list"])
@@ -40,7 +40,7 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         """A row for each, as a file."""
         with services().database.read() as session:
             rows = rows_of_account(session, resource, account_of_request(session).id, IN_A_FILE)
-        return table_file(f"{resource.plural}.csv", [one.key for one in resource.read], rows)
+        return table_file(f"{resource.plural}.csv", [one.key for one in resource.read_attributes], rows)
 
     @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"])
     def delete(transaction: Transaction, **ids: str) -> str:

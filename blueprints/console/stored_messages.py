@@ -36,7 +36,7 @@ from app.ids import shown_id
 from app.messages.define import create_message, update_message
 from app.messages.history import restore_version, versions_of
 from app.messages.read import MESSAGES, page_messages
-from app.messages.versions import MOST
+from app.messages.versions import MAX_VERSIONS
 from app.sends.dry_run.dry_run import Preview
 from app.sends.dry_run.prepare import ForecastOutcome
 from blueprints.console.blueprint import blp
@@ -76,7 +76,7 @@ def versions(message_id: str) -> Response:
     with services().database.read() as session:
         message = message_of_path(session, message_id)
         kept = versions_of(session, message)
-    return page("message_versions.html", message=message, versions=kept, most=MOST, of=_own(message))
+    return page("message_versions.html", message=message, versions=kept, most=MAX_VERSIONS, of=_own(message))
 
 
 @blp.shows("/stored-messages/<message_id>/versions/<version_number>", VERSIONS)

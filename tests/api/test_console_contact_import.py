@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse, encode_multipart
 from app.console.uploads import MOST_ROWS
 from app.db.models import Contact, List
 from app.distribution import COMMAND_LINE
-from app.imports.rows import MOST_FIRST
+from app.imports.rows import MAX_FIRST_ROWS
 from tests.api.test_console_lists import PATH, acts
 from tests.support.browser import SAME_ORIGIN, Browser, linked, signed_in, words
 from tests.support.cases import each
@@ -187,9 +187,9 @@ def test_a_file_that_is_no_csv_is_refused(tenant: Tenant) -> None:
 
 
 def test_of_many_faults_the_first_are_shown(tenant: Tenant) -> None:
-    page = upload(signed_in(tenant), tenant.add_list(), b"email\na@example.com\n" + b"x\n" * (MOST_FIRST + 5))
-    assert f"{MOST_FIRST + 5} rows are faulty" in words(page)
-    assert page.text.count("must be an email address") == MOST_FIRST
+    page = upload(signed_in(tenant), tenant.add_list(), b"email\na@example.com\n" + b"x\n" * (MAX_FIRST_ROWS + 5))
+    assert f"{MAX_FIRST_ROWS + 5} rows are faulty" in words(page)
+    assert page.text.count("must be an email address") == MAX_FIRST_ROWS
     assert "Leave out the faulty rows and import 1 row" in words(page)
 
 

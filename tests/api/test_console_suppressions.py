@@ -24,7 +24,7 @@ from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_forms import PREFIX
 from app.db.models import AuditEntry, BlockedAddress, BulkAction, Contact, Recipient, RecipientStep, Unsubscriber
-from app.imports.rows import MOST_FIRST
+from app.imports.rows import MAX_FIRST_ROWS
 from tests.support.browser import SAME_ORIGIN, Browser, form_of, operator, signed_in, words
 from tests.support.cases import each
 from tests.support.foreign_files import FOREIGN_FILES
@@ -315,9 +315,9 @@ def test_a_file_that_cannot_be_read_says_so(tenant: Tenant, content: bytes, said
 
 def test_of_many_faults_the_first_are_shown_and_a_changed_form_imports_nothing(tenant: Tenant) -> None:
     browser, content = signed_in(tenant), base64.urlsafe_b64encode(b"address\nb@example.com\nx\n").decode()
-    page = upload(browser, b"email\na@example.com\n" + b"x\n" * (MOST_FIRST + 5))
-    assert f"{MOST_FIRST + 5} rows are faulty" in words(page)
-    assert page.text.count("is neither an email address") == MOST_FIRST
+    page = upload(browser, b"email\na@example.com\n" + b"x\n" * (MAX_FIRST_ROWS + 5))
+    assert f"{MAX_FIRST_ROWS + 5} rows are faulty" in words(page)
+    assert page.text.count("is neither an email address") == MAX_FIRST_ROWS
     forms = (
         ("Choose the file again.", {"content": "§"}),
         ("This is not what was shown before.", {"content": content, "shown": ["address", "false", "2", "0"]}),

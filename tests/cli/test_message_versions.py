@@ -14,7 +14,7 @@ from app.accounts.testing import refreshed_test_account
 from app.clock import timestamp
 from app.db.models import Account, AuditEntry, Message, MessageVersion
 from app.messages.define import create_message, update_message
-from app.messages.versions import MOST
+from app.messages.versions import MAX_VERSIONS
 from tests.cli.conftest import Cli
 from tests.support.races import meanwhile
 from tests.support.tenants import Tenant, unique
@@ -191,11 +191,11 @@ def test_changes_that_cancel_each_other_in_one_transaction_are_no_version(tenant
 def test_a_message_keeps_its_newest_versions_until_it_is_deleted(cli: Cli, tenant: Tenant) -> None:
     with tenant.services.database.write() as transaction:
         message_id = create_message(transaction, tenant.id, {"name": "Welcome", "type": "sms"}).id
-    for number in range(MOST + 2):
+    for number in range(MAX_VERSIONS + 2):
         with tenant.services.database.write() as transaction:
             update_message(transaction, transaction.get_one(Message, message_id), {"body_text": str(number)})
-    assert [one.number for one in versions(tenant, message_id)] == [*range(4, MOST + 4)]
-    absent = f"There is no version 3. The versions 4 to {MOST + 3} are kept."
+    assert [one.number for one in versions(tenant, message_id)] == [*range(4, MAX_VERSIONS + 4)]
+    absent = f"There is no version 3. The versions 4 to {MAX_VERSIONS + 3} are kept."
     assert cli.refused("messages", "history", "Welcome", "--version", "3") == absent
     cli.text("messages", "delete", "Welcome")
     assert versions(tenant, message_id) == []

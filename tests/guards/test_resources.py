@@ -38,24 +38,26 @@ def test_the_page_of_seed_files_is_up_to_date() -> None:
 @each("resource", DEFINITIONS)
 def test_every_column_is_an_attribute(resource: ResourceDefinition) -> None:
     columns = {one.key for one in inspect(resource.model).column_attrs} - {"account_id"}
-    attributes = {one.key for one in resource.read} | {
-        one.kind.into for one in resource.given if isinstance(one.kind, Reference)
+    attributes = {one.key for one in resource.read_attributes} | {
+        one.kind.into for one in resource.input_attributes if isinstance(one.kind, Reference)
     }
     assert columns - attributes == set()
 
 
 @each("resource", DEFINITIONS)
 def test_every_attribute_is_read_or_given_and_says_what_it_means(resource: ResourceDefinition) -> None:
-    assert [one.key for one in resource.attributes if one not in (*resource.read, *resource.given)] == []
-    assert [one.key for one in resource.given if not one.meaning or one.meaning.endswith(".")] == []
+    assert [
+        one.key for one in resource.attributes if one not in (*resource.read_attributes, *resource.input_attributes)
+    ] == []
+    assert [one.key for one in resource.input_attributes if not one.meaning or one.meaning.endswith(".")] == []
 
 
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDefinition) -> None:
     commands = group_of(resource.plural).commands
-    given = {one.name for one in resource.given}
+    given = {one.name for one in resource.input_attributes}
     assert {one.name for one in commands["create"].params} == {*given, "account", "as_json"}
-    fixed = {one.name for one in resource.given if one.is_fixed} | {resource.key}
+    fixed = {one.name for one in resource.input_attributes if one.is_fixed} | {resource.key}
     assert {one.name for one in commands["update"].params} == {*given - fixed, "named", "account", "as_json"}
 
 
@@ -63,13 +65,13 @@ def test_every_given_attribute_is_an_option_of_the_commands(resource: ResourceDe
 def test_every_given_attribute_is_a_field_of_the_form(resource: ResourceDefinition, app: Flask) -> None:
     with app.test_request_context():
         form = render_template_string(FORM, of=resource, form={}, account=None, link=lambda path, *_: path)
-    assert [one.name for one in resource.given if f'name="{one.name}"' not in form] == []
+    assert [one.name for one in resource.input_attributes if f'name="{one.name}"' not in form] == []
 
 
 @each("resource", DEFINITIONS)
 def test_every_given_attribute_is_a_key_of_seed_files(resource: ResourceDefinition) -> None:
     record = resource.record
     assert [*record.required, *record.optional] == [
-        *(one.key for one in resource.given if one.is_required),
-        *(one.key for one in resource.given if not one.is_required),
+        *(one.key for one in resource.input_attributes if one.is_required),
+        *(one.key for one in resource.input_attributes if not one.is_required),
     ]

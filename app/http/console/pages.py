@@ -70,7 +70,7 @@ def state_class(state: str) -> str:
 def cell(attribute: Attribute, value: Any) -> Any:
     """A value of a defined noun, as its table shows it."""
     if value is None:
-        return attribute.nothing or time(None)
+        return attribute.empty_meaning or time(None)
     if isinstance(attribute.kind, Choice):
         return attribute.kind.words.get(value, value)
     return time(value) if isinstance(value, datetime) else value

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.messages.difference import (
-    ALL,
     CONTEXT,
-    MOST_LINES,
+    MAX_LINES,
+    NO_LINE_LIMIT,
     Hunk,
     Line,
     compare,
@@ -86,7 +86,7 @@ def test_repeated_lines_are_matched_in_short_pieces() -> None:
 def test_texts_that_are_too_different_are_shown_as_replaced() -> None:
     (hunk,), _ = compare(["x", *["a", "b"] * 500, "y"], ["x", *["b", "a"] * 500, "y"])
     assert [line.kind for line in hunk] == ["same", *["removed"] * 1000, *["added"] * 1000, "same"]
-    old = [str(number) for number in range(MOST_LINES)]
+    old = [str(number) for number in range(MAX_LINES)]
     (hunk,), _ = compare(old, ["new", *old[1:-1], "new"])
     assert sum(line.kind == "same" for line in hunk) == 0
 
@@ -99,7 +99,7 @@ def test_only_so_many_lines_are_made() -> None:
         assert is_cut == (most < 8)
     assert compare(["a"], ["a"], 1) == ([], False)
     assert compare(["a"], ["b"], 2)[1] is False
-    assert compare(["a"], ["b"], ALL) == compare(["a"], ["b"])
+    assert compare(["a"], ["b"], NO_LINE_LIMIT) == compare(["a"], ["b"])
 
 
 def test_fields_that_are_equal_are_left_out() -> None:
