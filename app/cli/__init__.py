@@ -34,21 +34,23 @@ NOUNS = (
     "secrets",
     "db",
 )
-"""Groups of commands, each the `group` of a module."""
-DEFINED = ("senders",)
-"""Those of them without a module, whose commands are made from a definition: `RESOURCE` in `app.<noun>.resource`."""
+"""Groups of commands, each the `group` of a module, which has the noun's name unless `MODULES` names another."""
+MODULES = {"test-account": "testing"}
+"""Noun -> the module with its commands, where the names differ."""
+DEFINED_NOUNS = ("senders",)
+"""Nouns without a module, whose commands are made from a definition: `RESOURCE` in `app.<noun>.resource`."""
 COMMANDS = ("init", "reload", "seed", "status", "top", "backup", "restore")
 """Modules with a single `command`."""
 
 
 def group_of(noun: str) -> click.Group:
     """The commands of a noun."""
-    if noun in DEFINED:
+    if noun in DEFINED_NOUNS:
         resource: ResourceDefinition = importlib.import_module(f"app.{noun}.resource").RESOURCE
         made: click.Group = importlib.import_module(f"{__name__}.resource").commands_of(resource)
         return made
-    found: click.Group = importlib.import_module(f"{__name__}.{noun.replace('-', '_')}").group
-    return found
+    group: click.Group = importlib.import_module(f"{__name__}.{MODULES.get(noun, noun)}").group
+    return group
 
 
 class LazyCommands(AppGroup):
@@ -61,8 +63,8 @@ class LazyCommands(AppGroup):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command or group of that name, or None."""
         if cmd_name in COMMANDS:
-            found: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
-            return found
+            command: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
+            return command
         return group_of(cmd_name) if cmd_name in NOUNS else None
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.accounts import create_account, delete_account, update_account
 from app.accounts.find import all_accounts, find_account
-from app.cli.base import Done, Group, NamedItem, Row, given_options, print_rows
+from app.cli.base import CommandResult, Group, NamedItem, Row, given_options, print_rows
 from app.db.database import Transaction
 from app.db.models import Account
 
@@ -39,7 +39,7 @@ def attribute_options(command: Any) -> Any:
         click.option("--brand-colour", metavar="#RRGGBB", help="Colour of the pages that recipients see."),
         click.option("--brand-name", metavar="NAME", help="Name on these pages; an empty text means the account's."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
-        *(_retention(*one) for one in RETENTIONS),
+        *(_retention(*retention) for retention in RETENTIONS),
         click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
         click.option("--email-priority", metavar="high|normal", help="Priority of emails whose send has none."),
         click.option("--machine-events", type=bool, metavar="on|off", help="Whether visits of machines cause events."),
@@ -72,23 +72,23 @@ def _attributes(allow_network: tuple[str, ...], any_network: bool, **options: An
     return attributes
 
 
-SHOWN = (
+ROW_COLUMNS = (
     *("id", "name", "owner_email", "owner_confirmed", "allowed_networks", "default_from_name", "default_from_address"),
     *("brand_name", "brand_colour", "time_zone", "rate_limit", "track_opens", "track_clicks", "machine_events"),
     *("email_priority", "sms_priority", "retain_content", "retain_recipients", "retain_captured", "retain_logs"),
     *("retain_audit", "creation_time", "last_modified_time", "test_of"),
 )
-IN_TABLE = (
+TABLE_COLUMNS = (
     *("id", "name", "owner_email", "owner_confirmed", "time_zone", "email_priority", "sms_priority", "creation_time"),
 )
 
 
 def _row(account: Account) -> Row:
-    return {name: getattr(account, name) for name in SHOWN}
+    return {name: getattr(account, name) for name in ROW_COLUMNS}
 
 
 def _print_accounts(rows: list[Row], as_json: bool) -> None:
-    short = ({**{name: row[name] for name in IN_TABLE}, "test": row["test_of"] is not None} for row in rows)
+    short = ({**{name: row[name] for name in TABLE_COLUMNS}, "test": row["test_of"] is not None} for row in rows)
     print_rows(rows if as_json else list(short), as_json)
 
 
@@ -123,7 +123,7 @@ def update(transaction: Transaction, account: Account, name: str | None, **optio
 
 @group.writes("delete", ACCOUNT)
 @click.confirmation_option(prompt="Delete the account with all its contacts, messages and reports?")
-def delete(transaction: Transaction, account: Account) -> Done:
+def delete(transaction: Transaction, account: Account) -> CommandResult:
     """Delete an account with everything in it."""
     delete_account(transaction, account)
-    return Done(f"deleted account {account.name}", {"id": account.id, "name": account.name, "deleted": True})
+    return CommandResult(f"deleted account {account.name}", {"id": account.id, "name": account.name, "deleted": True})

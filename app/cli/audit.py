@@ -16,7 +16,7 @@ from app.addresses import normalize_address
 from app.audit.read import AUDIT_ENTRIES, entries_in_order
 from app.audit.verify import NotedSeal, Verified, verify
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     Row,
     Unavailable,
@@ -49,7 +49,7 @@ from app.services import Services
 
 group = Group("audit", help="The audit log: what people and keys have done.")
 
-IN_TABLE = ("id", "time", "account", "action", "object_id", "object_name", "actor", "source", "via")
+TABLE_COLUMNS = ("id", "time", "account", "action", "object_id", "object_name", "actor", "source", "via")
 
 
 def narrowing(command: View) -> View:
@@ -63,7 +63,7 @@ def narrowing(command: View) -> View:
 
 
 def _query(filters: Sequence[str], after: int | None, address: str | None, *others: tuple[str, str]) -> Query:
-    pairs = [*others, *((name, value) for name, _, value in (one.partition("=") for one in filters))]
+    pairs = [*others, *((name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters))]
     if after is not None:
         pairs.append(("id:in", f"{after}.."))
     if address is not None:
@@ -83,14 +83,14 @@ def _scope(session: Session, account: str | None) -> list[ColumnElement[bool]]:
     try:
         account_id = find_account(session, account).id
     except ServiceError:
-        found = id_in(account)
-        if found is None:
+        named_id = id_in(account)
+        if named_id is None:
             raise
-        account_id = found
+        account_id = named_id
     return [AuditEntry.account_id == account_id]
 
 
-@group.reads("list", "installation", columns(*IN_TABLE))
+@group.reads("list", "installation", columns(*TABLE_COLUMNS))
 @narrowing
 @limit_option
 def list_(
@@ -104,13 +104,13 @@ def list_(
 ) -> list[Row]:
     """Show entries, the newest first; filters as in action=key.created time:in=2026-01-01.. actor:ne=root."""
     query = _query(filters, after, address, ("limit", str(limit)))
-    found = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
-    return _with_accounts(session, found)
+    entries = read_page(session, AUDIT_ENTRIES, query, *_scope(session, account)).items
+    return _with_accounts(session, entries)
 
 
 def _with_accounts(session: Session, items: Sequence[Row]) -> list[Row]:
     """The entries as they are shown, each with the present name of its account."""
-    names = {one.id: one.name for one in all_accounts(session)}
+    names = {account.id: account.name for account in all_accounts(session)}
     return [{**without_links(item), "account": names.get(item.get("account_id", 0))} for item in items]
 
 
@@ -159,7 +159,7 @@ def export(
     stdout.flush()
 
 
-class _Noted(click.ParamType[NotedSeal]):
+class _SealParameter(click.ParamType[NotedSeal]):
     """A seal as `audit verify` prints the last one."""
 
     name = "NUMBER:HASH"
@@ -173,42 +173,51 @@ class _Noted(click.ParamType[NotedSeal]):
 
 
 @group.runs("verify", "installation")
-@click.option("--seal", "noted", type=_Noted(), help="A seal that was noted elsewhere, which must still be there.")
-def verify_(parts: Services, noted: NotedSeal | None) -> Done:
+@click.option(
+    "--seal", "noted", type=_SealParameter(), help="A seal that was noted elsewhere, which must still be there."
+)
+def verify_(parts: Services, noted: NotedSeal | None) -> CommandResult:
     """Compare the entries with their seals: says where the log was changed, and ends with 1 if it was."""
     try:
-        with snapshot(parts.settings.database_url) as shown:
-            found = verify(shown.connection, parts.settings, noted)
+        with snapshot(parts.settings.database_url) as copy:
+            verification = verify(copy.connection, parts.settings, noted)
     except SQLAlchemyError as error:
         raise Unavailable(reason(error)) from None
-    return Done("\n".join(_said(found)), _facts(found), exit_code=1 if found.breaks else 0)
+    return CommandResult(
+        "\n".join(_lines(verification)), _facts(verification), exit_code=1 if verification.breaks else 0
+    )
 
 
-def _said(found: Verified) -> Iterator[str]:
-    first, others = found.breaks[:1], found.breaks[1:]
+def _lines(verification: Verified) -> Iterator[str]:
+    first, others = verification.breaks[:1], verification.breaks[1:]
     if first:
         yield f"the log is not as it was sealed, first at {first[0]}"
     else:
-        yield f"the log is as it was sealed: {counted(found.sealed, 'entry', 'entries')}"
-    yield from (f"also {one}" for one in others)
-    if found.purged:
-        moment = f", last at {timestamp(found.purged_time)}" if found.purged_time else ""
-        yield f"purged by the retention: {counted(found.purged, 'entry', 'entries')}{moment}"
-    if found.waiting:
-        yield f"not sealed yet: {counted(found.waiting, 'entry', 'entries')}"
-    if found.is_noted_purged:
+        yield f"the log is as it was sealed: {counted(verification.sealed, 'entry', 'entries')}"
+    yield from (f"also {seal_break}" for seal_break in others)
+    if verification.purged:
+        moment = f", last at {timestamp(verification.purged_time)}" if verification.purged_time else ""
+        yield f"purged by the retention: {counted(verification.purged, 'entry', 'entries')}{moment}"
+    if verification.waiting:
+        yield f"not sealed yet: {counted(verification.waiting, 'entry', 'entries')}"
+    if verification.is_noted_purged:
         yield "the entry of the seal that was noted is purged: it cannot be compared any more"
-    if found.last:
-        yield f"the last seal: {found.last}"
+    if verification.last:
+        yield f"the last seal: {verification.last}"
 
 
-def _facts(found: Verified) -> Row:
+def _facts(verification: Verified) -> Row:
     return {
-        "whole": not found.breaks,
-        **{"sealed": found.sealed, "purged": found.purged, "purged_time": found.purged_time, "waiting": found.waiting},
-        "last_seal": str(found.last) if found.last else None,
-        "noted_seal_purged": found.is_noted_purged,
-        "breaks": [one._asdict() for one in found.breaks],
+        "whole": not verification.breaks,
+        **{
+            "sealed": verification.sealed,
+            "purged": verification.purged,
+            "purged_time": verification.purged_time,
+            "waiting": verification.waiting,
+        },
+        "last_seal": str(verification.last) if verification.last else None,
+        "noted_seal_purged": verification.is_noted_purged,
+        "breaks": [seal_break._asdict() for seal_break in verification.breaks],
     }
 
 

@@ -20,7 +20,7 @@ from app.automations.parse import Draft, parse_stored, read_definition
 from app.automations.simulate import SimulatedStep, Simulation, outcome_branches, simulate
 from app.automations.walk import local_moment
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     NamedItem,
     Row,
@@ -60,7 +60,7 @@ AUTOMATION = by_name_or_id(Automation)
 # `flask automations`: pausing and resuming, and the runs of contacts.
 
 
-SHOWN = ("id", "contact_id", "state", "reason", "step", "trigger_time", "due_time", "end_time")
+ROW_COLUMNS = ("id", "contact_id", "state", "reason", "step", "trigger_time", "due_time", "end_time")
 
 
 @group.writes("pause", AUTOMATION)
@@ -96,8 +96,8 @@ def _state(automation: Automation, changed: bool) -> Row:
 @limit_option
 def runs(session: Session, automation: Automation, state: str | None, contact_id: int | None, limit: int) -> list[Row]:
     """Show the runs of an automation, the last to enter first."""
-    of_automation = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
-    statement = select(AutomationRun).where(*of_automation)
+    automation_filter = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
+    statement = select(AutomationRun).where(*automation_filter)
     if state:
         statement = statement.where(AutomationRun.state == state)
     if contact_id is not None:
@@ -107,7 +107,7 @@ def runs(session: Session, automation: Automation, state: str | None, contact_id
 
 
 def _run(run: AutomationRun) -> Row:
-    row = {name: getattr(run, name) for name in SHOWN}
+    row = {name: getattr(run, name) for name in ROW_COLUMNS}
     return {**row, "due_time": None} if run.state == "ended" else row
 
 
@@ -138,7 +138,7 @@ def _print_run(row: Row, as_json: bool) -> None:
 @run_group.reads("show", RUN, _print_run)
 def show_run(session: Session, run: AutomationRun) -> Row:
     """Show a run with the steps that it has passed."""
-    passed = [_passed(step) for step in passed_steps(session, run.account_id, run.id)]
+    passed = [_passed_step_row(step) for step in passed_steps(session, run.account_id, run.id)]
     return {**_run(run), "automation_id": run.automation_id, "list_id": shown_id(run.list_id), "passed": passed}
 
 
@@ -150,7 +150,7 @@ def cancel_(transaction: Transaction, run: AutomationRun) -> Row:
     return {**_run(run), "changed": changed}
 
 
-def _passed(step: Row) -> Row:
+def _passed_step_row(step: Row) -> Row:
     return {name: step[name] for name in ("time", "name", "kind", "result", "detail", "uuid")}
 
 
@@ -174,19 +174,19 @@ def list_(session: Session, account: Account) -> list[Row]:
     states = count_states(session, account.id)
     statement = select(Automation).where(Automation.account_id == account.id, Automation.state != "deleted")
     return [
-        {**_row(session, one), **{state: states[one.id][state] for state in ("waiting", "held")}}
-        for one in session.scalars(statement.order_by(Automation.id))
+        {**_row(session, automation), **{state: states[automation.id][state] for state in ("waiting", "held")}}
+        for automation in session.scalars(statement.order_by(Automation.id))
     ]
 
 
-Found = tuple[Row, Any, Sequence[Row], Mapping[str, StepCounts]]
+AutomationReport = tuple[Row, Any, Sequence[Row], Mapping[str, StepCounts]]
 """An automation with its stored definition, its steps and their counts."""
 
 
-def _print_automation(found: Found, as_json: bool) -> None:
-    row, stored, steps, counts = found
+def _print_automation(report: AutomationReport, as_json: bool) -> None:
+    row, stored, steps, counts = report
     if as_json:
-        counted = [{**step, **_counted(counts.get(step["name"]))} for step in steps]
+        counted = [{**step, **_counts_row(counts.get(step["name"]))} for step in steps]
         print_json({**row, "definition": stored, "steps": counted})
         return
     print_row(row, as_json=False)
@@ -195,23 +195,30 @@ def _print_automation(found: Found, as_json: bool) -> None:
 
 
 @group.reads("show", AUTOMATION, _print_automation)
-def show(session: Session, automation: Automation) -> Found:
+def show(session: Session, automation: Automation) -> AutomationReport:
     """Show an automation as a tree of its steps, each with what came of it."""
     row, counts = _row(session, automation), count_steps(session, automation.account_id, automation.id)
     stored = newest_version(session, automation).definition
     return row, stored, steps_of(session, automation.account_id, automation.id), counts
 
 
-def _counted(counts: StepCounts | None) -> Row:
-    found = counts or StepCounts()
-    return {"here": found.here, **found.results, **{name: count for name, count in found.reported.items() if count}}
+def _counts_row(counts: StepCounts | None) -> Row:
+    step_counts = counts or StepCounts()
+    return {
+        "here": step_counts.here,
+        **step_counts.results,
+        **{name: count for name, count in step_counts.reported.items() if count},
+    }
 
 
 def _note(step: Step, counts: StepCounts | None) -> str:
-    found = counts or StepCounts()
-    parts = [f"here {found.here}", *(f"{result} {count}" for result, count in sorted(found.results.items()))]
+    step_counts = counts or StepCounts()
+    parts = [
+        f"here {step_counts.here}",
+        *(f"{result} {count}" for result, count in sorted(step_counts.results.items())),
+    ]
     if isinstance(step, Send):
-        parts += [f"{name} {count}" for name, count in found.reported.items() if count and name != "sent"]
+        parts += [f"{name} {count}" for name, count in step_counts.reported.items() if count and name != "sent"]
     return ", ".join(parts)
 
 
@@ -224,7 +231,10 @@ def paths_shown() -> Iterator[None]:
     try:
         yield
     except ServiceError as error:
-        lines = (f"{one.field}: {one.detail}" if one.field else one.developer_message for one in error.errors)
+        lines = (
+            f"{field_error.field}: {field_error.detail}" if field_error.field else field_error.developer_message
+            for field_error in error.errors
+        )
         raise WrongValue("\n       ".join(lines)) from None
 
 
@@ -260,16 +270,16 @@ def create(transaction: Transaction, account: Account, draft: Draft) -> Row:
 def update(transaction: Transaction, account: Account, draft: Draft, move: bool) -> Row:
     """Give the automation that a file names a new version, unless it is what the newest says."""
     with paths_shown():
-        found = find_by_name(transaction, Automation, account.id, draft.definition.name)
-        if found is None:
+        automation = find_by_name(transaction, Automation, account.id, draft.definition.name)
+        if automation is None:
             resolve(transaction, account.id, draft).checked()
             raise WrongValue(f"the account has no automation {draft.definition.name!r}; create it first")
-        change = update_automation(transaction, found, draft, move=move)
+        change = update_automation(transaction, automation, draft, move=move)
     return {
-        **_row(transaction, found),
+        **_row(transaction, automation),
         "changed": change.changed,
         "moved_runs": change.moved,
-        "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, found)),
+        "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, automation)),
     }
 
 
@@ -282,7 +292,7 @@ def rename(transaction: Transaction, automation: Automation, name: str) -> Row:
 
 @group.runs("delete", AUTOMATION)
 @yes_option
-def delete(parts: Services, automation: Automation, yes: bool) -> Done:
+def delete(parts: Services, automation: Automation, yes: bool) -> CommandResult:
     """Delete an automation: its runs end. Reports of what it has sent are kept."""
     name = automation.name
     with parts.database.read() as session:
@@ -293,7 +303,7 @@ def delete(parts: Services, automation: Automation, yes: bool) -> Done:
         deleted = delete_automation(transaction, automation.account_id, automation.id)
         wake_after(transaction, AUTOMATIONS)
     line = f"deleted automation {name} with {counted(runs, 'run')}; it is kept as {deleted.name}, for its reports"
-    return Done(line, {"id": deleted.id, "name": deleted.name, "deleted": True, "runs": runs})
+    return CommandResult(line, {"id": deleted.id, "name": deleted.name, "deleted": True, "runs": runs})
 
 
 @group.reads("stats", AUTOMATION)
@@ -304,10 +314,10 @@ def stats(session: Session, automation: Automation) -> list[Row]:
     return [{**step, **_report(counts.get(step["name"], StepCounts()))} for step in steps]
 
 
-def _report(of_step: StepCounts) -> Row:
-    skipped = of_step.results["skipped"]
-    passed = sum(of_step.results.values()) - skipped
-    return {"here": of_step.here, "passed": passed, "skipped": skipped, **of_step.reported}
+def _report(counts: StepCounts) -> Row:
+    skipped = counts.results["skipped"]
+    passed = sum(counts.results.values()) - skipped
+    return {"here": counts.here, "passed": passed, "skipped": skipped, **counts.reported}
 
 
 def _firing(firing: TriggerFiring) -> Row:
@@ -325,52 +335,57 @@ def _firing(firing: TriggerFiring) -> Row:
 @limit_option
 def firings(session: Session, account: Account, limit: int) -> list[Row]:
     """Show the latest firings of triggers, with their name in each kind of automation."""
-    of_account = select(TriggerFiring).where(TriggerFiring.account_id == account.id)
-    return [_firing(one) for one in session.scalars(of_account.order_by(TriggerFiring.id.desc()).limit(limit))]
+    statement = select(TriggerFiring).where(TriggerFiring.account_id == account.id)
+    return [_firing(firing) for firing in session.scalars(statement.order_by(TriggerFiring.id.desc()).limit(limit))]
 
 
 # `flask automations simulate`: what an automation would do with a contact (docs/automations.md#simulating).
 
 
-def _print_simulation(found: tuple[Simulation, ZoneInfo | None], as_json: bool) -> None:
-    simulated, zone = found
+def _print_simulation(simulation_and_zone: tuple[Simulation, ZoneInfo | None], as_json: bool) -> None:
+    simulated, zone = simulation_and_zone
     if as_json:
         print_json(_result(simulated))
     elif not simulated.entered:
         echo("does not enter: the contact does not meet the condition")
     else:
-        rows = [{**_simulated(step), "time": timestamp(step.time, zone)} for step in simulated.steps]
+        rows = [{**_simulated_step_row(step), "time": timestamp(step.time, zone)} for step in simulated.steps]
         print_rows(rows, as_json=False)
         echo(_end(simulated, zone))
 
 
 @group.reads("simulate", shows=_print_simulation)
 @file_argument
-@click.option("--contact", "wanted", metavar="ID|EMAIL|MOBILE", required=True, help="A contact of the list.")
+@click.option("--contact", "contact_reference", metavar="ID|EMAIL|MOBILE", required=True, help="A contact of the list.")
 @click.option("--at", metavar="TIME", help="When the trigger fires, in the account's zone by default; now by default.")
 @click.option(
     "--then", "happening", metavar="STEP", multiple=True, help="A branch whose message has that fate at once."
 )
 def simulate_(
-    session: Session, account: Account, *, draft: Draft, wanted: str, at: str | None, happening: tuple[str, ...]
+    session: Session,
+    account: Account,
+    *,
+    draft: Draft,
+    contact_reference: str,
+    at: str | None,
+    happening: tuple[str, ...],
 ) -> tuple[Simulation, ZoneInfo | None]:
     """Show what the automation in a file would do with a contact, and when. Nothing is written or sent."""
     with paths_shown():
         resolved, contact_list = resolve(session, account.id, draft).checked()
         _check_branches(resolved, happening)
         zone = zone_of_account(account.time_zone)
-        contact = load_contact_facts(session, account, find_contact(session, contact_list, wanted).id)
+        contact = load_contact_facts(session, account, find_contact(session, contact_list, contact_reference).id)
         start = _moment(at, zone) if at else now()
         return simulate(resolved, contact, zone or UTC, start, happening), zone
 
 
 def _check_branches(definition: Definition, happening: Collection[str]) -> None:
-    known = outcome_branches(definition)
+    branches = outcome_branches(definition)
     for name in happening:
-        if name not in known:
-            raise WrongValue(
-                f"{name!r} is not a branch that asks what became of a message; those are {', '.join(known) or 'none'}"
-            )
+        if name not in branches:
+            listing = ", ".join(branches) or "none"
+            raise WrongValue(f"{name!r} is not a branch that asks what became of a message; those are {listing}")
 
 
 def _moment(text: str, zone: ZoneInfo | None) -> datetime:
@@ -382,7 +397,7 @@ def _moment(text: str, zone: ZoneInfo | None) -> datetime:
     return moment if moment.tzinfo else local_moment(moment.date(), moment.time(), zone or UTC)
 
 
-def _simulated(step: SimulatedStep) -> Row:
+def _simulated_step_row(step: SimulatedStep) -> Row:
     assumed = f"assumed: {step.assumption}" if step.assumption else None
     return {
         "time": step.time,
@@ -394,7 +409,7 @@ def _simulated(step: SimulatedStep) -> Row:
 
 
 def _result(simulated: Simulation) -> Row:
-    steps = [_simulated(step) for step in simulated.steps]
+    steps = [_simulated_step_row(step) for step in simulated.steps]
     return {
         "entered": simulated.entered,
         "steps": steps,

@@ -34,7 +34,7 @@ def command(target: Path, keep: int | None, without_secret_key: bool, as_json: b
         raise WrongValue(f"--keep is for a folder, and {target} is none")
     path = target / name_of(now()) if target.is_dir() else target
     _record(path)
-    with _errors(path), _noted(), parts_of() as begin:
+    with _errors(path), _backup_time_noted(), parts_of() as begin:
         if target.is_dir():
             delete_remains(target)
         manifest = take_backup(
@@ -61,8 +61,8 @@ def _record(path: Path) -> None:
 
 
 @contextmanager
-def _noted() -> Iterator[None]:
-    """For `/metrics`: an alert fires when the last backup is old."""
+def _backup_time_noted() -> Iterator[None]:
+    """Notes the time of the backup for `/metrics`: an alert fires when the last backup is old."""
     settings = services().settings
     try:
         yield

@@ -49,7 +49,7 @@ ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 surrogates, and line separators."""
 JOINERS = "\u200c\u200d"
 """Zero-width joiners are needed to spell names in some scripts and emoji, and are harmless."""
-NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -58,13 +58,13 @@ def printable(text: str, *, lines: bool = False) -> str:
         return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_shown, text))
+    return "".join(map(_escaped, text))
 
 
-def _shown(character: str) -> str:
+def _escaped(character: str) -> str:
     if unicodedata.category(character) not in ESCAPED or character in JOINERS:
         return character
-    return NAMED.get(character) or character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return ESCAPES.get(character) or character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 # Warnings on standard error before a command runs: ignored variables, and a database that may be the wrong one.
@@ -72,8 +72,8 @@ def _shown(character: str) -> str:
 
 def setup_warnings(services: Services) -> list[str]:
     """Warnings about variables without effect, and about a database that may not be the intended one."""
-    own = without_credentials(services.settings.database_url)
-    others = databases(services.settings.data_dir) - {own}
+    database = without_credentials(services.settings.database_url)
+    others = databases(services.settings.data_dir) - {database}
     surprises = []
     if _never_migrated(services):
         surprises.append("was never migrated")
@@ -81,12 +81,12 @@ def setup_warnings(services: Services) -> list[str]:
         surprises.append(f"is not the running service's, {' and '.join(sorted(others))}")
     return [
         *ignored_variables(),
-        *([f"using the database {own}, which {' and '.join(surprises)}"] if surprises else []),
+        *([f"using the database {database}, which {' and '.join(surprises)}"] if surprises else []),
     ]
 
 
 def _never_migrated(services: Services) -> bool:
-    """Also False if the database does not answer, which the command itself reports."""
+    """Whether the database has no schema. False if it does not answer, which the command itself reports."""
     try:
         with services.database.read() as session:
             return schema_of(session.connection()).state == "missing"
@@ -97,7 +97,7 @@ def _never_migrated(services: Services) -> bool:
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-Whose = Literal["account", "all accounts", "installation"]
+Ownership = Literal["account", "all accounts", "installation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +108,17 @@ class NamedItem:
     """The first parameter of the command, `named`."""
     find: Callable[..., Any]
     """Finds it, from a session, the id of the account if it is of one, and the parameter."""
-    whose: Whose = "account"
+    whose: Ownership = "account"
 
 
-Of = Whose | NamedItem
+Target = Ownership | NamedItem
 """What a command is of."""
-Shows = Callable[[Any, bool], None]
+Printer = Callable[[Any, bool], None]
 """Prints the result of a command, as JSON or for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """The result of a command without a row to show: a line for people, the facts for JSON, and the exit code."""
 
     line: str
@@ -156,7 +156,7 @@ def one_line_errors() -> Iterator[None]:
     except click.UsageError as error:
         raise WrongValue(error.format_message()) from None
     except ServiceError as error:
-        raise WrongValue("\n       ".join(one.developer_message for one in error.errors)) from None
+        raise WrongValue("\n       ".join(field_error.developer_message for field_error in error.errors)) from None
     except SQLAlchemyError as error:
         raise Unavailable(f"the database cannot be used: {reason(error)}") from None
 
@@ -176,8 +176,8 @@ class Command(click.Command):
         request, because the operator can interrupt it."""
         actor = command_actor(ctx.command_path.partition(" ")[2])
         with one_line_errors(), limit_waits(COMMAND), acting(actor):
-            own = ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]
-            for line in setup_warnings(own) if self.warns_of_setup else ():
+            parts = ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]
+            for line in setup_warnings(parts) if self.warns_of_setup else ():
                 echo(line, err=True)
             return super().invoke(ctx)
 
@@ -192,7 +192,7 @@ class Group(AppGroup):
         with one_line_errors():
             return super().resolve_command(*args, **options)
 
-    def reads(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+    def reads(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that returns what to show. It gets a session, the account or the thing that the
         command is `of`, and the arguments and options.
 
@@ -201,23 +201,23 @@ class Group(AppGroup):
         """
         return self._adds(name, of, shows or print_result, partial(_in_session, Database.read), attributes)
 
-    def writes(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+    def writes(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that changes something, as `reads`, in a transaction that is committed before
         the result is shown."""
         return self._adds(name, of, shows or print_result, partial(_in_session, Database.write), attributes)
 
-    def runs(self, name: str, of: Of = "account", shows: Shows | None = None, **attributes: Any) -> Decorator:
+    def runs(self, name: str, of: Target = "account", shows: Printer | None = None, **attributes: Any) -> Decorator:
         """Makes a command of a function that opens sessions itself, as many as it needs: it gets the services in place
         of a session. What it is of was read before."""
         return self._adds(name, of, shows or print_result, _with_services, attributes)
 
-    def _adds(self, name: str, of: Of, shows: Shows, calls: Callable[..., Any], attributes: Any) -> Decorator:
+    def _adds(self, name: str, of: Target, shows: Printer, calls: Callable[..., Any], attributes: Any) -> Decorator:
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             def run(*, as_json: bool, **given: Any) -> None:
                 shows(calls(function, of, given), as_json)
 
             json_option(run)
-            for option in OF_WHAT[_whose(of)]:
+            for option in OWNER_OPTIONS[_whose(of)]:
                 option(run)
             run.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
             if isinstance(of, NamedItem):
@@ -228,28 +228,30 @@ class Group(AppGroup):
         return add
 
 
-def _in_session(opens: Callable[[Database], Any], function: Callable[..., Any], of: Of, given: dict[str, Any]) -> Any:
+def _in_session(
+    opens: Callable[[Database], Any], function: Callable[..., Any], of: Target, given: dict[str, Any]
+) -> Any:
     with opens(services().database) as session:
         if of == "all accounts":
             return rows_of_accounts(session, given.pop("account"), lambda account: function(session, account, **given))
-        return function(session, *_found(session, of, given), **given)
+        return function(session, *_targets(session, of, given), **given)
 
 
-def _with_services(function: Callable[..., Any], of: Of, given: dict[str, Any]) -> Any:
+def _with_services(function: Callable[..., Any], of: Target, given: dict[str, Any]) -> Any:
     with services().database.read() as session:
-        found = _found(session, of, given)
-    return function(services(), *found, **given)
+        targets = _targets(session, of, given)
+    return function(services(), *targets, **given)
 
 
-def _found(session: Session, of: Of, given: dict[str, Any]) -> list[Any]:
-    """What the command is of, if it is of something; the options that say so are taken out."""
-    found = [] if _whose(of) == "installation" else [find_account(session, given.pop("account"))]
+def _targets(session: Session, of: Target, given: dict[str, Any]) -> list[Any]:
+    """The account or thing that the command is of, if any. The options that name it are removed from `given`."""
+    targets = [] if _whose(of) == "installation" else [find_account(session, given.pop("account"))]
     if isinstance(of, NamedItem):
-        return [of.find(session, *(account.id for account in found), given.pop("named"))]
-    return found
+        return [of.find(session, *(account.id for account in targets), given.pop("named"))]
+    return targets
 
 
-def _whose(of: Of) -> Whose:
+def _whose(of: Target) -> Ownership:
     return of.whose if isinstance(of, NamedItem) else of
 
 
@@ -257,8 +259,8 @@ def by_name_or_id(model: type[Named]) -> NamedItem:
     """A row of an account that is named by its name or id."""
     noun = model.__name__
 
-    def find(session: Session, account_id: int, wanted: str) -> Named:
-        return find_by_name_or_id(session, model, account_id, wanted, noun.lower())
+    def find(session: Session, account_id: int, name_or_id: str) -> Named:
+        return find_by_name_or_id(session, model, account_id, name_or_id, noun.lower())
 
     return NamedItem(click.argument("named", metavar=noun.upper()), find)
 
@@ -267,21 +269,23 @@ account_option = click.option("--account", metavar="NAME|ID", help="The account;
 accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account; all of them by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
-OF_WHAT: Mapping[Whose, Sequence[Callable[[Any], Any]]] = {
+OWNER_OPTIONS: Mapping[Ownership, Sequence[Callable[[Any], Any]]] = {
     "account": [account_option],
     "all accounts": [accounts_option],
     "installation": [],
 }
-"""Whose a thing is -> the options that say so."""
+"""Ownership a thing is -> the options that say so."""
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
 )
 
 
-def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[Account], Iterable[Row]]) -> list[Row]:
+def rows_of_accounts(
+    session: Session, name_or_id: str | None, rows_of: Callable[[Account], Iterable[Row]]
+) -> list[Row]:
     """The rows of the account; for None those of all accounts, each row beginning with the account's name."""
-    if wanted is not None:
-        return list(rows_of(find_account(session, wanted)))
+    if name_or_id is not None:
+        return list(rows_of(find_account(session, name_or_id)))
     return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each)]
 
 
@@ -313,7 +317,7 @@ def echo(text: str, *, err: bool = False) -> None:
 def print_result(result: Any, as_json: bool) -> None:
     """Prints the result of a command: one row, several, or what it has done."""
     match result:
-        case Done(line, facts, exit_code):
+        case CommandResult(line, facts, exit_code):
             print_done(line, facts, as_json)
             if exit_code:
                 raise click.exceptions.Exit(exit_code)
@@ -323,7 +327,7 @@ def print_result(result: Any, as_json: bool) -> None:
             print_rows(result, as_json)
 
 
-def columns(*names: str) -> Shows:
+def columns(*names: str) -> Printer:
     """Prints rows of which people see the columns with these keys, where the rows have them; JSON has all."""
 
     def shows(rows: Any, as_json: bool) -> None:
@@ -354,9 +358,9 @@ def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
         return
     width = max(map(len, row)) + 2
     for key, value in row.items():
-        shown = _plain(value, lines=key in texts)
-        gap = "\n" if "\n" in shown else ""
-        echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
+        text = _plain(value, lines=key in texts)
+        gap = "\n" if "\n" in text else ""
+        echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{text}".rstrip())
 
 
 def print_done(line: str, facts: Row, as_json: bool, *, err: bool = False) -> None:
@@ -393,7 +397,7 @@ def _plain(value: Any, *, lines: bool = False) -> str:
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, list | tuple):
-        return ", ".join(printable(str(one)) for one in value)
+        return ", ".join(printable(str(element)) for element in value)
     return printable(str(value), lines=lines)
 
 

@@ -16,7 +16,7 @@ from app.bulk_actions.kinds import UNBLOCK, Kind
 from app.bulk_actions.preview import VALID_FOR, Inspection, Preview, is_valid, preview
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     NamedItem,
     Row,
@@ -37,7 +37,7 @@ from app.services import Services
 
 group = Group("bulk-actions", help="Actions on all messages or blocked addresses that match filters.")
 
-SHOWN = (
+ROW_COLUMNS = (
     *("id", "action", "query", "state", "messages", "done", "left_out", "asked_by"),
     *("creation_time", "due_time", "end_time"),
 )
@@ -45,24 +45,24 @@ SHOWN = (
 
 def pairs_of(filters: Sequence[str]) -> list[tuple[str, str]]:
     """The parameters of filters as they are typed, such as `state=failed`."""
-    return [(name, value) for name, _, value in (one.partition("=") for one in filters)]
+    return [(name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)]
 
 
 def ask_for_all(
     parts: Services, kind: Kind, filters: Sequence[str], *, account: str | None, dry_run: bool, yes: bool
-) -> Done | Preview:
+) -> CommandResult | Preview:
     """Asks for an action on all that matches the filters, after a confirmation. A dry run only counts. `print_asked`
     prints the result."""
-    found = _preview(parts, kind, filters, account)
+    previewed = _preview(parts, kind, filters, account)
     if dry_run:
-        return found
-    if not (yes or found.does_nothing or found.is_too_large):
-        found = _confirmed(found, partial(_preview, parts, kind, filters, account))
+        return previewed
+    if not (yes or previewed.does_nothing or previewed.is_too_large):
+        previewed = _confirmed(previewed, partial(_preview, parts, kind, filters, account))
     with parts.database.write() as transaction:
-        row = _row(ask(transaction, transaction.get_one(Account, found.account_id), found))
+        row = _row(ask(transaction, transaction.get_one(Account, previewed.account_id), previewed))
     back = f"`{COMMAND_LINE} sends bulk-actions cancel {row['id']}` keeps that back"
     after = f"from {UNDO_PERIOD.total_seconds():.0f} seconds from now on"
-    return Done(f"{found.number_done} will be {kind.past}, {after}; {back}", row)
+    return CommandResult(f"{previewed.number_done} will be {kind.past}, {after}; {back}", row)
 
 
 def _preview(parts: Services, kind: Kind, filters: Sequence[str], account: str | None) -> Preview:
@@ -70,17 +70,19 @@ def _preview(parts: Services, kind: Kind, filters: Sequence[str], account: str |
         return preview(session, kind, find_account(session, account), pairs_of(filters))
 
 
-def _confirmed(found: Preview, again: Callable[[], Preview]) -> Preview:
+def _confirmed(previewed: Preview, again: Callable[[], Preview]) -> Preview:
     """What was confirmed. A question that has stood for too long is asked again if its numbers have changed."""
     while True:
-        for line in left_out_lines(found.looked_at, found.not_looked_at):
+        for line in left_out_lines(previewed.looked_at, previewed.not_looked_at):
             echo(line, err=True)
-        click.confirm(f"{found.kind.name.capitalize()} {found.number_done} of {found.account}?", abort=True, err=True)
-        shown = found.numbers
-        if now() - shown.time > VALID_FOR:
-            found = again()
-        if is_valid(shown, found):
-            return found
+        click.confirm(
+            f"{previewed.kind.name.capitalize()} {previewed.number_done} of {previewed.account}?", abort=True, err=True
+        )
+        asked_numbers = previewed.numbers
+        if now() - asked_numbers.time > VALID_FOR:
+            previewed = again()
+        if is_valid(asked_numbers, previewed):
+            return previewed
         echo("What matches has changed since the question was asked.", err=True)
 
 
@@ -100,15 +102,15 @@ def print_asked(result: Any, as_json: bool) -> None:
         print_result(result, as_json)
 
 
-def _print_preview(found: Preview, as_json: bool) -> None:
-    names = [column.key for column in found.kind.preview_columns if column.key != "id"]
-    newest = [{name: getattr(row, name) for name in names} for row in found.rows if found.kind is UNBLOCK]
-    facts: dict[str, Any] = {found.kind.noun[1]: found.messages, "time": found.time, "done": found.done}
-    facts |= {"left_out": dict(found.looked_at.left_out), "not_looked_at": found.not_looked_at}
+def _print_preview(previewed: Preview, as_json: bool) -> None:
+    names = [column.key for column in previewed.kind.preview_columns if column.key != "id"]
+    newest = [{name: getattr(row, name) for name in names} for row in previewed.rows if previewed.kind is UNBLOCK]
+    facts: dict[str, Any] = {previewed.kind.noun[1]: previewed.messages, "time": previewed.time, "done": previewed.done}
+    facts |= {"left_out": dict(previewed.looked_at.left_out), "not_looked_at": previewed.not_looked_at}
     if newest:
         facts["newest"] = newest
-    said = f"{found.number_done} of {found.account} would be {found.kind.past}"
-    lines = left_out_lines(found.looked_at, found.not_looked_at)
+    said = f"{previewed.number_done} of {previewed.account} would be {previewed.kind.past}"
+    lines = left_out_lines(previewed.looked_at, previewed.not_looked_at)
     print_done("\n".join([said, *lines]), facts, as_json)
     if newest and not as_json:
         echo("the newest of them:")
@@ -116,7 +118,7 @@ def _print_preview(found: Preview, as_json: bool) -> None:
 
 
 def _row(action: BulkAction) -> Row:
-    return {name: getattr(action, name) for name in SHOWN}
+    return {name: getattr(action, name) for name in ROW_COLUMNS}
 
 
 def _with_words(row: Row) -> Row:
@@ -141,9 +143,9 @@ ACTION = NamedItem(click.argument("named", metavar="ID", type=int), find_action)
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show the bulk actions of an account, or of each account, the newest first."""
-    wanted = [] if state is None else [("state", state)]
-    query = Query(limit=limit, conditions=parse_collection(wanted, BULK_ACTIONS.resource).conditions)
-    return [{name: item[name] for name in SHOWN} for item in page_actions(session, account.id, query).items]
+    state_filter = [] if state is None else [("state", state)]
+    query = Query(limit=limit, conditions=parse_collection(state_filter, BULK_ACTIONS.resource).conditions)
+    return [{name: item[name] for name in ROW_COLUMNS} for item in page_actions(session, account.id, query).items]
 
 
 @group.reads("show", ACTION, _print_action)

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.accounts.sessions import LINK_ENDS, end_session, link_url, list_sessions, make_link
-from app.cli.base import Done, Group, Row, WrongValue, account_option
+from app.cli.base import CommandResult, Group, Row, WrongValue, account_option
 from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.context import services
@@ -18,7 +18,7 @@ group = Group("console", help="Links that sign in to the console, and its sessio
 @group.writes("login", "installation")
 @account_option
 @click.option("--operator", is_flag=True, help="For an operator, who sees all accounts and the processes.")
-def login(transaction: Transaction, account: str | None, operator: bool) -> Done:
+def login(transaction: Transaction, account: str | None, operator: bool) -> CommandResult:
     """Print a link that signs in once, within five minutes."""
     if operator and account is not None:
         raise WrongValue("an operator sees all accounts: give --account or --operator")
@@ -26,7 +26,7 @@ def login(transaction: Transaction, account: str | None, operator: bool) -> Done
     if not settings.console:
         raise WrongValue("the console is switched off: CONSOLE=off")
     url = link_url(settings, make_link(transaction, None if operator else find_account(transaction, account)))
-    return Done(url, {"url": url, "seconds": int(LINK_ENDS.total_seconds())})
+    return CommandResult(url, {"url": url, "seconds": int(LINK_ENDS.total_seconds())})
 
 
 @group.reads("sessions", "installation")
@@ -47,8 +47,8 @@ def sessions(session: Session) -> list[Row]:
 
 @group.writes("sign-out", "installation")
 @click.argument("session_id", metavar="ID", type=click.IntRange(1))
-def sign_out(transaction: Transaction, session_id: int) -> Done:
+def sign_out(transaction: Transaction, session_id: int) -> CommandResult:
     """End a session: its browser has to sign in again."""
     if not end_session(transaction, session_id):
         raise ServiceError("invalid_id", field="id", detail=f"there is no session {session_id}")
-    return Done(f"session {session_id} has ended", {"id": session_id, "ended": True})
+    return CommandResult(f"session {session_id} has ended", {"id": session_id, "ended": True})

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.cli import forget_person, import_file
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     NamedItem,
     Row,
@@ -26,7 +26,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.csv_files import export_options, export_rows, format_to_write
-from app.cli.find_contacts import find_contact, find_list, list_named, shown, without_links
+from app.cli.find_contacts import contact_row, find_contact, find_list, list_named, without_links
 from app.contacts.acts import record_list_export
 from app.contacts.by_hand import ContactActs, Named
 from app.contacts.cells import column_key, columns_of, contact_from_cells, flat
@@ -79,13 +79,15 @@ def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, 
         yield [flat(show(row)) for row in page]
 
 
-IN_LIST = NamedItem(click.option("--list", "named", metavar="NAME|ID", required=True, help="The list."), list_named)
+CONTACT_LIST = NamedItem(
+    click.option("--list", "named", metavar="NAME|ID", required=True, help="The list."), list_named
+)
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 
 Pairs = Sequence[tuple[str, str]]
 """Parameters of a query."""
 
-IN_TABLE = (
+TABLE_COLUMNS = (
     "account",
     "id",
     "email",
@@ -101,11 +103,11 @@ IN_TABLE = (
 def _draft(contact_list: ListSpec, values: Sequence[str]) -> dict[str, Any]:
     """The attributes in `KEY=VALUE` arguments; an empty value clears an attribute."""
     cells = {}
-    for one in values:
-        head, equals, text = one.partition("=")
+    for assignment in values:
+        head, equals, text = assignment.partition("=")
         key = column_key(contact_list, head)
         if not equals or key is None:
-            raise WrongValue(f"{one!r} must be KEY=VALUE with a key of the list's contacts, such as email")
+            raise WrongValue(f"{assignment!r} must be KEY=VALUE with a key of the list's contacts, such as email")
         cells[key] = text
     draft, errors = contact_from_cells(contact_list, cells, clear=True)
     if errors:
@@ -117,7 +119,7 @@ def _acts(transaction: Transaction, contact_list: ListSpec) -> ContactActs:
     return ContactActs(transaction, services().settings.secret_key, contact_list, allow_system=True)
 
 
-def _named(contact: Contact) -> Named:
+def _requested_identifier(contact: Contact) -> Named:
     return Named(contact.id, contact.email, contact.mobile)
 
 
@@ -140,32 +142,35 @@ def list_command(
     session: Session, *, filters: tuple[str, ...], list_: str | None, limit: int, account: str | None
 ) -> list[Row]:
     """Show contacts, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
-    pairs = [("limit", str(limit)), *((name, value) for name, _, value in (one.partition("=") for one in filters))]
+    pairs = [
+        ("limit", str(limit)),
+        *((name, value) for name, _, value in (filter_text.partition("=") for filter_text in filters)),
+    ]
     if list_ is not None:
-        return _of_list(session, list_named(session, find_account(session, account).id, list_), pairs)
-    return rows_of_accounts(session, account, lambda one: _of_account(session, one, pairs))
+        return _rows_of_list(session, list_named(session, find_account(session, account).id, list_), pairs)
+    return rows_of_accounts(session, account, lambda owner: _rows_of_account(session, owner, pairs))
 
 
-def _of_list(session: Session, contact_list: ListSpec, pairs: Pairs) -> list[Row]:
+def _rows_of_list(session: Session, contact_list: ListSpec, pairs: Pairs) -> list[Row]:
     query = parse_collection(pairs, contact_shape(contact_list.value_fields).resource)
     return [without_links(item) for item in page_contacts(session, contact_list, query).items]
 
 
-def _of_account(session: Session, account: Account, pairs: Pairs) -> list[Row]:
+def _rows_of_account(session: Session, account: Account, pairs: Pairs) -> list[Row]:
     shape = contact_shape()
     page = read_page(session, shape, parse_collection(pairs, shape.resource), Contact.account_id == account.id)
     return [without_links(item) for item in page.items]
 
 
 def _in_table(row: Row) -> Row:
-    return {name: row[name] for name in IN_TABLE if name in row}
+    return {name: row[name] for name in TABLE_COLUMNS if name in row}
 
 
-@group.reads("show", IN_LIST, _print_contact)
+@group.reads("show", CONTACT_LIST, _print_contact)
 @click.argument("contact")
 def show(session: Session, contact_list: ListSpec, contact: str) -> Row:
     """Show a contact, named by its id, email or mobile."""
-    return shown(session, contact_list, find_contact(session, contact_list, contact).id)
+    return contact_row(session, contact_list, find_contact(session, contact_list, contact).id)
 
 
 @group.reads("same-address", "all accounts")
@@ -176,29 +181,29 @@ def same_address(session: Session, account: Account, limit: int) -> list[Row]:
     return [pair._asdict() for pair in find_pairs(session, account.id, limit)]
 
 
-@group.writes("create", IN_LIST, _print_contact)
+@group.writes("create", CONTACT_LIST, _print_contact)
 @values_argument
 def create(transaction: Transaction, contact_list: ListSpec, values: tuple[str, ...]) -> Row:
     """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
     contact_id = _acts(transaction, contact_list).create(_draft(contact_list, values))
-    return shown(transaction, contact_list, contact_id)
+    return contact_row(transaction, contact_list, contact_id)
 
 
-@group.writes("update", IN_LIST, _print_contact)
+@group.writes("update", CONTACT_LIST, _print_contact)
 @click.argument("contact")
 @values_argument
 def update(transaction: Transaction, contact_list: ListSpec, contact: str, values: tuple[str, ...]) -> Row:
     """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
-    found, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
-    _acts(transaction, contact_list).update(_named(found), draft)
-    return shown(transaction, contact_list, found.id)
+    stored_contact, draft = find_contact(transaction, contact_list, contact), _draft(contact_list, values)
+    _acts(transaction, contact_list).update(_requested_identifier(stored_contact), draft)
+    return contact_row(transaction, contact_list, stored_contact.id)
 
 
-@group.writes("delete", IN_LIST)
+@group.writes("delete", CONTACT_LIST)
 @click.argument("contact")
-def delete(transaction: Transaction, contact_list: ListSpec, contact: str) -> Done:
+def delete(transaction: Transaction, contact_list: ListSpec, contact: str) -> CommandResult:
     """Delete a contact, named by its id, email or mobile."""
-    found = find_contact(transaction, contact_list, contact)
-    _acts(transaction, contact_list).delete(_named(found))
-    facts = {"id": found.id, "list_id": shown_id(contact_list.id), "deleted": True}
-    return Done(f"deleted contact {found.id}", facts)
+    stored_contact = find_contact(transaction, contact_list, contact)
+    _acts(transaction, contact_list).delete(_requested_identifier(stored_contact))
+    facts = {"id": stored_contact.id, "list_id": shown_id(contact_list.id), "deleted": True}
+    return CommandResult(f"deleted contact {stored_contact.id}", facts)

@@ -17,7 +17,7 @@ from app.cli.base import View, WrongValue, print_done
 from app.cli.progress import progress
 from app.csv_files.reader import DELIMITERS, ENCODINGS, UTF_8, FileFormat, UnreadableFile, cell
 
-STANDARD = "-"
+STANDARD_STREAM = "-"
 """The name of standard input or output in place of a file."""
 Rows = Sequence[Mapping[str, Any]]
 
@@ -55,7 +55,7 @@ def csv_source(file: str) -> Iterator[BinaryIO]:
     Raises `WrongValue` for what is no CSV."""
     try:
         with cast("BinaryIO", click.open_file(file, "rb")) as stream:
-            if file != STANDARD and Path(file).is_file():
+            if file != STANDARD_STREAM and Path(file).is_file():
                 yield stream
                 return
             with tempfile.TemporaryFile() as copy:
@@ -101,5 +101,5 @@ def export_rows(
             writer.writerows([cell(row[column]) for column in head] for row in page)
             written += len(page)
             advance(len(page))
-    where = "standard output" if file == STANDARD else file
-    print_done(f"{written} exported to {where}", {"exported": written}, as_json, err=file == STANDARD)
+    where = "standard output" if file == STANDARD_STREAM else file
+    print_done(f"{written} exported to {where}", {"exported": written}, as_json, err=file == STANDARD_STREAM)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.cli.base import Done, Group, Row, Unavailable, WrongValue
+from app.cli.base import CommandResult, Group, Row, Unavailable, WrongValue
 from app.db import migrate
 from app.db.phases import Part
 from app.db.remains import remove_remains
@@ -19,7 +19,7 @@ from app.services import Services
 
 group = Group("db", help="Migrate and compact the database.")
 
-WAITING: dict[Part, str] = {
+REMAINING_NOTES: dict[Part, str] = {
     "expand": f"left until all processes run this release: {{}}; then `{COMMAND_LINE} db upgrade --contract`",
     "contract": "left, because a release in between is needed before them: {}",
 }
@@ -44,30 +44,30 @@ def _one_line() -> Iterator[None]:
     help="Only what processes of the release before go on working with.",
 )
 @click.option("--contract", "part", flag_value="contract", help="The rest, once all processes run this release.")
-def upgrade(parts: Services, revision: str, part: Part | None) -> Done:
+def upgrade(parts: Services, revision: str, part: Part | None) -> CommandResult:
     """Upgrade the database to REVISION, by default the newest. Without an option, all processes must be stopped."""
     with _one_line():
         left = upgrade_database(parts, revision, part or "all")
-    return _done(parts, WAITING[part].format(", ".join(left)) if part and left else "")
+    return _migration_result(parts, REMAINING_NOTES[part].format(", ".join(left)) if part and left else "")
 
 
 @group.runs("plan", "installation")
 def plan(parts: Services) -> list[Row]:
     """Show the pending migrations, and which of them can run while processes of the release before do."""
     with _one_line():
-        found = migrate.plan_of(parts.settings.database_url)
-    when = {**dict.fromkeys(found.run, "--expand"), **dict.fromkeys(found.left, "--contract")}
-    return [{"revision": one, "run_with": when[one], "does": migrate.title_of(one)} for one in when]
+        migration_plan = migrate.plan_of(parts.settings.database_url)
+    when = {**dict.fromkeys(migration_plan.run, "--expand"), **dict.fromkeys(migration_plan.left, "--contract")}
+    return [{"revision": revision, "run_with": when[revision], "does": migrate.title_of(revision)} for revision in when]
 
 
 @group.runs("downgrade", "installation")
 @click.argument("revision")
 @click.confirmation_option("--yes", prompt="This drops tables or columns with all their data. Continue?")
-def downgrade(parts: Services, revision: str) -> Done:
+def downgrade(parts: Services, revision: str) -> CommandResult:
     """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
         downgrade_database(parts, revision)
-    return _done(parts)
+    return _migration_result(parts)
 
 
 @group.runs("current", "installation")
@@ -77,12 +77,12 @@ def current(parts: Services) -> Row:
 
 
 @group.runs("compact", "installation")
-def compact(parts: Services) -> Done:
+def compact(parts: Services) -> CommandResult:
     """Write SQLite's file anew, without what was deleted. Nobody else can write meanwhile. On PostgreSQL, take anew the
     samples by which it plans."""
     if not remove_remains(parts.database):
         raise Unavailable("others have used the file all the time, and nothing was done: stop them, or try again")
-    return Done("the file was written anew", {"compacted": True})
+    return CommandResult("the file was written anew", {"compacted": True})
 
 
 @group.command()
@@ -95,7 +95,7 @@ def generate(message: str) -> None:
         migrate.generate(scratch, message)
 
 
-def _done(parts: Services, *further: str) -> Done:
+def _migration_result(parts: Services, *further: str) -> CommandResult:
     revisions = current(parts)
     lines = [f"the database is at revision {revisions['current'] or 'base'}", *filter(None, further)]
-    return Done("\n".join(lines), revisions)
+    return CommandResult("\n".join(lines), revisions)

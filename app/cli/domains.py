@@ -13,7 +13,7 @@ from app.accounts.domain_hosts import set_hosts
 from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains
 from app.accounts.signing_keys import import_key, remove_key, rotate_keys
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     NamedItem,
     Row,
@@ -37,12 +37,12 @@ DOMAIN = NamedItem(click.argument("named", metavar="NAME"), find_domain)
 
 # Sending domains as the commands of `flask domains` show them: with their records and keys.
 
-SHOWN = (
+ROW_COLUMNS = (
     *("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time", "links", "return_path"),
 )
 
 
-UNVERIFIED = (
+UNVERIFIED_NOTE = (
     f"Not verified: sends from it are refused. Publish the records, then run `{COMMAND_LINE} domains verify`; or run "
     f"`{COMMAND_LINE} domains add` with --trust to send without them."
 )
@@ -59,7 +59,7 @@ def print_domain(row: Row, as_json: bool) -> None:
     if as_json:
         print_row(row, as_json)
         return
-    print_row({name: row[name] for name in SHOWN}, as_json)
+    print_row({name: row[name] for name in ROW_COLUMNS}, as_json)
     echo("records to publish:")
     print_records(row["records"])
     echo("keys:")
@@ -72,22 +72,22 @@ def print_with_warning(row: Row, as_json: bool) -> None:
     """Prints a domain, and on standard error that it is not verified."""
     print_domain(row, as_json)
     if not row["verified"]:
-        echo(UNVERIFIED, err=True)
+        echo(UNVERIFIED_NOTE, err=True)
 
 
 def print_records(records: Sequence[Row]) -> None:
     """Prints records as lines of a zone file, each with its state, and what was found in place of a wrong one."""
-    for one in records:
-        state = f"  ; {one['state']}" if one["state"] else ""
-        echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
-        for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
+    for record in records:
+        state = f"  ; {record['state']}" if record["state"] else ""
+        echo(f"  {Record(record['purpose'], record['name'], record['type'], record['value']).zone_line()}{state}")
+        for text in record["found"] if record["state"] in ("wrong", "unknown") else ():
             echo(f"    found: {text}")
 
 
 # `flask domains rotate`, `import-key` and `remove-key`: the keys that sign mail of a domain.
 
 MAX_CHARACTERS = 100_000
-"""Of a file that may be a key."""
+"""How long a file may be that is read as a key."""
 selector_option = click.option(
     "--selector",
     help="The selector of the new RSA key; that of the Ed25519 key ends in -ed25519. Default: a random one.",
@@ -133,10 +133,10 @@ def import_key_(transaction: Transaction, domain: Domain, selector: str, pem: st
 @group.writes("remove-key")
 @click.argument("name")
 @click.argument("selector")
-def remove_key_(transaction: Transaction, account: Account, name: str, selector: str) -> Done:
+def remove_key_(transaction: Transaction, account: Account, name: str, selector: str) -> CommandResult:
     """Remove a key that does not sign, or one of several that do."""
     remove_key(transaction, find_domain(transaction, account.id, name), selector)
-    return Done(f"removed the key {selector} of {name}", {"name": name, "selector": selector, "removed": True})
+    return CommandResult(f"removed the key {selector} of {name}", {"name": name, "selector": selector, "removed": True})
 
 
 # `flask domains reports`: what other mail servers report about a domain.
@@ -152,7 +152,7 @@ def reports_(session: Session, domain: Domain, *, kind: str | None, failures: bo
     return failing_sources(reports) if failures else reports
 
 
-@group.reads("list", "all accounts", columns("account", *SHOWN))
+@group.reads("list", "all accounts", columns("account", *ROW_COLUMNS))
 def list_(session: Session, account: Account) -> list[Row]:
     """Show the domains of an account, or of all."""
     return sending_domains.domain_rows(session, services().settings, list_domains(session, account.id))
@@ -203,7 +203,7 @@ def verify(parts: Services, account: Account, name: str) -> Row:
 
 @group.writes("delete")
 @click.argument("name")
-def delete(transaction: Transaction, account: Account, name: str) -> Done:
+def delete(transaction: Transaction, account: Account, name: str) -> CommandResult:
     """Remove a domain; sends from it are refused from now on, and what waits is sent once the account has it again."""
     delete_domain(transaction, account.id, name)
-    return Done(f"deleted domain {name}", {"name": name, "deleted": True})
+    return CommandResult(f"deleted domain {name}", {"name": name, "deleted": True})

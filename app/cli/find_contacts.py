@@ -32,25 +32,25 @@ def list_named(session: Session, account_id: int, name: str) -> ListSpec:
     return get_list(session, account_id, find_by_name_or_id(session, List, account_id, name, "list").id)
 
 
-def find_contact(session: Session, contact_list: ListSpec, wanted: str) -> Contact:
+def find_contact(session: Session, contact_list: ListSpec, reference: str) -> Contact:
     """The list's contact with that id, else the oldest one with that email or mobile.
 
     Raises `ServiceError` (`invalid_id`).
     """
-    found = None
-    if (contact_id := id_in(wanted)) is not None:
+    contact = None
+    if (contact_id := id_in(reference)) is not None:
         statement = select(Contact).where(Contact.list_id == contact_list.id, Contact.id == contact_id)
-        found = session.scalars(statement).first()
-    if found is None:
-        address = or_(Contact.email_key.in_(address_forms(email_key(wanted))), Contact.mobile == wanted)
+        contact = session.scalars(statement).first()
+    if contact is None:
+        address = or_(Contact.email_key.in_(address_forms(email_key(reference))), Contact.mobile == reference)
         statement = select(Contact).where(Contact.list_id == contact_list.id, address)
-        found = session.scalars(statement.order_by(Contact.creation_time, Contact.id).limit(1)).first()
-    if found is None:
-        raise ServiceError("invalid_id", field="contact", detail=f"the list has no contact {wanted!r}")
-    return found
+        contact = session.scalars(statement.order_by(Contact.creation_time, Contact.id).limit(1)).first()
+    if contact is None:
+        raise ServiceError("invalid_id", field="contact", detail=f"the list has no contact {reference!r}")
+    return contact
 
 
-def shown(session: Session, contact_list: ListSpec, contact_id: int) -> Row:
+def contact_row(session: Session, contact_list: ListSpec, contact_id: int) -> Row:
     """The contact as the API shows it, without links."""
     shape = contact_shape(contact_list.value_fields)
     return without_links(get_contact(session, contact_list, contact_id, parse_instance([], shape.resource)))

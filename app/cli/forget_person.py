@@ -81,7 +81,7 @@ def accounts_of(account: str | None, every: bool) -> list[int]:
         raise WrongValue("--all-accounts and --account exclude each other")
     with services().database.read() as session:
         if every:
-            return sorted(one.id for one in all_accounts(session))
+            return sorted(owner.id for owner in all_accounts(session))
         return with_test_account(session, find_account(session, account).id)
 
 
@@ -99,10 +99,10 @@ def _print(forgotten: Forgotten, compacted: bool | None, further: Sequence[str],
         "complete": forgotten.is_complete,
         "compacted": compacted,
     }
-    print_done("\n".join([*_said(forgotten, compacted), *further]), facts, as_json)
+    print_done("\n".join([*_result_line(forgotten, compacted), *further]), facts, as_json)
 
 
-def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
+def _result_line(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
     yield f"removed: {counted(forgotten.removed)}" if forgotten.removed else "nothing was held"
     if forgotten.kept:
         yield f"kept as keyed hashes: {counted(forgotten.kept)}"
@@ -118,7 +118,9 @@ def _said(forgotten: Forgotten, compacted: bool | None) -> Iterator[str]:
 def _further(forgotten: Forgotten, account: str | None, every: bool) -> list[str]:
     """The commands for the other addresses of the contacts, which others may share."""
     scope = ["--all-accounts"] if every else [] if account is None else ["--account", account]
-    commands = (shlex.join(["contacts", "forget", one, *scope]) for one in sorted(forgotten.other_addresses))
+    commands = (
+        shlex.join(["contacts", "forget", other_address, *scope]) for other_address in sorted(forgotten.other_addresses)
+    )
     return [f"the contacts also had another address: {COMMAND_LINE} {command}" for command in commands]
 
 
@@ -135,14 +137,14 @@ def export_(address: str, *, all_accounts: bool, account: str | None, as_json: b
     """Hand out all that is held about the person with an email address or a mobile number, as JSON; without --json,
     only how much there is of it. Ends with 1 if nothing is held."""
     kind, accounts = address_kind(address), accounts_of(account, all_accounts)
-    found = export_person(services(), accounts, kind, address, everywhere=all_accounts)
-    if found is None:
+    sections = export_person(services(), accounts, kind, address, everywhere=all_accounts)
+    if sections is None:
         raise Failure(f"nothing is held about {address}")
     if as_json:
-        for text in document(kind, address, found):
+        for text in document(kind, address, sections):
             print_part_of_json(text)
         return
     counts: Counter[tuple[str, str]] = Counter()
-    for one, place, rows in found:
-        counts[one, place] += len(rows)
-    print_rows([{"account": one, "place": place, "held": count} for (one, place), count in counts.items()], False)
+    for name, place, rows in sections:
+        counts[name, place] += len(rows)
+    print_rows([{"account": name, "place": place, "held": count} for (name, place), count in counts.items()], False)

@@ -19,26 +19,26 @@ from app.http.context import services
 
 group = Commands("groups", help="Transactional groups: counts of their recipients and outcomes.")
 
-SHOWN = ("id", "type", "name", *COUNTERS, "creation_time", "last_sent_time")
+ROW_COLUMNS = ("id", "type", "name", *COUNTERS, "creation_time", "last_sent_time")
 
 
 def _row(row: Group) -> Row:
-    return {name: getattr(row, name) for name in SHOWN}
+    return {name: getattr(row, name) for name in ROW_COLUMNS}
 
 
 @group.reads("list", "all accounts")
 @limit_option
 def list_(session: Session, account: Account, limit: int) -> list[Row]:
     """Show the groups of an account, or of each, the newest first."""
-    of_account = select(Group).where(Group.account_id == account.id)
-    newest = of_account.order_by(Group.creation_time.desc(), Group.id.desc()).limit(limit)
-    return [_row(one) for one in session.scalars(newest)]
+    statement = select(Group).where(Group.account_id == account.id)
+    newest = statement.order_by(Group.creation_time.desc(), Group.id.desc()).limit(limit)
+    return [_row(row) for row in session.scalars(newest)]
 
 
 @group.reads("show", by_name_or_id(Group))
-def show(_session: Session, found: Group) -> Row:
+def show(_session: Session, transactional_group: Group) -> Row:
     """Show a group, named by its name or id."""
-    return _row(found)
+    return _row(transactional_group)
 
 
 @group.reads("stats")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from sqlalchemy.orm import Session
 
-from app.cli.base import Done, Group, NamedItem, Row, echo
+from app.cli.base import CommandResult, Group, NamedItem, Row, echo
 from app.maintenance.history import StoredMonths, drop_month, find_month, require_month, stored_months
 from app.services import Services
 
@@ -35,11 +35,11 @@ def show(_session: Session, stored: StoredMonths) -> Row:
 @group.runs("drop-month", "installation")
 @click.argument("month", metavar="YYYY-MM")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def drop_month_(parts: Services, month: str, yes: bool) -> Done:
+def drop_month_(parts: Services, month: str, yes: bool) -> CommandResult:
     """Drop the recipients of a past month with their timelines; counts of groups stay."""
     with parts.database.read() as session:
         stored = require_month(session, month)
     if not yes:
         echo(f"{stored}: about {stored.ids.rows} recipients of all accounts.", err=True)
         click.confirm("Drop them with their timelines?", abort=True, err=True)
-    return Done(f"dropped {stored}", _row(drop_month(parts, month)))
+    return CommandResult(f"dropped {stored}", _row(drop_month(parts, month)))

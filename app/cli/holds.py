@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import all_accounts, find_account
 from app.bulk_actions.kinds import Release
 from app.bulk_actions.preview import VALID_FOR, Inspection, inspect_rows
-from app.cli.base import Decorator, Done, Group, Row, accounts_option, echo, limit_option
+from app.cli.base import CommandResult, Decorator, Group, Row, accounts_option, echo, limit_option
 from app.cli.bulk_actions import left_out_lines
 from app.cli.progress import progress
 from app.clock import now
@@ -71,13 +71,13 @@ def _options(*options: Decorator) -> Decorator:
 
 
 narrowing_messages = _options(accounts_option, group_option, before_option, after_option, was_option, uuid_option)
-of_messages = _options(narrowing_messages, dry_run_option, yes_option)
-of_runs = _options(accounts_option, automation_option, before_option, after_option, dry_run_option, yes_option)
-of_events = _options(accounts_option, dry_run_option, yes_option)
+message_options = _options(narrowing_messages, dry_run_option, yes_option)
+run_options = _options(accounts_option, automation_option, before_option, after_option, dry_run_option, yes_option)
+event_options = _options(accounts_option, dry_run_option, yes_option)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldNow:
+class HeldCount:
     """How much is held, and what of it would be left out, as counted at a time."""
 
     held: int
@@ -101,25 +101,25 @@ class HeldNow:
         return left_out_lines(self.looked_at, not_looked_at)
 
 
-def confirmed(what: str, noun: str, count: Callable[[], HeldNow], *, yes: bool) -> HeldNow:
+def confirmed(what: str, noun: str, count: Callable[[], HeldCount], *, yes: bool) -> HeldCount:
     """What is held, after asking whether it is to be done. A question that has stood for too long is asked again if
     its numbers have changed."""
-    found = count()
-    while found.held and not yes:
-        echo(f"{counted(found.held, noun)} that {'is' if found.held == 1 else 'are'} held.", err=True)
-        for line in found.lines:
+    held_now = count()
+    while held_now.held and not yes:
+        echo(f"{counted(held_now.held, noun)} that {'is' if held_now.held == 1 else 'are'} held.", err=True)
+        for line in held_now.lines:
             echo(line, err=True)
-        click.confirm(f"{what} {found.number_done(noun)}?", abort=True, err=True)
-        if now() - found.time <= VALID_FOR:
+        click.confirm(f"{what} {held_now.number_done(noun)}?", abort=True, err=True)
+        if now() - held_now.time <= VALID_FOR:
             break
-        shown, found = found, count()
-        if (shown.held, shown.left_out) == (found.held, found.left_out):
+        asked_about, held_now = held_now, count()
+        if (asked_about.held, asked_about.left_out) == (held_now.held, held_now.left_out):
             break
         echo("What is held has changed since the question was asked.", err=True)
-    return found
+    return held_now
 
 
-SHOWN = ("uuid", "type", "email", "mobile", "was", "due_time")
+ROW_COLUMNS = ("uuid", "type", "email", "mobile", "was", "due_time")
 
 group = Group("holds", help="What a restored backup would send again, and is held.")
 
@@ -128,29 +128,35 @@ group = Group("holds", help="What a restored backup would send again, and is hel
 @accounts_option
 def list_(session: Session, account: str | None) -> list[Row]:
     """Show what is held: messages by their state in the backup, runs by automation, events by webhook."""
-    wanted = _account_id(session, account)
-    names = {one.id: one.name for one in all_accounts(session)}
+    account_id = _account_id(session, account)
+    names = {owner.id: owner.name for owner in all_accounts(session)}
     held = [
-        *_messages_held(session, HeldMessages(account_id=wanted)),
-        *_runs_held(session, HeldRuns(account_id=wanted)),
-        *_events_held(session, wanted),
+        *_messages_held(session, HeldMessages(account_id=account_id)),
+        *_runs_held(session, HeldRuns(account_id=account_id)),
+        *_events_held(session, account_id),
     ]
     return [{"account": names.get(account_id, str(account_id)), **row} for account_id, row in held]
 
 
-def _messages_held(session: Session, wanted: HeldMessages) -> Iterator[tuple[int, Row]]:
-    for one in count_held(session, wanted):
-        yield one.account_id, _row("messages", one.was, one.messages, one.first_due, one.last_due)
+def _messages_held(session: Session, selection: HeldMessages) -> Iterator[tuple[int, Row]]:
+    for held_count in count_held(session, selection):
+        yield (
+            held_count.account_id,
+            _row("messages", held_count.was, held_count.messages, held_count.first_due, held_count.last_due),
+        )
 
 
-def _runs_held(session: Session, wanted: HeldRuns) -> Iterator[tuple[int, Row]]:
-    for one in count_held_runs(session, wanted):
-        yield one.account_id, _row("runs", one.automation, one.runs, one.first_due, one.last_due)
+def _runs_held(session: Session, selection: HeldRuns) -> Iterator[tuple[int, Row]]:
+    for held_count in count_held_runs(session, selection):
+        yield (
+            held_count.account_id,
+            _row("runs", held_count.automation, held_count.runs, held_count.first_due, held_count.last_due),
+        )
 
 
 def _events_held(session: Session, account_id: int | None) -> Iterator[tuple[int, Row]]:
-    for one in held_webhooks(session, account_id):
-        yield one.account_id, _row("events", one.url, one.events)
+    for webhook in held_webhooks(session, account_id):
+        yield webhook.account_id, _row("events", webhook.url, webhook.events)
 
 
 def _row(
@@ -165,10 +171,10 @@ def _row(
 def show(session: Session, *, limit: int, **options: Any) -> list[Row]:
     """Show held messages one by one, the newest first, with their state in the backup."""
     columns = Recipient.uuid, Recipient.type, Recipient.email, Recipient.mobile, QueueEntry.held_state
-    names = {one.id: one.name for one in all_accounts(session)}
-    wanted = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
-    found = session.execute(wanted.order_by(QueueEntry.recipient_id.desc()).limit(limit)).all()
-    return [{"account": names.get(row.account_id), **dict(zip(SHOWN, row[1:], strict=True))} for row in found]
+    names = {account.id: account.name for account in all_accounts(session)}
+    statement = held_messages(_messages(session, **options), QueueEntry.account_id, *columns, QueueEntry.due_time)
+    rows = session.execute(statement.order_by(QueueEntry.recipient_id.desc()).limit(limit)).all()
+    return [{"account": names.get(row.account_id), **dict(zip(ROW_COLUMNS, row[1:], strict=True))} for row in rows]
 
 
 release = Group("release", help="Send what is held.")
@@ -197,47 +203,50 @@ def _runs(session: Session, *, account: str | None, automation: str | None, **op
     return HeldRuns(account_id=account_id, automation_id=automation_id, **options)
 
 
-def _held_messages(parts: Services, **options: Any) -> tuple[HeldMessages, Callable[..., HeldNow]]:
-    """Which messages are meant, and a count of them; of those that would be sent without what has arrived."""
+def _held_messages(parts: Services, **options: Any) -> tuple[HeldMessages, Callable[..., HeldCount]]:
+    """The selection of the options, and a function that counts its messages; with `sent` it also counts those that a
+    release would leave out."""
     with parts.database.read() as session:
-        wanted = _messages(session, **options)
+        selection = _messages(session, **options)
 
-    def count(*, sent: bool) -> HeldNow:
+    def count(*, sent: bool) -> HeldCount:
         with parts.database.read() as session:
-            held = sum(one.messages for one in count_held(session, wanted))
-            looked_at = inspect_rows(session, Release(MatchingHeldMessages(wanted)), held) if sent else Inspection()
-        return HeldNow(held, looked_at)
+            held = sum(held_count.messages for held_count in count_held(session, selection))
+            looked_at = inspect_rows(session, Release(MatchingHeldMessages(selection)), held) if sent else Inspection()
+        return HeldCount(held, looked_at)
 
-    return wanted, count
+    return selection, count
 
 
-def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], HeldNow]]:
+def _held_runs(parts: Services, **options: Any) -> tuple[HeldRuns, Callable[[], HeldCount]]:
     with parts.database.read() as session:
-        wanted = _runs(session, **options)
+        selection = _runs(session, **options)
 
-    def count() -> HeldNow:
+    def count() -> HeldCount:
         with parts.database.read() as session:
-            return HeldNow(sum(one.runs for one in count_held_runs(session, wanted)))
+            return HeldCount(sum(held_count.runs for held_count in count_held_runs(session, selection)))
 
-    return wanted, count
+    return selection, count
 
 
 @release.runs("messages", "installation")
-@of_messages
-def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
+@message_options
+def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
     """Put messages back into the queue. One that shows a sign of arrival was sent, and ends as that."""
-    wanted, count = _held_messages(parts, **options)
+    selection, count = _held_messages(parts, **options)
     if dry_run:
-        found = count(sent=True)
-        facts = {"held": found.held, "left_out": dict(found.looked_at.left_out), "time": found.time}
-        return Done("\n".join([f"{found.number_done('message')} would be released", *found.lines]), facts)
+        held_now = count(sent=True)
+        facts = {"held": held_now.held, "left_out": dict(held_now.looked_at.left_out), "time": held_now.time}
+        return CommandResult(
+            "\n".join([f"{held_now.number_done('message')} would be released", *held_now.lines]), facts
+        )
     held = confirmed("Send", "message", partial(count, sent=True), yes=yes).held
     with progress("releasing", held) as advance:
-        done = release_messages(parts, wanted, advance)
+        done = release_messages(parts, selection, advance)
     parts.wake_ups.wake(SENDS)
-    shown = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
+    arrived_note = f", and {done.arrived} with a sign of arrival as sent" if done.arrived else ""
     facts = {"released": done.released, "arrived": done.arrived}
-    return Done(f"released {counted(done.released, 'message')}{shown}", facts)
+    return CommandResult(f"released {counted(done.released, 'message')}{arrived_note}", facts)
 
 
 @drop.runs("messages", "installation")
@@ -248,58 +257,58 @@ def release_messages_(parts: Services, *, dry_run: bool, yes: bool, **options: A
     required=True,
     help="Their outcome: they were sent before the restore, or they fail, with the reason `dropped`.",
 )
-@of_messages
-def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> Done:
+@message_options
+def drop_messages_(parts: Services, *, outcome: DropOutcome, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
     """End messages without sending them, each with its event."""
-    wanted, count = _held_messages(parts, **options)
+    selection, count = _held_messages(parts, **options)
     if dry_run:
         held = count(sent=False).held
-        return Done(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome})
+        return CommandResult(f"{counted(held, 'message')} would end as {outcome}", {"held": held, "outcome": outcome})
     held = confirmed(f"Do not send, and end as {outcome},", "message", partial(count, sent=False), yes=yes).held
     with progress("dropping", held) as advance:
-        dropped = drop_messages(parts, wanted, outcome, advance)
-    return Done(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome})
+        dropped = drop_messages(parts, selection, outcome, advance)
+    return CommandResult(f"ended {counted(dropped, 'message')} as {outcome}", {"dropped": dropped, "outcome": outcome})
 
 
 @release.runs("runs", "installation")
-@of_runs
-def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
+@run_options
+def release_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
     """Let runs of automations go on: what fell due is carried out now."""
-    wanted, count = _held_runs(parts, **options)
+    selection, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
-        return Done(f"{counted(held, 'run')} would be released", {"held": held})
+        return CommandResult(f"{counted(held, 'run')} would be released", {"held": held})
     held = confirmed("Go on with", "run", count, yes=yes).held
     with progress("releasing", held) as advance:
-        released = release_runs(parts, wanted, advance)
+        released = release_runs(parts, selection, advance)
     parts.wake_ups.wake(AUTOMATIONS)
-    return Done(f"released {counted(released, 'run')}", {"released": released})
+    return CommandResult(f"released {counted(released, 'run')}", {"released": released})
 
 
 @drop.runs("runs", "installation")
-@of_runs
-def drop_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> Done:
+@run_options
+def drop_runs_(parts: Services, *, dry_run: bool, yes: bool, **options: Any) -> CommandResult:
     """End runs of automations: their contacts are sent nothing more by them."""
-    wanted, count = _held_runs(parts, **options)
+    selection, count = _held_runs(parts, **options)
     if dry_run:
         held = count().held
-        return Done(f"{counted(held, 'run')} would end", {"held": held})
+        return CommandResult(f"{counted(held, 'run')} would end", {"held": held})
     held = confirmed("End", "run", count, yes=yes).held
     with progress("dropping", held) as advance:
-        dropped = drop_runs(parts, wanted, advance)
-    return Done(f"ended {counted(dropped, 'run')}", {"dropped": dropped})
+        dropped = drop_runs(parts, selection, advance)
+    return CommandResult(f"ended {counted(dropped, 'run')}", {"dropped": dropped})
 
 
 @release.runs("events", "installation")
-@of_events
-def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> Done:
+@event_options
+def release_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
     """Send the events that webhooks had waiting, and those behind them."""
     return _end_holds(parts, account, "Send", "released", release_webhook, dry_run=dry_run, yes=yes)
 
 
 @drop.runs("events", "installation")
-@of_events
-def drop_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> Done:
+@event_options
+def drop_events_(parts: Services, account: str | None, dry_run: bool, yes: bool) -> CommandResult:
     """Pass the events that webhooks had waiting in the backup; what happened since the restore is sent."""
     return _end_holds(parts, account, "Drop", "dropped", drop_events, dry_run=dry_run, yes=yes)
 
@@ -313,7 +322,7 @@ def _end_holds(
     *,
     dry_run: bool,
     yes: bool,
-) -> Done:
+) -> CommandResult:
     def held() -> list[HeldWebhook]:
         with parts.database.read() as session:
             return held_webhooks(session, _account_id(session, account))
@@ -321,8 +330,8 @@ def _end_holds(
     if dry_run:
         webhooks = held()
         events = _events_of(webhooks)
-        return Done(f"{counted(events, 'event')} would be {past}", {"held": events, "webhooks": len(webhooks)})
-    confirmed(what, "event", lambda: HeldNow(_events_of(held())), yes=yes)
+        return CommandResult(f"{counted(events, 'event')} would be {past}", {"held": events, "webhooks": len(webhooks)})
+    confirmed(what, "event", lambda: HeldCount(_events_of(held())), yes=yes)
     ended = []
     for webhook in held():
         with parts.database.write() as transaction:
@@ -330,8 +339,8 @@ def _end_holds(
                 ended.append(webhook)
     parts.wake_ups.wake(WEBHOOKS)
     events = _events_of(ended)
-    return Done(f"{past} {counted(events, 'event')}", {past: events, "webhooks": len(ended)})
+    return CommandResult(f"{past} {counted(events, 'event')}", {past: events, "webhooks": len(ended)})
 
 
 def _events_of(webhooks: Sequence[HeldWebhook]) -> int:
-    return sum(one.events for one in webhooks)
+    return sum(webhook.events for webhook in webhooks)

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.cli.base import Command, Failure, WrongValue, account_option, echo, json_option, list_option, print_done
-from app.cli.csv_files import STANDARD, csv_source, csv_writer, format_options
+from app.cli.csv_files import STANDARD_STREAM, csv_source, csv_writer, format_options
 from app.cli.find_contacts import find_list
 from app.cli.progress import progress
 from app.clock import timestamp
@@ -56,44 +56,44 @@ from app.lists.fields import ListSpec
 
 # Which attribute each column of a file is: by its name, or by `--map` (docs/cli.md#columns).
 
-MOST_NAMED = 20
+MAX_LISTED_NAMES = 20
 """Columns that an error message lists."""
-ABOUT_ROWS = "_"
+ROW_NOTE_PREFIX = "_"
 """How the names of columns begin that say something about their rows, such as those of a file with rejected rows."""
-Mapped = Mapping[str, str | None]
+ColumnMapping = Mapping[str, str | None]
 """Name of a column -> the attribute, None for a column that is left out."""
 
 
-def parse_mapping(contact_list: ListSpec, given: Sequence[str]) -> Mapped:
+def parse_mapping(contact_list: ListSpec, given: Sequence[str]) -> ColumnMapping:
     """The arguments `COLUMN=KEY`; one without a key leaves the column out. Raises `WrongValue`."""
     mapping: dict[str, str | None] = {}
-    for one in given:
-        name, equals, target = one.rpartition("=")
+    for argument in given:
+        name, equals, target = argument.rpartition("=")
         key = column_key(contact_list, target) if target.strip() else None
         name = name.strip()
         if not equals or not name:
-            raise WrongValue(f"--map {one!r}: must be COLUMN=KEY, as in 'E-Mail=email'")
+            raise WrongValue(f"--map {argument!r}: must be COLUMN=KEY, as in 'E-Mail=email'")
         if key is None and target.strip():
-            raise WrongValue(f"--map {one!r}: {target!r} is none of {', '.join(columns_of(contact_list))}")
+            raise WrongValue(f"--map {argument!r}: {target!r} is none of {', '.join(columns_of(contact_list))}")
         if name in mapping:
-            raise WrongValue(f"--map {one!r}: the column is mapped twice")
+            raise WrongValue(f"--map {argument!r}: the column is mapped twice")
         mapping[name] = key
     return mapping
 
 
-def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: Mapped) -> list[str | None]:
+def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: ColumnMapping) -> list[str | None]:
     """The attribute of each column, None for one that is left out. Raises `WrongValue`."""
     names = [name.strip() for name in head]
     missing = [name for name in mapping if name not in names]
     if missing:
-        raise WrongValue(f"--map: the file has no column {_listed(missing)}; its columns are {_listed(names)}")
+        raise WrongValue(f"--map: the file has no column {_listing(missing)}; its columns are {_listing(names)}")
     unknown: list[str] = []
     keys: list[str | None] = []
     for name in names:
         key = mapping[name] if name in mapping else column_key(contact_list, name)
         if not name:
             key = NAMELESS_COLUMN
-        elif key is None and name not in mapping and not name.startswith(ABOUT_ROWS):
+        elif key is None and name not in mapping and not name.startswith(ROW_NOTE_PREFIX):
             unknown.append(name)
         elif key is not None and key in keys:
             raise WrongValue(f"line {line}: two columns are {key}")
@@ -101,22 +101,23 @@ def keys_of(contact_list: ListSpec, head: Sequence[str], line: int, mapping: Map
     if unknown:
         are = "column {} is" if len(unknown) == 1 else "columns {} are"
         raise WrongValue(
-            f"line {line}: {are.format(_listed(unknown))} none of {', '.join(columns_of(contact_list))}. "
+            f"line {line}: {are.format(_listing(unknown))} none of {', '.join(columns_of(contact_list))}. "
             f"--map {shortened(f'{unknown[0]}=KEY')} names the attribute of a column, "
             f"--map {shortened(f'{unknown[0]}=')} leaves it out"
         )
     return keys
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(shortened, names[:MOST_NAMED]))
-    return f"{shown} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else shown
+def _listing(names: Sequence[str]) -> str:
+    listing = ", ".join(map(shortened, names[:MAX_LISTED_NAMES]))
+    return f"{listing} and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else listing
 
 
 # The rows that an import leaves out, in a file of their own (docs/cli.md#faulty-rows).
 
-OWN_COLUMNS = ("_line", "_reason")
-"""They stand before the others: a row that is too long keeps its place that way."""
+REJECT_COLUMNS = ("_line", "_reason")
+"""Columns that a file of rejected rows has before those of the import, so that a row that is too long keeps its
+place."""
 
 
 @contextmanager
@@ -125,11 +126,11 @@ def rejects_of(file: str | None, form: FileFormat, reader: CsvReader) -> Iterato
     if file is None:
         yield lambda _: None
         return
-    own = {place for place, name in enumerate(reader.head) if name.strip() in OWN_COLUMNS}
+    added_places = {place for place, name in enumerate(reader.head) if name.strip() in REJECT_COLUMNS}
 
     def others(cells: Sequence[str]) -> list[str]:
-        """Without the columns that an earlier import has added."""
-        return [cell for place, cell in enumerate(cells) if place not in own]
+        """The cells without those of columns that an earlier import has added."""
+        return [cell for place, cell in enumerate(cells) if place not in added_places]
 
     def add(row: Row) -> None:
         """Writes a row as it was; one that is not CSV by its lines, each with its cells if it can be read by itself."""
@@ -142,15 +143,15 @@ def rejects_of(file: str | None, form: FileFormat, reader: CsvReader) -> Iterato
 
     # A reason may quote what the encoding lacks; the cells come from a file that has it.
     with csv_writer(file, form, quoting=csv.QUOTE_MINIMAL, errors="backslashreplace") as writer:
-        writer.writerow([*OWN_COLUMNS, *others(reader.head)])
+        writer.writerow([*REJECT_COLUMNS, *others(reader.head)])
         yield add
 
 
 # The import.
 
-PLAIN = (UTF_8, "utf-8-sig")
+USUAL_ENCODINGS = (UTF_8, "utf-8-sig")
 """Encodings that go without saying."""
-FORGOTTEN = "left out, because they were forgotten"
+FORGOTTEN_WORDS = "left out, because they were forgotten"
 
 
 @click.command("import", cls=Command)
@@ -193,17 +194,17 @@ def _check_rejects(file: str, rejects: str | None, skip_faulty: bool) -> None:
     if not skip_faulty:
         raise WrongValue("--rejects FILE needs --skip-faulty: otherwise nothing is imported while a row is faulty")
     target = Path(rejects)
-    if STANDARD not in (file, rejects) and target.exists() and target.samefile(file):
+    if STANDARD_STREAM not in (file, rejects) and target.exists() and target.samefile(file):
         raise WrongValue("--rejects must name another file than the one that is imported")
 
 
 @dataclass(frozen=True, slots=True)
 class FileImport:
-    """One import into a list: how a file shall be read and imported, and the result be printed."""
+    """One import into a list: how the file is read and imported, and how the result is printed."""
 
     database: Database
     kind: ContactsOfList
-    mapping: Mapped
+    mapping: ColumnMapping
     delimiter: str | None
     encoding: str | None
     dry_run: bool
@@ -218,20 +219,23 @@ class FileImport:
         form = self._format(source)
         clears = ["empty_clears"] if self.kind.empty_clears else []
         read_as = orjson.dumps([*form, self.mapping, *clears], option=orjson.OPT_SORT_KEYS).decode()
-        found = self._found(digests, read_as)
-        if found is not None and found.end_time is not None:
-            self._print_end(found, found.end_time)
+        earlier_import = self._earlier_import(digests, read_as)
+        if earlier_import is not None and earlier_import.end_time is not None:
+            self._print_end(earlier_import, earlier_import.end_time)
             return
-        position = found or new_import(self.kind.contact_list, digests, read_as)
+        position = earlier_import or new_import(self.kind.contact_list, digests, read_as)
         with tempfile.TemporaryFile() as file:
             valid = CheckedRows(file)
-            report = self._checked(source, form, valid, position.rows_done)
+            report = self._check_rows(source, form, valid, position.rows_done)
             if _version(source) != version:
                 raise WrongValue("the file was changed while it was read")
-            if found is None and not self.dry_run:
+            if earlier_import is None and not self.dry_run:
                 self.database.transact(lambda transaction: begin_import(transaction, position, digests))
             work = SlicedImport(self.database, self.kind, valid, position, keep=not self.dry_run)
-            with nullcontext() if self.dry_run else _explained(work), progress("Importing", valid.count) as advance:
+            with (
+                nullcontext() if self.dry_run else _with_position_in_errors(work),
+                progress("Importing", valid.count) as advance,
+            ):
                 work.run(advance)
         self._print(report, valid.count, position)
 
@@ -239,7 +243,7 @@ class FileImport:
         """The encoding and the delimiter; says what was found where it is not the usual."""
         form = find_format(source, self._is_column, encoding=self.encoding, delimiter=self.delimiter)
         encoding, delimiter = form
-        is_unusual = self.encoding is None and encoding not in PLAIN
+        is_unusual = self.encoding is None and encoding not in USUAL_ENCODINGS
         if is_unusual or (self.delimiter is None and delimiter != DELIMITERS["comma"]):
             echo(f"read as {encoding} with {delimiter_name(delimiter)} (otherwise: --encoding, --delimiter)", err=True)
         return form
@@ -247,24 +251,30 @@ class FileImport:
     def _is_column(self, name: str) -> bool:
         return name.strip() in self.mapping or self.kind.column(name) is not None
 
-    def _found(self, digests: Sequence[str], read_as: str) -> ContactImport | None:
+    def _earlier_import(self, digests: Sequence[str], read_as: str) -> ContactImport | None:
         """The import that goes on; None for one from the first row on."""
         with self.database.read() as session:
-            found = find_import(session, self.kind.contact_list, digests)
-        if not self.resume and found is not None and found.end_time is None and found.rows_done and not self.dry_run:
-            echo(f"begins anew; --resume would go on behind the first {found.rows_done} rows", err=True)
-        if self.resume and found is None:
+            earlier_import = find_import(session, self.kind.contact_list, digests)
+        if (
+            not self.resume
+            and earlier_import is not None
+            and earlier_import.end_time is None
+            and earlier_import.rows_done
+            and not self.dry_run
+        ):
+            echo(f"begins anew; --resume would go on behind the first {earlier_import.rows_done} rows", err=True)
+        if self.resume and earlier_import is None:
             echo("no import of this file into this list was interrupted: begins with the first row", err=True)
-        if not self.resume or found is None:
+        if not self.resume or earlier_import is None:
             return None
-        if found.options != read_as:
+        if earlier_import.options != read_as:
             raise WrongValue(
                 "the interrupted import read this file otherwise: give it the same --map, --delimiter, --encoding and "
                 "--empty-clears, or begin anew without --resume"
             )
-        return found
+        return earlier_import
 
-    def _checked(self, source: BinaryIO, form: FileFormat, valid: CheckedRows, done: int) -> FaultReport:
+    def _check_rows(self, source: BinaryIO, form: FileFormat, valid: CheckedRows, done: int) -> FaultReport:
         """Checks all rows. Raises `WrongValue` if one is faulty, unless those are to be left out."""
         read = 0
 
@@ -296,18 +306,20 @@ class FileImport:
         facts: dict[str, Any] = {"created": position.created, "updated": position.updated, "unchanged": unchanged}
         facts |= {"left_out": position.left_out} if position.left_out else {}
         said = {**facts, "rejected": report.faulty} if self.skip_faulty else facts
-        shown = ", ".join(f"{count} {FORGOTTEN if name == 'left_out' else name}" for name, count in said.items())
+        summary = ", ".join(
+            f"{count} {FORGOTTEN_WORDS if name == 'left_out' else name}" for name, count in said.items()
+        )
         facts |= {"rejected": report.faulty, "dry_run": self.dry_run}
         if self.dry_run:
             with self.database.read() as session:
                 facts["automations"] = listeners_of(session, self.kind.contact_list)
             entered = f"; automations listen to this list: {', '.join(facts['automations'])}"
-            shown = f"would be: {shown}. Nothing was stored{entered if facts['automations'] else ''}"
-        print_done(shown, facts, self.as_json, err=self.rejects == STANDARD)
+            summary = f"would be: {summary}. Nothing was stored{entered if facts['automations'] else ''}"
+        print_done(summary, facts, self.as_json, err=self.rejects == STANDARD_STREAM)
 
 
 @contextmanager
-def _explained(work: SlicedImport) -> Iterator[None]:
+def _with_position_in_errors(work: SlicedImport) -> Iterator[None]:
     """Says of what ends the import early how it goes on."""
 
     def done() -> str:
@@ -319,7 +331,10 @@ def _explained(work: SlicedImport) -> Iterator[None]:
     except OvertakenImport:
         raise WrongValue("another process imports this file, or the list was deleted") from None
     except ServiceError as error:
-        faults = (f"line {work.slice[one.index or 0].line}: {one.developer_message}" for one in error.errors)
+        faults = (
+            f"line {work.slice[field_error.index or 0].line}: {field_error.developer_message}"
+            for field_error in error.errors
+        )
         raise WrongValue("\n  ".join([f"{done()}, but then something changed:", *faults])) from None
     except KeyboardInterrupt:
         raise Failure(f"interrupted: {done()}") from None
@@ -341,8 +356,8 @@ def _version(source: BinaryIO) -> tuple[int, int]:
 
 
 def _digests(source: BinaryIO) -> Sequence[str]:
-    """Those of the file's contents under all keys. They are keyed because a file may be so short that whoever is in it
-    could be guessed from a hash."""
+    """The digests of the file's contents under all keys. They are keyed because a file may be so short that whoever is
+    in it could be guessed from a hash."""
     source.seek(0)
     digest = hashlib.sha256()
     while block := source.read(BLOCK_BYTES):

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.addresses import is_valid_mobile
-from app.cli.base import Done, Group, Row
+from app.cli.base import CommandResult, Group, Row
 from app.cli.processes import become
 from app.db.outage import reason
 from app.distribution import python_command
@@ -110,7 +110,7 @@ def receipt(parts: Services, uuid: str, status: str, detail: str) -> Row:
 
 
 @group.runs("kannel-url", "installation")
-def kannel_url(parts: Services) -> Done:
+def kannel_url(parts: Services) -> CommandResult:
     """Print the URL that Kannel calls with replies; the secret in it proves that it is your gateway."""
     url = reply_url(parts.settings)
-    return Done(url, {"url": url})
+    return CommandResult(url, {"url": url})

@@ -47,8 +47,8 @@ def _print_full(row: Row, as_json: bool) -> None:
 @limit_option
 def list_(session: Session, account: Account, address: str | None, after: int, limit: int) -> list[Row]:
     """Show captured messages, the newest first."""
-    wanted = InboxFilter(find_test_account(session, account).id, address, after)
-    return [_row(message) for message in list_captured(session, wanted, limit)]
+    inbox_filter = InboxFilter(find_test_account(session, account).id, address, after)
+    return [_row(message) for message in list_captured(session, inbox_filter, limit)]
 
 
 @group.reads("show", shows=_print_full)
@@ -65,8 +65,8 @@ def show(session: Session, account: Account, message_id: int) -> Row:
 def wait(parts: Services, account: Account, address: str | None, after: int, timeout: float) -> Row:
     """Wait for the first captured message that matches, and show it."""
     with parts.database.read() as session:
-        wanted = InboxFilter(find_test_account(session, account).id, address, after)
-    message = wait_for_captured(parts.database, wanted, timeout)
+        inbox_filter = InboxFilter(find_test_account(session, account).id, address, after)
+    message = wait_for_captured(parts.database, inbox_filter, timeout)
     if message is None:
         raise Failure(f"no message{f' to {address}' if address else ''} within {timeout:g} seconds")
     return _full(message)

@@ -30,7 +30,7 @@ from app.transports.urls import display_url
 
 # What `flask init` prints: what is there, what is to be published, and how to send the first mail.
 
-TOKEN_OF_EARLIER = "TOKEN"  # noqa: S105 - stands in the command for a token that cannot be shown again
+EARLIER_TOKEN_PLACEHOLDER = "TOKEN"  # noqa: S105 - stands in the command for a token that cannot be shown again
 
 
 def report(session: Session, settings: Settings, reached: Reached, domain: Row) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def report(session: Session, settings: Settings, reached: Reached, domain: Row) 
         "created": list(reached.created),
         "public_url_is_local": is_loopback(urlsplit(settings.public_url).hostname or ""),
         "domain": {name: domain[name] for name in ("name", "verified", "trusted", "records")},
-        "first_mail": curl(settings.public_url, reached.token or TOKEN_OF_EARLIER, body),
+        "first_mail": curl(settings.public_url, reached.token or EARLIER_TOKEN_PLACEHOLDER, body),
     }
 
 
@@ -70,7 +70,7 @@ def print_report(facts: dict[str, Any]) -> None:
     }
     for name, value in rows.items():
         echo(f"{name + ':':<14}{value}")
-    if not domain["trusted"] and any(one["state"] != "right" for one in domain["records"]):
+    if not domain["trusted"] and any(record["state"] != "right" for record in domain["records"]):
         echo("\nPublish these records; spf and dkim are required:\n")
         print_records(domain["records"])
         if facts["public_url_is_local"]:
@@ -96,7 +96,7 @@ def _state(domain: Row) -> str:
     return "verified" if domain["verified"] else "not verified yet"
 
 
-Given = Mapping[str, str | None]
+GivenOptions = Mapping[str, str | None]
 
 
 @click.command("init", cls=Command)
@@ -122,8 +122,8 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
     parts = services()
     _create_database(parts)
     asks = sys.stdin.isatty() and not as_json
-    domain = _domain(given["domain"] or _asked(asks, "Domain that mail is sent from", "--domain"))
-    wanted = Wanted(
+    domain = _domain(given["domain"] or _ask(asks, "Domain that mail is sent from", "--domain"))
+    setup = Wanted(
         account=given["account"] or domain,
         domain=domain,
         list_name=list_name,
@@ -132,16 +132,16 @@ def command(*, list_name: str, key_name: str, trust: bool, unchecked: bool, as_j
         attributes=_attributes(parts, asks, given["account"] or domain, domain, given),
         transports=_transports(parts, asks, given),
     )
-    if "email" in wanted.transports and not unchecked:
-        check_relays(wanted.transports["email"])
+    if "email" in setup.transports and not unchecked:
+        check_relays(setup.transports["email"])
     with parts.database.write() as transaction:
-        reached = reach(transaction, parts.settings.secret_keys, wanted)
-        if wanted.transports:
+        reached = reach(transaction, parts.settings.secret_keys, setup)
+        if setup.transports:
             wake_after(transaction)
         row = domain_row(transaction, reached.domain)
-    found = row if trust else verify_domain(parts, reached.domain.account_id, domain)
+    checked_row = row if trust else verify_domain(parts, reached.domain.account_id, domain)
     with parts.database.read() as session:
-        facts = report(session, parts.settings, reached, found)
+        facts = report(session, parts.settings, reached, checked_row)
     if as_json:
         print_json(facts)
     else:
@@ -156,7 +156,7 @@ def _create_database(parts: Services) -> None:
         migrate.upgrade(parts.settings.database_url)
 
 
-def _asked(asks: bool, question: str, option: str) -> str:
+def _ask(asks: bool, question: str, option: str) -> str:
     if not asks:
         raise WrongValue(f"{option} is needed: there is no terminal to ask for it")
     return str(click.prompt(question, err=True)).strip()
@@ -169,7 +169,7 @@ def _domain(text: str) -> str:
         raise WrongValue(f"--domain: {error}") from None
 
 
-def _attributes(parts: Services, asks: bool, account: str, domain: str, given: Given) -> dict[str, Any]:
+def _attributes(parts: Services, asks: bool, account: str, domain: str, given: GivenOptions) -> dict[str, Any]:
     """The attributes of the account: all that a new one needs, and of an existing one those that were given."""
     attributes = given_options(
         owner_email=given["owner"],
@@ -181,11 +181,11 @@ def _attributes(parts: Services, asks: bool, account: str, domain: str, given: G
     if present is None:
         attributes.setdefault("default_from_address", f"hello@{domain}")
         if "owner_email" not in attributes:
-            attributes["owner_email"] = _asked(asks, "Email address of the owner of the account", "--owner")
+            attributes["owner_email"] = _ask(asks, "Email address of the owner of the account", "--owner")
     return attributes
 
 
-def _transports(parts: Services, asks: bool, given: Given) -> dict[str, str]:
+def _transports(parts: Services, asks: bool, given: GivenOptions) -> dict[str, str]:
     """Type of message -> the URL that leads out of this machine; types whose way was not named are left out."""
     if given["relay"] == given["sms_gateway"] == "-":
         raise WrongValue("only one of --relay and --sms-gateway can be read from standard input")

@@ -12,14 +12,14 @@ from sqlalchemy.orm import Session
 from app.accounts.auth import SCOPES
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key, rotate_key
 from app.accounts.testing import refreshed_test_account
-from app.cli.base import Done, Group, NamedItem, Row
+from app.cli.base import CommandResult, Group, NamedItem, Row
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey
 
 # Durations on the command line: `30m`, `12h`, `7d`, `2w`, `0`.
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-FORM = re.compile(rf"([0-9]{{1,9}})([{''.join(UNITS)}])")
+DURATION = re.compile(rf"([0-9]{{1,9}})([{''.join(UNITS)}])")
 
 
 class Duration(click.ParamType[timedelta]):
@@ -34,11 +34,11 @@ class Duration(click.ParamType[timedelta]):
         """Reads a number with its unit."""
         if isinstance(value, timedelta):
             return value
-        found = FORM.fullmatch(value.strip())
-        if value.strip() != "0" and not found:
+        match = DURATION.fullmatch(value.strip())
+        if value.strip() != "0" and not match:
             self.fail(f"{value!r} is no duration such as 30m, 12h, 7d, 2w or 0", param, ctx)
         try:
-            duration = timedelta(**{UNITS[found[2]]: int(found[1])}) if found else timedelta()
+            duration = timedelta(**{UNITS[match[2]]: int(match[1])}) if match else timedelta()
         except OverflowError:
             duration = timedelta.max
         if duration > self._longest:
@@ -107,8 +107,8 @@ def rotate(transaction: Transaction, old: ApiKey, overlap: timedelta) -> Row:
 
 
 @group.writes("revoke", of=KEY)
-def revoke(transaction: Transaction, key: ApiKey) -> Done:
+def revoke(transaction: Transaction, key: ApiKey) -> CommandResult:
     """Revoke a key; it stops working at once, and so do its former secrets."""
     ended = revoke_key(transaction, key)
     said = f"revoked key {key.name}" if ended else f"key {key.name} was revoked already"
-    return Done(said, _row(transaction, key))
+    return CommandResult(said, _row(transaction, key))

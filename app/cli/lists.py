@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     NamedItem,
     Row,
@@ -61,7 +61,7 @@ def make_index(settings: Settings, index: FieldIndex) -> bool:
 
 @group.runs("index-field", LIST_SPEC)
 @click.argument("key")
-def index_field(parts: Services, contact_list: ListSpec, key: str) -> Done:
+def index_field(parts: Services, contact_list: ListSpec, key: str) -> CommandResult:
     """Create an index for ranges of a number or date field, which serves the fields with this KEY in all lists."""
     fields = {field.key: field for field in contact_list.value_fields}
     if key not in fields:
@@ -69,7 +69,7 @@ def index_field(parts: Services, contact_list: ListSpec, key: str) -> Done:
     index = index_of(key, fields[key].type)
     made = make_index(parts.settings, index)
     facts = {"name": index.name, "key": index.key, "kind": index.kind, "created": made}
-    return Done(f"{'made' if made else 'there is already'} the index {index.name}", facts)
+    return CommandResult(f"{'made' if made else 'there is already'} the index {index.name}", facts)
 
 
 @group.runs("indexes", "installation")
@@ -80,11 +80,11 @@ def indexes(parts: Services) -> list[Row]:
 
 @group.runs("drop-index", "installation")
 @click.argument("name")
-def drop_index_(parts: Services, name: str) -> Done:
+def drop_index_(parts: Services, name: str) -> CommandResult:
     """Drop the index on a list field with this NAME."""
     if not drop_index(parts.settings.database_url, name):
         raise WrongValue(f"name: there is no index {name} on a list field")
-    return Done(f"dropped the index {name}", {"name": name, "dropped": True})
+    return CommandResult(f"dropped the index {name}", {"name": name, "dropped": True})
 
 
 def attribute_options(command: Any) -> Any:
@@ -111,11 +111,11 @@ def attribute_options(command: Any) -> Any:
     return command
 
 
-SHOWN = ("name", "system", "allow_duplicates", "stop_words", "creation_time", "last_modified_time")
+ROW_COLUMNS = ("name", "system", "allow_duplicates", "stop_words", "creation_time", "last_modified_time")
 
 
 def _row(row: List) -> Row:
-    return {"id": shown_id(row.id), **{name: getattr(row, name) for name in SHOWN}}
+    return {"id": shown_id(row.id), **{name: getattr(row, name) for name in ROW_COLUMNS}}
 
 
 def _full(session: Session, row: List) -> Row:
@@ -138,18 +138,18 @@ def _print_full(row: Row, as_json: bool) -> None:
 @group.reads("list", "all accounts")
 def list_(session: Session, account: Account) -> list[Row]:
     """Show the lists of an account, or of all."""
-    return [_row(one) for one in _lists(session, account)]
+    return [_row(row) for row in _lists(session, account)]
 
 
 def _lists(session: Session, account: Account) -> list[List]:
-    of_account = select(List).where(List.account_id == account.id)
-    return list(session.scalars(of_account.order_by(List.name, List.id)))
+    statement = select(List).where(List.account_id == account.id)
+    return list(session.scalars(statement.order_by(List.name, List.id)))
 
 
 @group.reads("show", LIST, _print_full)
-def show(session: Session, found: List) -> Row:
+def show(session: Session, contact_list: List) -> Row:
     """Show a list with its fields."""
-    return _full(session, found)
+    return _full(session, contact_list)
 
 
 @group.writes("create", shows=_print_full)
@@ -168,19 +168,19 @@ def create(transaction: Transaction, account: Account, name: str, fields: tuple[
 @group.writes("update", LIST, _print_full)
 @click.option("--name", help="The new name.")
 @attribute_options
-def update(transaction: Transaction, found: List, name: str | None, **options: Any) -> Row:
+def update(transaction: Transaction, contact_list: List, name: str | None, **options: Any) -> Row:
     """Change a list."""
-    update_list(transaction, found, given_options(**options) | ({} if name is None else {"name": name}))
-    return _full(transaction, found)
+    update_list(transaction, contact_list, given_options(**options) | ({} if name is None else {"name": name}))
+    return _full(transaction, contact_list)
 
 
 @group.writes("delete", LIST_SPEC)
 @click.confirmation_option(prompt="Delete the list with all its contacts?")
-def delete(transaction: Transaction, found: ListSpec) -> Done:
+def delete(transaction: Transaction, contact_list: ListSpec) -> CommandResult:
     """Delete a list with its contacts."""
-    contacts = delete_list(transaction, found)
-    facts = {"id": shown_id(found.id), "name": found.name, "contacts": contacts, "deleted": True}
-    return Done(f"deleted list {found.name}", facts)
+    contacts = delete_list(transaction, contact_list)
+    facts = {"id": shown_id(contact_list.id), "name": contact_list.name, "contacts": contacts, "deleted": True}
+    return CommandResult(f"deleted list {contact_list.name}", facts)
 
 
 @group.runs("recount", "installation")
@@ -188,14 +188,14 @@ def delete(transaction: Transaction, found: ListSpec) -> Done:
 def recount(parts: Services, account: str | None) -> list[Row]:
     """Recount the contacts of each list, after contacts were restored or changed in the database itself."""
     with parts.database.read() as session:
-        lists = rows_of_accounts(session, account, lambda one: [{"list": row} for row in _lists(session, one)])
+        lists = rows_of_accounts(session, account, lambda owner: [{"list": row} for row in _lists(session, owner)])
     rows: list[Row] = []
-    for one in lists:
-        found = one["list"]
+    for list_row in lists:
+        contact_list = list_row["list"]
         with parts.database.write() as transaction:
-            counted, present = recount_contacts(transaction, found.account_id, found.id)
-        facts = {"id": shown_id(found.id), "counted": counted, "contacts": present}
-        rows.append({"account": one.get("account"), **facts})
+            counted, present = recount_contacts(transaction, contact_list.account_id, contact_list.id)
+        facts = {"id": shown_id(contact_list.id), "counted": counted, "contacts": present}
+        rows.append({"account": list_row.get("account"), **facts})
     return rows
 
 
@@ -209,10 +209,10 @@ def add_field_(
 ) -> Row:
     """Add a field of one of the types that the documentation lists, such as "Text Field"."""
     with parts.database.write() as transaction:
-        found = transaction.get_one(List, contact_list.id)
-        added = add_field(transaction, found, name, type_, options)
-        wanted = index_of(added.key, added.type) if index else None
-        row = _full(transaction, found)
-    if wanted is not None:
-        make_index(parts.settings, wanted)
+        stored_list = transaction.get_one(List, contact_list.id)
+        added = add_field(transaction, stored_list, name, type_, options)
+        field_index = index_of(added.key, added.type) if index else None
+        row = _full(transaction, stored_list)
+    if field_index is not None:
+        make_index(parts.settings, field_index)
     return row

@@ -10,7 +10,17 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Done, Group, Row, WrongValue, by_name_or_id, columns, given_options, print_row, print_rows
+from app.cli.base import (
+    CommandResult,
+    Group,
+    Row,
+    WrongValue,
+    by_name_or_id,
+    columns,
+    given_options,
+    print_row,
+    print_rows,
+)
 from app.db.database import Transaction
 from app.db.models import Account, Message
 from app.ids import shown_id
@@ -24,15 +34,15 @@ MESSAGE = by_name_or_id(Message)
 # `flask messages`: the versions of a message, what differs between them, and writing one back.
 
 
-SHOWN = ("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url")
-TIMES = ("creation_time", "last_modified_time")
+ROW_COLUMNS = ("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url")
+TIME_COLUMNS = ("creation_time", "last_modified_time")
 
 version_option = click.option("--version", "number", type=click.IntRange(1), help="The number of a version.")
 
 
 def _row(message: Message, *further: str) -> Row:
     """The message with further columns, for printing."""
-    row = {name: getattr(message, name) for name in (*SHOWN, *TIMES, *further)}
+    row = {name: getattr(message, name) for name in (*ROW_COLUMNS, *TIME_COLUMNS, *further)}
     return {**row, "id": shown_id(message.id)}
 
 
@@ -40,11 +50,11 @@ def _print_message(row: Row, as_json: bool) -> None:
     print_row(row, as_json, texts=BODY_FIELDS)
 
 
-def _print_history(found: Row | list[Row], as_json: bool) -> None:
-    rows = found if isinstance(found, list) else [found]
+def _print_history(result: Row | list[Row], as_json: bool) -> None:
+    rows = result if isinstance(result, list) else [result]
     if not as_json:
         rows = [{name: value for name, value in row.items() if name != "actor_kind"} for row in rows]
-    if isinstance(found, list):
+    if isinstance(result, list):
         print_rows(rows, as_json)
     else:
         _print_message(rows[0], as_json)
@@ -56,36 +66,38 @@ def history(session: Session, message: Message, number: int | None) -> Row | lis
     """Show the versions of a message, the newest first, or with --version what one of them says."""
     lines = versions_of(session, message)
     if number is None:
-        return [_line(one) for one in lines]
+        return [_line(line) for line in lines]
     line = find_version(lines, number)
     return {**_line(line), **contents(session, message, lines, [number])[number]}
 
 
-def _line(one: VersionLine) -> Row:
+def _line(version: VersionLine) -> Row:
     return {
-        "number": one.number,
-        "time": one.time,
-        "actor_kind": one.actor_kind,
-        "actor": one.actor,
-        "via": one.via,
-        "changed": list(one.changed),
+        "number": version.number,
+        "time": version.time,
+        "actor_kind": version.actor_kind,
+        "actor": version.actor,
+        "via": version.via,
+        "changed": list(version.changed),
     }
 
 
 @group.reads("difference", MESSAGE)
 @version_option
 @click.option("--against", type=click.IntRange(1), help="The version to compare it with; the one before by default.")
-def difference(session: Session, message: Message, number: int | None, against: int | None) -> Done:
+def difference(session: Session, message: Message, number: int | None, against: int | None) -> CommandResult:
     """Show what changed in a version, the newest by default, as a unified diff of each field."""
     lines = versions_of(session, message)
     newer = find_version(lines, number or lines[0].number).number
     older = version_before(lines, newer) if against is None else find_version(lines, against).number
-    said = contents(session, message, lines, [one for one in (newer, older) if one is not None])
-    found = differences(dict.fromkeys(said[newer]) if older is None else said[older], said[newer])
+    said = contents(session, message, lines, [number for number in (newer, older) if number is not None])
+    field_differences = differences(dict.fromkeys(said[newer]) if older is None else said[older], said[newer])
     names = "nothing" if older is None else f"version {older}", f"version {newer}"
-    changed = [{"field": one.field, "before": one.before, "after": one.after} for one in found]
-    printed = [line for one in found for line in unified(one, *names)]
-    return Done("\n".join(printed) or "no difference", {"version": newer, "against": older, "changed": changed})
+    changed = [{"field": field.field, "before": field.before, "after": field.after} for field in field_differences]
+    printed = [line for field in field_differences for line in unified(field, *names)]
+    return CommandResult(
+        "\n".join(printed) or "no difference", {"version": newer, "against": older, "changed": changed}
+    )
 
 
 @group.writes("restore", MESSAGE)
@@ -130,11 +142,11 @@ def _content(file: Path | None, option: str) -> str | None:
     return content
 
 
-@group.reads("list", "all accounts", columns("account", *SHOWN[:6]))
+@group.reads("list", "all accounts", columns("account", *ROW_COLUMNS[:6]))
 def list_(session: Session, account: Account) -> list[Row]:
     """Show the messages of an account, or of all, without their bodies."""
-    of_account = select(Message).where(Message.account_id == account.id)
-    return [_row(message) for message in session.scalars(of_account.order_by(Message.name))]
+    statement = select(Message).where(Message.account_id == account.id)
+    return [_row(message) for message in session.scalars(statement.order_by(Message.name))]
 
 
 @group.reads("show", MESSAGE, _print_message)
@@ -162,8 +174,8 @@ def update(transaction: Transaction, message: Message, name: str | None, **optio
 
 
 @group.writes("delete", MESSAGE)
-def delete(transaction: Transaction, message: Message) -> Done:
+def delete(transaction: Transaction, message: Message) -> CommandResult:
     """Delete a message. Reports of its sends are kept."""
     transaction.delete(message)
     facts = {"id": shown_id(message.id), "name": message.name, "deleted": True}
-    return Done(f"deleted message {message.name}", facts)
+    return CommandResult(f"deleted message {message.name}", facts)

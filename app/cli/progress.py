@@ -45,10 +45,10 @@ Begin = Callable[[str, int], Advance]
 @contextmanager
 def parts_of() -> Iterator[Begin]:
     """A function that begins a part, with its name and its total, and ends the one before."""
-    with ExitStack() as shown:
+    with ExitStack() as bars:
 
         def begin(label: str, total: int) -> Advance:
-            shown.close()
-            return shown.enter_context(progress(label, total))
+            bars.close()
+            return bars.enter_context(progress(label, total))
 
         yield begin

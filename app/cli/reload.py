@@ -17,7 +17,8 @@ from app.infrastructure.liveness import Process
 
 WAIT_SECONDS = 300.0
 RETIRING_SECONDS = 330.0
-"""They end by themselves after 300 seconds, and usually after KEEPALIVE_SECONDS."""
+"""How long retiring processes are waited for. They end by themselves after 300 seconds, and usually after
+KEEPALIVE_SECONDS."""
 PAUSE = 0.1
 
 
@@ -26,14 +27,14 @@ PAUSE = 0.1
 def command() -> None:
     """Replace the code of the running processes of this machine and DATA_DIR by the installed one, workers first."""
     settings = services().settings
-    found = liveness.processes(settings.data_dir)
-    if not found:
+    processes = liveness.processes(settings.data_dir)
+    if not processes:
         raise Unavailable(f"no process of the service runs with the data folder {settings.data_dir}")
-    for process in found:
+    for process in processes:
         if process.role:
             _replace(process)
             echo(f"process {process.pid} ({process.role}) runs the installed code")
-    for process in found:
+    for process in processes:
         if not process.role:
             echo(f"process {process.pid} cannot be replaced while it runs: restart it")
 
@@ -66,5 +67,5 @@ def _wait_for_retiring(process: Process, before: set[Path]) -> None:
 
 
 def _has_started_again(process: Process) -> bool:
-    found = liveness.processes(services().settings.data_dir)
-    return any(one.pid == process.pid and one.file != process.file for one in found)
+    processes = liveness.processes(services().settings.data_dir)
+    return any(running.pid == process.pid and running.file != process.file for running in processes)

@@ -9,7 +9,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Done, Group, NamedItem, Row, accounts_option
+from app.cli.base import CommandResult, Group, NamedItem, Row, accounts_option
 from app.db.database import Transaction
 from app.db.models import Account
 from app.resources.definition import Attribute, Choice, Flag, Number, Reference, ResourceDefinition
@@ -28,7 +28,7 @@ def commands_of(resource: ResourceDefinition) -> Group:
     """The group of the noun, with all its commands."""
     group = Group(resource.plural, help=resource.meaning)
     argument = click.argument("named", metavar=resource.key.upper())
-    named = NamedItem(argument, lambda session, *wanted: find_item(session, resource, *wanted))
+    named = NamedItem(argument, lambda session, *account_and_key: find_item(session, resource, *account_and_key))
     _add_list(group, resource)
     _add_show(group, resource, named)
     _add_create(group, resource)
@@ -71,10 +71,10 @@ def _add_update(group: Group, resource: ResourceDefinition, named: NamedItem) ->
 
 def _add_delete(group: Group, resource: ResourceDefinition, named: NamedItem) -> None:
     @group.writes("delete", of=named, help=resource.sentences["delete"])
-    def delete(transaction: Transaction, item: Any) -> Done:
+    def delete(transaction: Transaction, item: Any) -> CommandResult:
         key = getattr(item, resource.key)
         transaction.delete(item)
-        return Done(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True})
+        return CommandResult(f"deleted {resource.noun} {key}", {resource.key: key, "deleted": True})
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
@@ -85,9 +85,9 @@ def _texts(options: dict[str, Any]) -> dict[str, str]:
 def _options(resource: ResourceDefinition, *, updates: bool) -> list[click.Parameter]:
     """An option for each given attribute but the key."""
     return [
-        _option(one, updates=updates)
-        for one in resource.input_attributes
-        if one.key != resource.key and not (updates and one.is_fixed)
+        _option(attribute, updates=updates)
+        for attribute in resource.input_attributes
+        if attribute.key != resource.key and not (updates and attribute.is_fixed)
     ]
 
 

@@ -57,7 +57,7 @@ def _facts(restored: Restored) -> dict[str, object]:
         "secret_key": restored.secret_key,
         "settled": restored.settled,
         "held": held,
-        "audit_breaks": [one._asdict() for one in restored.audit_breaks],
+        "audit_breaks": [break_._asdict() for break_ in restored.audit_breaks],
     }
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from app.cli.base import Done, Group, Row, Unavailable, WrongValue, echo, print_done
+from app.cli.base import CommandResult, Group, Row, Unavailable, WrongValue, echo, print_done
 from app.cli.progress import progress
 from app.distribution import COMMAND_LINE
 from app.http.context import services
@@ -28,7 +28,7 @@ from app.secret_keys import SecretKeys, generated_keys, short_fingerprint
 from app.services import Services
 
 group = Group("secrets", help="SECRET_KEY and its fallbacks, by their fingerprints.")
-UNKNOWN = "unknown"
+UNKNOWN_KEY = "unknown"
 WARNING = """\
 Everything that was made under the key {key} becomes invalid, and stays so:
 - links and opt-out links in mails that were sent, and the addresses to which their bounces come
@@ -40,11 +40,11 @@ Everything that was made under the key {key} becomes invalid, and stays so:
 
 
 def _keys() -> SecretKeys:
-    """With the one that was generated last in front."""
+    """The SECRET_KEYs of the installation, the one that was generated last in front."""
     settings = services().settings
     generated = generated_keys(settings.data_dir)
-    known = settings.secret_keys
-    return tuple(dict.fromkeys((*generated, *known))) if settings.secret_key in generated else known
+    current_keys = settings.secret_keys
+    return tuple(dict.fromkeys((*generated, *current_keys))) if settings.secret_key in generated else current_keys
 
 
 def _source(key: str) -> str:
@@ -57,7 +57,7 @@ def _source(key: str) -> str:
 def _rows(keys: SecretKeys, stored: StoredSecrets) -> list[Row]:
     """A row for each key, and one for what none of them decrypts, if there is anything."""
     tables = list(dict.fromkeys(str(column.table.name) for column in encrypted_columns()))
-    signing = [known[:1] for _, known in processes_by_key(services().database)]
+    signing = [fingerprints[:1] for _, fingerprints in processes_by_key(services().database)]
     rows: list[Row] = [
         {
             "key": short_fingerprint(key),
@@ -70,7 +70,7 @@ def _rows(keys: SecretKeys, stored: StoredSecrets) -> list[Row]:
     ]
     if stored.unreadable.total():
         counts = {table: stored.unreadable[table] for table in tables}
-        rows.append({"key": UNKNOWN, "use": "-", "from": "-", "signing_processes": 0, **counts})
+        rows.append({"key": UNKNOWN_KEY, "use": "-", "from": "-", "signing_processes": 0, **counts})
     return rows
 
 
@@ -112,16 +112,16 @@ def rotate_(parts: Services) -> Rotated:
 @group.runs("retire", "installation")
 @click.argument("key", metavar="FINGERPRINT")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def retire_(parts: Services, key: str, yes: bool) -> Done:
+def retire_(parts: Services, key: str, yes: bool) -> CommandResult:
     """Forget a key of before: what was made under it becomes invalid."""
-    found = [one for one in _keys() if short_fingerprint(one) == key]
-    if not found:
+    matches = [secret_key for secret_key in _keys() if short_fingerprint(secret_key) == key]
+    if not matches:
         raise WrongValue(f"there is no key {key!r}; `{COMMAND_LINE} secrets status` shows them")
     with _one_line():
-        check_retirable(parts, found[0])
+        check_retirable(parts, matches[0])
         if not yes:
             echo(WARNING.format(key=key), err=True)
             click.confirm("Retire it?", abort=True, err=True)
-        is_gone = retire(parts, found[0])
+        is_gone = retire(parts, matches[0])
     line = f"retired {key}" if is_gone else f"{key} can be removed from SECRET_KEY_FALLBACKS of all processes"
-    return Done(line, {"key": key, "retired": is_gone})
+    return CommandResult(line, {"key": key, "retired": is_gone})

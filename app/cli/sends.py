@@ -18,7 +18,7 @@ from app.bulk_actions.preview import Preview
 from app.bulk_actions.query import parse_query
 from app.cli import bulk_actions
 from app.cli.base import (
-    Done,
+    CommandResult,
     Group,
     Row,
     WrongValue,
@@ -65,24 +65,27 @@ group.add_command(bulk_actions.group)
 
 
 @group.reads("explain", "installation")
-@click.argument("wanted", metavar="UUID|ADDRESS")
+@click.argument("uuid_or_address", metavar="UUID|ADDRESS")
 @click.option(
     "--limit", type=click.IntRange(1), default=1, show_default=True, help="How many messages to an address to explain."
 )
 @accounts_option
-def explain(session: Session, wanted: str, limit: int, account: str | None) -> Done:
+def explain(session: Session, uuid_or_address: str, limit: int, account: str | None) -> CommandResult:
     """Say why a message did not arrive and what to do: of a uuid, or of the newest messages to an address."""
-    if UUID.fullmatch(wanted):
-        found = _message(session, wanted)
-        return Done("\n".join(_lines_of_message(found)), _facts_of_message(found))
-    kind = address_kind(wanted, besides="a uuid nor ")
+    if UUID.fullmatch(uuid_or_address):
+        message = _message(session, uuid_or_address)
+        return CommandResult("\n".join(_lines_of_message(message)), _facts_of_message(message))
+    kind = address_kind(uuid_or_address, besides="a uuid nor ")
     chosen = all_accounts(session) if account is None else [find_account(session, account)]
-    told = [_Told(session, one, kind, wanted, limit) for one in chosen]
-    lines = (line for one in told for line in one.lines(named=len(chosen) > 1))
-    return Done("\n".join(lines), {"address": wanted, "accounts": [one.facts() for one in told]})
+    explanations = [_AddressExplanation(session, owner, kind, uuid_or_address, limit) for owner in chosen]
+    lines = (line for explanation in explanations for line in explanation.lines(named=len(chosen) > 1))
+    return CommandResult(
+        "\n".join(lines),
+        {"address": uuid_or_address, "accounts": [explanation.facts() for explanation in explanations]},
+    )
 
 
-class _Told:
+class _AddressExplanation:
     """What there is to say about an address in one account."""
 
     def __init__(self, session: Session, account: Account, kind: AddressKind, text: str, limit: int) -> None:
@@ -90,13 +93,13 @@ class _Told:
         named = _account_words(session, account)
         newest = session.scalars(newest_messages(session, self._address).limit(limit)).all()
         settings = services().settings
-        self._messages = [explain_recipient(session, one, settings, named) for one in newest]
+        self._messages = [explain_recipient(session, recipient_facts, settings, named) for recipient_facts in newest]
         # A message that did not arrive is followed by what stands in its way.
         tells = bool(self._messages) and self._messages[0].state not in ARRIVED_STATES
         self._now = [] if tells else list(obstacles(session, Route(account, kind, self._address, named)))
 
     def lines(self, *, named: bool) -> Iterator[str]:
-        """For people."""
+        """The explanation as lines for people."""
         if named:
             yield f"account {self._account.name}:"
         if not self._messages:
@@ -108,8 +111,8 @@ class _Told:
             yield from _lines(self._now)
 
     def facts(self) -> Row:
-        """For programs."""
-        messages = [_facts_of_message(one) for one in self._messages]
+        """The explanation for programs."""
+        messages = [_facts_of_message(message) for message in self._messages]
         return {"account": self._account.name, "findings": _facts(self._now), "messages": messages}
 
 
@@ -134,25 +137,28 @@ def _lines_of_message(message: Explanation) -> list[str]:
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         yield from (f"  {line}" for line in finding.text.splitlines())
-        yield from (f"      {_written(command)}" for command in finding.commands)
+        yield from (f"      {_command_text(command)}" for command in finding.commands)
 
 
 def _facts_of_message(message: Explanation) -> Row:
-    shown = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
-    return {**shown, "address": message.address, "state": message.state.value, "findings": _facts(message.findings)}
+    columns = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
+    return {**columns, "address": message.address, "state": message.state.value, "findings": _facts(message.findings)}
 
 
 def _facts(findings: Sequence[Finding]) -> list[Row]:
-    return [{"text": one.text, "commands": [_written(command) for command in one.commands]} for one in findings]
+    return [
+        {"text": finding.text, "commands": [_command_text(command) for command in finding.commands]}
+        for finding in findings
+    ]
 
 
-def _written(command: Sequence[str]) -> str:
+def _command_text(command: Sequence[str]) -> str:
     return f"{COMMAND_LINE} {shlex.join(command)}"
 
 
 # `flask sends export`: the recipients of an account's sends as a CSV file.
 
-COLUMNS: dict[str, Any] = {
+EXPORT_COLUMNS: dict[str, Any] = {
     "uuid": Recipient.uuid,
     "type": Recipient.type,
     "email": Recipient.email,
@@ -173,7 +179,9 @@ COLUMNS: dict[str, Any] = {
 @group.command("export")
 @export_options
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
-@click.option("--state", type=click.Choice([str(one) for one in RecipientState]), help="Only recipients in this state.")
+@click.option(
+    "--state", type=click.Choice([str(state) for state in RecipientState]), help="Only recipients in this state."
+)
 @click.option("--group", metavar="NAME|ID", help="Only recipients of this group.")
 @account_option
 @json_option
@@ -193,29 +201,41 @@ def export(
     with services().database.read() as session:
         chosen = find_account(session, account)
         if group is not None:
-            found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group, "group")
-            pairs.append(("group_id", str(found.id)))
+            transactional_group = find_by_name_or_id(session, TransactionalGroup, chosen.id, group, "group")
+            pairs.append(("group_id", str(transactional_group.id)))
         matching = MatchingRecipients.of(chosen.id, parse_query(chosen, pairs), states)
     record_export(services().database, "recipient.exported", chosen.id)
-    columns = [value.label(name) for name, value in COLUMNS.items()]
+    columns = [value.label(name) for name, value in EXPORT_COLUMNS.items()]
     pages = ([dict(row._mapping) for row in part] for part in parts_of(services().database, matching, columns))
-    export_rows(file, format_to_write(delimiter, encoding), tuple(COLUMNS), pages, None, as_json=as_json)
+    export_rows(file, format_to_write(delimiter, encoding), tuple(EXPORT_COLUMNS), pages, None, as_json=as_json)
 
 
 STATES = tuple(state.value for state in RecipientState)
-SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
-TEXT_ONLY = ("segments", "gateway_id")
-STEP_SHOWN = ("time", "step", "transport", "country", "detail", "note")
+ROW_COLUMNS = (
+    "uuid",
+    "type",
+    "email",
+    "mobile",
+    "state",
+    "reason",
+    "group_id",
+    "attempts",
+    "creation_time",
+    "sent_time",
+)
+SMS_COLUMNS = ("segments", "gateway_id")
+STEP_COLUMNS = ("time", "step", "transport", "country", "detail", "note")
 
 
 def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:
     """The recipient with the state and the attempts of its queue entry, if it has one."""
     current = {"state": entry.state, "attempts": entry.attempts} if entry else {}
-    return {name: current.get(name, getattr(recipient, name)) for name in SHOWN}
+    return {name: current.get(name, getattr(recipient, name)) for name in ROW_COLUMNS}
 
 
 def _rows(session: Session, recipients: Sequence[Recipient]) -> list[Row]:
-    """The same of many; two statements, because the planner of a join would not know how few there are."""
+    """The recipients, each as `_row` shows it. Two statements, because the planner of a join would not know how few
+    recipients there are."""
     ids = [recipient.id for recipient in recipients]
     entries = session.scalars(select(QueueEntry).where(in_json(QueueEntry.recipient_id, ids)))
     by_id = {entry.recipient_id: entry for entry in entries}
@@ -246,17 +266,17 @@ def list_(
     if group_:
         chosen = find_account(session, account)
         account = chosen.name
-        found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
-        pairs.append(("group_id", str(found.id)))
+        transactional_group = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
+        pairs.append(("group_id", str(transactional_group.id)))
 
-    def of_account(one: Account) -> list[Row]:
+    def rows_of_account(owner: Account) -> list[Row]:
         addressed: list[ColumnElement[bool]] = []
         if to is not None and kind is not None:
-            addressed.append(messages_to(session, AccountAddress.of(one.id, kind, to)))
-        matching = MatchingRecipients.of(one.id, parse_query(one, pairs), states)
+            addressed.append(messages_to(session, AccountAddress.of(owner.id, kind, to)))
+        matching = MatchingRecipients.of(owner.id, parse_query(owner, pairs), states)
         return _rows(session, [row[0] for row in matching.newest_ones(session, (Recipient,), limit, *addressed)])
 
-    return rows_of_accounts(session, account, of_account)
+    return rows_of_accounts(session, account, rows_of_account)
 
 
 def _print_recipient(row: Row, as_json: bool) -> None:
@@ -279,29 +299,29 @@ def show(session: Session, uuid: str, limit: int) -> Row:
     return {
         **_row(recipient, current_entry(session, recipient)),
         "content_purged_time": session.get_one(Send, recipient.send_id).content_purged_time,
-        **{name: getattr(recipient, name) for name in (TEXT_ONLY if recipient.type == "sms" else ())},
+        **{name: getattr(recipient, name) for name in (SMS_COLUMNS if recipient.type == "sms" else ())},
         "timeline": [
-            {name: getattr(step, name) for name in STEP_SHOWN} for step in latest_steps(session, recipient, limit)
+            {name: getattr(step, name) for name in STEP_COLUMNS} for step in latest_steps(session, recipient, limit)
         ],
     }
 
 
 @group.runs("retry", "installation", print_asked)
-@click.argument("wanted", nargs=-1, required=True, metavar="UUID | FILTER...")
+@click.argument("targets", nargs=-1, required=True, metavar="UUID | FILTER...")
 @dry_run_option
 @yes_option
 @account_option
 def retry(
-    parts: Services, *, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
-) -> Row | Done | Preview:
+    parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
+) -> Row | CommandResult | Preview:
     """Requeue a recipient that has bounced or failed, or an uncertain one without waiting; or all of an account that
     match filters, such as state=failed group_id=5."""
-    if len(wanted) > 1 or "=" in wanted[0]:
-        return ask_for_all(parts, RETRY, wanted, account=account, dry_run=dry_run, yes=yes)
+    if len(targets) > 1 or "=" in targets[0]:
+        return ask_for_all(parts, RETRY, targets, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as state=failed")
     with parts.database.write() as transaction:
-        recipient = requeue(transaction, wanted[0])
+        recipient = requeue(transaction, targets[0])
         wake_after(transaction)
         return _row(recipient, current_entry(transaction, recipient))
 
@@ -332,21 +352,21 @@ def _subject(
     return subject_of(session, chosen, list_=list_, domain=domain)
 
 
-def _pause_row(one: ShownPause) -> Row:
+def _pause_row(pause: ShownPause) -> Row:
     return {
-        "account": one.account,
-        "kind": one.kind,
-        "of": one.list_name if one.kind == "list" else one.domain,
-        "since": one.creation_time,
-        "by": one.paused_by,
-        "reason": one.reason,
-        "resumed": one.resumed_time,
-        "waiting": one.waiting,
-        "more": one.is_least,
+        "account": pause.account,
+        "kind": pause.kind,
+        "of": pause.list_name if pause.kind == "list" else pause.domain,
+        "since": pause.creation_time,
+        "by": pause.paused_by,
+        "reason": pause.reason,
+        "resumed": pause.resumed_time,
+        "waiting": pause.waiting,
+        "more": pause.is_least,
     }
 
 
-def _made(session: Session, subject: Subject, paused: SendPause) -> Row:
+def _subject_row(session: Session, subject: Subject, paused: SendPause) -> Row:
     account = None if subject.account_id is None else session.get_one(Account, subject.account_id).name
     row = {"account": account, "kind": paused.kind, "of": subject.list_name or subject.domain}
     return {**row, "since": paused.creation_time, "by": paused.paused_by, "reason": paused.reason}
@@ -359,7 +379,7 @@ def pause_(transaction: Transaction, *, reason: str | None, **options: Any) -> R
     """Send nothing of an account, to a list, or to a domain until `resume`. Sends are accepted and wait; what is being
     handed over is finished."""
     subject = _subject(transaction, **options)
-    return _made(transaction, subject, pause(transaction, subject, reason))
+    return _subject_row(transaction, subject, pause(transaction, subject, reason))
 
 
 @group.writes("resume", "installation")
@@ -370,7 +390,7 @@ def resume_(transaction: Transaction, **options: Any) -> Row:
     paused = find_pause(transaction, subject)
     ended = resume(transaction, paused)
     wake_after(transaction)
-    return {**_made(transaction, subject, paused), "resumed": ended}
+    return {**_subject_row(transaction, subject, paused), "resumed": ended}
 
 
 @group.reads("pauses", "installation")
@@ -379,4 +399,4 @@ def pauses(session: Session, account: str | None) -> list[Row]:
     """Show what is paused, the newest first, with up to 1000 of the messages that wait; and what has been resumed, as
     long as its messages return to the queue."""
     account_id = None if account is None else find_account(session, account).id
-    return [_pause_row(one) for one in list_pauses(session, account_id)]
+    return [_pause_row(pause) for pause in list_pauses(session, account_id)]

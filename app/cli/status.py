@@ -25,8 +25,8 @@ def print_overview(overview: Overview) -> None:
     """A line for each finding, with its section of the page Alerts and a command that shows more, and for each note."""
     if not overview.found and not overview.notes:
         echo("all is well")
-    for one in overview.found:
-        echo(f"! {one.words} ({_what_to_do(one)})")
+    for finding in overview.found:
+        echo(f"! {finding.words} ({_what_to_do(finding)})")
     for note in overview.notes:
         echo(f"- {note}")
 
@@ -62,21 +62,21 @@ def _required_overview() -> Overview:
     parts = services()
     redis_up, begin = asked_redis(parts.redis)
     with parts.database.read() as session:
-        shown = read_figures(session, parts.settings, begin)
-        if not are_complete(shown):
+        figures = read_figures(session, parts.settings, begin)
+        if not are_complete(figures):
             raise Unavailable(misfit(schema_of(session.connection())))
-        return overview_of(parts, session, shown, redis_up=redis_up)
+        return overview_of(parts, session, figures, redis_up=redis_up)
 
 
 def _refusals(overview: Overview) -> list[Row]:
     """The relays that refuse everything of an account, with what to do, for programs."""
     return [
         {
-            **{name: getattr(one, name) for name in ("account", "transport", "reply", "bounced")},
-            **{name: getattr(one, name) for name in ("first_time", "noticed_time", "ended_time")},
-            "words": one.words(),
+            **{name: getattr(refusal, name) for name in ("account", "transport", "reply", "bounced")},
+            **{name: getattr(refusal, name) for name in ("first_time", "noticed_time", "ended_time")},
+            "words": refusal.words(),
         }
-        for one in overview.refusals
+        for refusal in overview.refusals
     ]
 
 
@@ -96,7 +96,7 @@ STATES = {
     "paused": ("paused",),
 }
 """Number of messages -> the states of the send queue that count."""
-WITH_AGE = ("due", "in_flight", "uncertain")
+STATES_WITH_AGE = ("due", "in_flight", "uncertain")
 
 
 def status_of(figures: Figures) -> Row:
@@ -112,7 +112,7 @@ def status_of(figures: Figures) -> Row:
     runs, webhooks = figures["tms_automation_runs"], figures["tms_webhooks"]
     events = int(figures["tms_events_waiting"][()])
     return {
-        **_of_queue(figures),
+        **_queue_figures(figures),
         "relays_refusing": int(figures["relays_refusing"][()]),
         "events_waiting": events,
         "events_waiting_oldest_seconds": _age(events, figures["tms_events_oldest_seconds"].values()),
@@ -123,26 +123,28 @@ def status_of(figures: Figures) -> Row:
         "runs_held": int(runs["held",]),
         "webhooks_in_flight": int(webhooks["in_flight",]),
         "webhooks_held": int(webhooks["held",]),
-        **{f"test_{name}": _number(figures, STATES[name], ("test",)) for name in WITH_AGE},
+        **{f"test_{name}": _number(figures, STATES[name], ("test",)) for name in STATES_WITH_AGE},
         "test_events_waiting": int(figures["test_events_waiting"][()]),
     }
 
 
-def _of_queue(figures: Figures) -> Row:
-    shown: dict[str, Any] = {}
+def _queue_figures(figures: Figures) -> Row:
+    numbers: dict[str, Any] = {}
     for name, states in STATES.items():
-        shown[name] = number = _number(figures, states)
-        if name in WITH_AGE:
+        numbers[name] = number = _number(figures, states)
+        if name in STATES_WITH_AGE:
             ages = (age for key, age in figures["tms_queue_oldest_seconds"].items() if key[2] in states)
-            shown[f"{name}_oldest_seconds"] = _age(number, ages)
-    return shown
+            numbers[f"{name}_oldest_seconds"] = _age(number, ages)
+    return numbers
 
 
 def _number(figures: Figures, states: Collection[str], classes: Collection[str] = CLASSES) -> int:
     entries = figures["tms_queue_entries"].items()
-    return int(sum(number for (of_class, _, state), number in entries if state in states and of_class in classes))
+    return int(
+        sum(number for (account_class, _, state), number in entries if state in states and account_class in classes)
+    )
 
 
 def _age(number: int, ages: Iterable[float]) -> float | None:
-    """That of the oldest; None if there is none."""
+    """The age of the oldest of a number of messages; None if there is none."""
     return round(max(ages), 1) if number else None

@@ -16,7 +16,7 @@ from app.accounts.find import find_account
 from app.addresses import NormalizedAddress, address_forms, normalize_address
 from app.bulk_actions.kinds import UNBLOCK
 from app.bulk_actions.preview import Preview
-from app.cli.base import Done, Group, Row, WrongValue, account_option, address_kind, json_option, limit_option
+from app.cli.base import CommandResult, Group, Row, WrongValue, account_option, address_kind, json_option, limit_option
 from app.cli.bulk_actions import ask_for_all, print_asked
 from app.cli.csv_files import Rows, export_options, export_rows, format_to_write
 from app.cli.holds import dry_run_option, yes_option
@@ -37,9 +37,9 @@ group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
 # `flask suppressions export`: unsubscribed and blocked addresses as a CSV file.
 
-COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
+EXPORT_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply")
 Model = type[Unsubscriber | BlockedAddress]
-SHOWN = ("state", "kind", "address", "list_id", "list", "reason", "reply", "creation_time")
+ROW_COLUMNS = ("state", "kind", "address", "list_id", "list", "reason", "reply", "creation_time")
 MODELS: dict[str, Model] = {"unsubscribed": Unsubscriber, "blocked": BlockedAddress}
 
 
@@ -55,26 +55,27 @@ def export(
     states = tuple(MODELS) if state is None else (state,)
     with services().database.read() as session:
         account_id = find_account(session, account).id
-        total = sum(_number(session, MODELS[one], account_id) for one in states)
-        pages = chain.from_iterable(_pages(session, one, account_id) for one in states)
+        total = sum(_number(session, MODELS[entry_state], account_id) for entry_state in states)
+        pages = chain.from_iterable(_pages(session, entry_state, account_id) for entry_state in states)
         record_export(services().database, "suppression.exported", account_id, suppressions=total)
-        export_rows(file, format_to_write(delimiter, encoding), COLUMNS, pages, total, as_json=as_json)
+        export_rows(file, format_to_write(delimiter, encoding), EXPORT_COLUMNS, pages, total, as_json=as_json)
 
 
 def _number(session: Session, model: Model, account_id: int) -> int:
-    return session.execute(select(func.count(model.id)).where(*_exported(model, account_id))).scalar_one()
+    return session.execute(select(func.count(model.id)).where(*_export_filter(model, account_id))).scalar_one()
 
 
 def _pages(session: Session, state: str, account_id: int) -> Iterator[Rows]:
     """The entries by address."""
     model = MODELS[state]
-    statement = _entries(state).where(*_exported(model, account_id))
+    statement = _entries(state).where(*_export_filter(model, account_id))
     for page in pages_of(session, statement, (model.kind, model.address, model.id)):
-        yield [dict(zip(COLUMNS, row, strict=False)) for row in page]
+        yield [dict(zip(EXPORT_COLUMNS, row, strict=False)) for row in page]
 
 
-def _exported(model: Model, account_id: int) -> tuple[Any, ...]:
-    """Without those of forgotten people: a digest is of no use elsewhere (docs/privacy.md#what-is-kept)."""
+def _export_filter(model: Model, account_id: int) -> tuple[Any, ...]:
+    """The conditions of entries to export. Those of forgotten people stay out: a digest is of no use elsewhere
+    (docs/privacy.md#what-is-kept)."""
     return model.account_id == account_id, ~model.address.startswith(PREFIX)
 
 
@@ -83,16 +84,24 @@ def _entries(state: str) -> Any:
         blocked = BlockedAddress
         entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
         return select(literal(state), *entry)
-    one = Unsubscriber
-    listed = one.kind, one.address, shown(one.list_id), List.name, null(), one.creation_time, null()
-    return select(literal(state), *listed).outerjoin(List, List.id == one.list_id)
+    unsubscriber = Unsubscriber
+    listed = (
+        unsubscriber.kind,
+        unsubscriber.address,
+        shown(unsubscriber.list_id),
+        List.name,
+        null(),
+        unsubscriber.creation_time,
+        null(),
+    )
+    return select(literal(state), *listed).outerjoin(List, List.id == unsubscriber.list_id)
 
 
-MOST_SHOWN = 20
+MAX_LISTED_ENTRIES = 20
 """Remaining entries that are listed with their commands."""
 
-FORGOTTEN = "forgotten"
-"""In place of an address of which a digest is kept (docs/privacy.md#what-is-kept)."""
+FORGOTTEN_ADDRESS = "forgotten"
+"""What is shown in place of an address of which only a digest is kept (docs/privacy.md#what-is-kept)."""
 
 
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
@@ -102,15 +111,19 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
 
 
-def _shown(session: Session, state: str, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
+def _listed_rows(
+    session: Session, state: str, account_id: int, limit: int | None, address: str | None = None
+) -> list[Row]:
     """The entries with that state, the newest first."""
     model = MODELS[state]
-    found = _entries(state).where(*_on(session, model, account_id, address))
-    rows = session.execute(found.order_by(model.id.desc()).limit(limit))
-    return [_row(dict(zip(COLUMNS, row, strict=True))) for row in rows]
+    statement = _entries(state).where(*_address_filter(session, model, account_id, address))
+    rows = session.execute(statement.order_by(model.id.desc()).limit(limit))
+    return [_row(dict(zip(EXPORT_COLUMNS, row, strict=True))) for row in rows]
 
 
-def _on(session: Session, model: Model, account_id: int, address: str | None) -> Iterator[ColumnElement[bool]]:
+def _address_filter(
+    session: Session, model: Model, account_id: int, address: str | None
+) -> Iterator[ColumnElement[bool]]:
     yield model.account_id == account_id
     if address is not None:
         kind = address_kind(address)
@@ -121,11 +134,11 @@ def _on(session: Session, model: Model, account_id: int, address: str | None) ->
 
 def _row(entry: Row) -> Row:
     is_forgotten = entry["address"].startswith(PREFIX)
-    return {**{name: entry[name] for name in SHOWN}, **({"address": FORGOTTEN} if is_forgotten else {})}
+    return {**{name: entry[name] for name in ROW_COLUMNS}, **({"address": FORGOTTEN_ADDRESS} if is_forgotten else {})}
 
 
 def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
-    return [row for state in MODELS for row in _shown(session, state, account_id, None, address)]
+    return [row for state in MODELS for row in _listed_rows(session, state, account_id, None, address)]
 
 
 @group.reads("list", "all accounts")
@@ -133,7 +146,12 @@ def _entries_of(session: Session, account_id: int, address: str) -> list[Row]:
 @limit_option
 def list_(session: Session, account: Account, state: str | None, limit: int) -> list[Row]:
     """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
-    return [row for one in MODELS if state in (None, one) for row in _shown(session, one, account.id, limit)]
+    return [
+        row
+        for entry_state in MODELS
+        if state in (None, entry_state)
+        for row in _listed_rows(session, entry_state, account.id, limit)
+    ]
 
 
 @group.reads("show", "all accounts")
@@ -150,19 +168,19 @@ def _normalized(address: str) -> NormalizedAddress:
 @group.writes("unsubscribe")
 @click.argument("address")
 @list_option
-def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> Done:
+def unsubscribe(transaction: Transaction, account: Account, address: str, list_: str | None) -> CommandResult:
     """Unsubscribe an email address or a mobile number."""
     list_id, key = _list_id(transaction, account.id, list_), services().settings.secret_key
     changed = add_unsubscribed(transaction, key, account.id, _normalized(address), list_id)
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": True, "contacts_changed": changed}
-    return Done(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}", facts)
+    return CommandResult(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}", facts)
 
 
 @group.writes("resubscribe", "installation")
 @click.argument("address")
 @list_option
 @account_option
-def resubscribe(transaction: Transaction, address: str, list_: str | None, account: str | None) -> Done:
+def resubscribe(transaction: Transaction, address: str, list_: str | None, account: str | None) -> CommandResult:
     """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
     only."""
     account_id = find_account(transaction, account).id
@@ -172,22 +190,22 @@ def resubscribe(transaction: Transaction, address: str, list_: str | None, accou
     state = "no longer unsubscribed account-wide" if list_ is None and left else f"subscribed{_where(list_)}"
     said = [f"{address} is {state}; contacts changed: {changed}", *_remaining_entries(address, account, left)]
     facts = {"address": address, "list_id": shown_id(list_id), "unsubscribed": False, "contacts_changed": changed}
-    return Done("\n".join(said), {**facts, "left": left})
+    return CommandResult("\n".join(said), {**facts, "left": left})
 
 
 def _remaining_entries(address: str, account: str | None, left: Sequence[Row]) -> Iterator[str]:
     """The entries that still suppress the address, each with the command that removes it."""
     named = [] if account is None else ["--account", account]
-    for entry in left[:MOST_SHOWN]:
+    for entry in left[:MAX_LISTED_ENTRIES]:
         if entry["state"] == "blocked":
             command, what = ["unblock", address], f"blocked ({entry['reason']})"
         else:
             command = ["resubscribe", address, "--list", str(entry["list"])]
             what = f"unsubscribed in {entry['list']}"
         yield f"still {what}: {COMMAND_LINE} suppressions {shlex.join([*command, *named])}"
-    if len(left) > MOST_SHOWN:
+    if len(left) > MAX_LISTED_ENTRIES:
         show = shlex.join(["show", address, *named])
-        yield f"and {len(left) - MOST_SHOWN} more: {COMMAND_LINE} suppressions {show}"
+        yield f"and {len(left) - MAX_LISTED_ENTRIES} more: {COMMAND_LINE} suppressions {show}"
 
 
 def _where(list_: str | None) -> str:
@@ -203,29 +221,29 @@ def _is_filter(text: str) -> bool:
 @group.writes("block")
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True)
-def block(transaction: Transaction, account: Account, address: str, reason: str) -> Done:
+def block(transaction: Transaction, account: Account, address: str, reason: str) -> CommandResult:
     """Block an email address or a mobile number: nothing is sent to it from any list."""
     add_blocked(transaction, services().settings.secret_key, account.id, _normalized(address), reason)
-    return Done(f"{address} is blocked", {"address": address, "blocked": True})
+    return CommandResult(f"{address} is blocked", {"address": address, "blocked": True})
 
 
 @group.runs("unblock", "installation", print_asked)
-@click.argument("wanted", nargs=-1, required=True, metavar="ADDRESS | FILTER...")
+@click.argument("targets", nargs=-1, required=True, metavar="ADDRESS | FILTER...")
 @dry_run_option
 @yes_option
 @account_option
 def unblock(
-    parts: Services, *, wanted: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
-) -> Done | Preview:
+    parts: Services, *, targets: tuple[str, ...], dry_run: bool, yes: bool, account: str | None
+) -> CommandResult | Preview:
     """Unblock an email address or a mobile number; or all that an account has blocked and that match filters, such as
     reply="Relay access denied"."""
-    if len(wanted) > 1 or _is_filter(wanted[0]):
-        return ask_for_all(parts, UNBLOCK, wanted, account=account, dry_run=dry_run, yes=yes)
+    if len(targets) > 1 or _is_filter(targets[0]):
+        return ask_for_all(parts, UNBLOCK, targets, account=account, dry_run=dry_run, yes=yes)
     if dry_run:
         raise WrongValue("--dry-run counts what filters match, such as reply=TEXT")
-    (address,) = wanted
+    (address,) = targets
     with parts.database.write() as transaction:
         account_id = find_account(transaction, account).id
         was_blocked = remove_blocked(transaction, parts.settings.secret_key, account_id, _normalized(address))
     said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"
-    return Done(said, {"address": address, "blocked": False, "was_blocked": was_blocked})
+    return CommandResult(said, {"address": address, "blocked": False, "was_blocked": was_blocked})

@@ -55,10 +55,10 @@ def command(interval: float, count: int | None) -> None:
 
 def _totals(counts: SharedCounts) -> Mapping[str, float]:
     summed: Counts = {}
-    for one in counts.others():
-        add(summed, one)
+    for process_counts in counts.others():
+        add(summed, process_counts)
     return {
-        name: sum(value for (one, given), value in summed.items() if one == metric and labels <= {*given})
+        name: sum(value for (counter, given), value in summed.items() if counter == metric and labels <= {*given})
         for name, (metric, labels) in RATES.items()
     }
 

@@ -8,7 +8,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Done, Group, NamedItem, Row, columns, given_options, wake_after
+from app.cli.base import CommandResult, Group, NamedItem, Row, columns, given_options, wake_after
 from app.db.database import Transaction
 from app.db.models import Account, Route
 from app.errors import ServiceError
@@ -16,8 +16,8 @@ from app.routing.routes import create_route, delete_route, find_route, list_rout
 
 routes_group = Group("routes", help="Routes: a message takes the first route whose conditions it meets.")
 ROUTE = NamedItem(click.argument("named", metavar="NAME"), find_route, "installation")
-IN_TABLE = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
-SHOWN = (*IN_TABLE, "creation_time", "last_modified_time")
+TABLE_COLUMNS = ("name", "type", "position", "account", "sender_domain", "country_prefixes", "priority", "transports")
+ROW_COLUMNS = (*TABLE_COLUMNS, "creation_time", "last_modified_time")
 
 
 def attribute_options(command: Any) -> Any:
@@ -50,10 +50,10 @@ def _attributes(**options: Any) -> dict[str, Any]:
 def _row(session: Session, route: Route) -> Row:
     account = session.get(Account, route.account_id) if route.account_id else None
     read = {"account": account.name if account else None}
-    return {name: read[name] if name in read else getattr(route, name) for name in SHOWN}
+    return {name: read[name] if name in read else getattr(route, name) for name in ROW_COLUMNS}
 
 
-@routes_group.reads("list", "installation", columns(*IN_TABLE))
+@routes_group.reads("list", "installation", columns(*TABLE_COLUMNS))
 def list_(session: Session) -> list[Row]:
     """Show all routes in the order in which they are looked at."""
     return [_row(session, route) for route in list_routes(session)]
@@ -85,8 +85,8 @@ def update(transaction: Transaction, route: Route, **options: Any) -> Row:
 
 
 @routes_group.writes("delete", ROUTE)
-def delete(transaction: Transaction, route: Route) -> Done:
+def delete(transaction: Transaction, route: Route) -> CommandResult:
     """Delete a route; its messages, also those that wait, go where the routes after it send them."""
     delete_route(transaction, route)
     wake_after(transaction)
-    return Done(f"deleted route {route.name}", {"name": route.name, "deleted": True})
+    return CommandResult(f"deleted route {route.name}", {"name": route.name, "deleted": True})

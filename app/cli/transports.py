@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts
 from app.addresses import MESSAGE_TYPES
-from app.cli.base import Decorator, Done, Group, NamedItem, Row, columns, given_options, print_row, wake_after
+from app.cli.base import CommandResult, Decorator, Group, NamedItem, Row, columns, given_options, print_row, wake_after
 from app.cli.transport_routes import routes_group
 from app.db.database import Transaction
 from app.db.models import RelayRefusal, Transport
@@ -35,8 +35,8 @@ from app.services import Services
 group = Group("transports", help="Transports with names, beside the two in the settings; routes choose between them.")
 group.add_command(routes_group)
 TRANSPORT = NamedItem(click.argument("named", metavar="NAME"), find_transport, "installation")
-IN_TABLE = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
-SHOWN = (*IN_TABLE, "creation_time", "last_modified_time")
+TABLE_COLUMNS = ("name", "type", "url", "enabled", "connections", "messages_per_second", "any_account", "accounts")
+ROW_COLUMNS = (*TABLE_COLUMNS, "creation_time", "last_modified_time")
 LIMITS = ("connections", "messages_per_second")
 
 
@@ -92,10 +92,10 @@ def _attributes(url: str | None, **options: Any) -> dict[str, Any]:
 def _row(session: Session, transport: Transport) -> Row:
     url = shown_url(services().settings.secret_keys, transport)
     read = {"url": url, "accounts": accounts_of(session, transport)}
-    return {name: read[name] if name in read else getattr(transport, name) for name in SHOWN}
+    return {name: read[name] if name in read else getattr(transport, name) for name in ROW_COLUMNS}
 
 
-@group.reads("list", "installation", columns(*IN_TABLE))
+@group.reads("list", "installation", columns(*TABLE_COLUMNS))
 def list_(session: Session) -> list[Row]:
     """Show all transports; of their URLs only scheme and host."""
     return [_row(session, transport) for transport in list_transports(session)]
@@ -136,11 +136,11 @@ def update(transaction: Transaction, transport: Transport, forbid_account: tuple
 
 
 @group.writes("delete", TRANSPORT)
-def delete(transaction: Transaction, transport: Transport) -> Done:
+def delete(transaction: Transaction, transport: Transport) -> CommandResult:
     """Delete a transport that neither a route nor a waiting message names."""
     delete_transport(transaction, transport)
     wake_after(transaction)
-    return Done(f"deleted transport {transport.name}", {"name": transport.name, "deleted": True})
+    return CommandResult(f"deleted transport {transport.name}", {"name": transport.name, "deleted": True})
 
 
 def _print_trial(row: Row, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.testing import find_test_account
-from app.cli.base import Done, Group, NamedItem, Row, WrongValue, echo, limit_option, print_json, print_row
+from app.cli.base import CommandResult, Group, NamedItem, Row, WrongValue, echo, limit_option, print_json, print_row
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Account, List, Webhook, WebhookAttempt
@@ -41,8 +41,19 @@ DELIVERY = NamedItem(click.argument("named", metavar="DELIVERY"), find_delivery)
 
 # `flask webhooks`: trying a webhook out, its log of deliveries, and sending events again.
 
-LISTED = ("id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
-SHOWN = ("id", "webhook_id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail", "answer")
+DELIVERY_TABLE_COLUMNS = ("id", "time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
+ROW_COLUMNS = (
+    "id",
+    "webhook_id",
+    "time",
+    "batch_id",
+    "events",
+    "status",
+    "outcome",
+    "milliseconds",
+    "detail",
+    "answer",
+)
 
 
 def _delivery_row(delivery: WebhookAttempt, names: tuple[str, ...]) -> Row:
@@ -50,19 +61,19 @@ def _delivery_row(delivery: WebhookAttempt, names: tuple[str, ...]) -> Row:
 
 
 @group.writes("test", WEBHOOK)
-def test_(transaction: Transaction, webhook: Webhook) -> Done:
+def test_(transaction: Transaction, webhook: Webhook) -> CommandResult:
     """Send a test event to a webhook, signed as all are, behind the events that wait for it."""
     send_test(transaction, webhook)
     showing = f"`{COMMAND_LINE} webhooks deliveries` shows what becomes of it"
     said = f"a test event waits for {webhook.url}; {showing}"
-    return Done(said, {"id": webhook.id, "url": webhook.url, "events": 1})
+    return CommandResult(said, {"id": webhook.id, "url": webhook.url, "events": 1})
 
 
 @group.reads("deliveries", WEBHOOK)
 @limit_option
 def deliveries_(session: Session, webhook: Webhook, limit: int) -> list[Row]:
     """Show the latest requests to a webhook and how they ended."""
-    return [_delivery_row(one, LISTED) for one in deliveries(session, webhook, limit)]
+    return [_delivery_row(delivery, DELIVERY_TABLE_COLUMNS) for delivery in deliveries(session, webhook, limit)]
 
 
 def _print_delivery(row: Row, as_json: bool) -> None:
@@ -70,7 +81,7 @@ def _print_delivery(row: Row, as_json: bool) -> None:
         print_json(row)
         return
     events = row["body"]["events"]
-    print_row({name: row[name] for name in SHOWN}, as_json, texts=("answer",))
+    print_row({name: row[name] for name in ROW_COLUMNS}, as_json, texts=("answer",))
     echo("events:" if len(events) == row["events"] else f"events, of which {len(events)} are still kept:")
     print_json(events)
 
@@ -78,15 +89,15 @@ def _print_delivery(row: Row, as_json: bool) -> None:
 @group.reads("delivery", DELIVERY, _print_delivery)
 def delivery_(session: Session, delivery: WebhookAttempt) -> Row:
     """Show a request to a webhook, named by its id or batch_id: its events, as far as they are kept, and the answer."""
-    return {**_delivery_row(delivery, SHOWN), "body": {"events": events_of(session, delivery)}}
+    return {**_delivery_row(delivery, ROW_COLUMNS), "body": {"events": events_of(session, delivery)}}
 
 
 @group.writes("redeliver", DELIVERY)
-def redeliver_(transaction: Transaction, delivery: WebhookAttempt) -> Done:
+def redeliver_(transaction: Transaction, delivery: WebhookAttempt) -> CommandResult:
     """Send the events of a request again, to the same webhook, behind the events that wait for it."""
     events = redeliver(transaction, delivery)
     facts = {"id": delivery.id, "webhook_id": delivery.webhook_id, "redelivered": events}
-    return Done(_wait_again(events), facts)
+    return CommandResult(_wait_again(events), facts)
 
 
 def _wait_again(events: int) -> str:
@@ -105,12 +116,12 @@ def _moment(_context: object, _parameter: object, text: str | None) -> datetime 
 @group.writes("replay", WEBHOOK)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Maximum number of events.")
 @click.option("--since", metavar="TIME", callback=_moment, help="All that were sent to it since then, in UTC.")
-def replay_(transaction: Transaction, webhook: Webhook, last: int | None, since: datetime | None) -> Done:
+def replay_(transaction: Transaction, webhook: Webhook, last: int | None, since: datetime | None) -> CommandResult:
     """Send events that a webhook has accepted again, as far back as they are kept: the last, or all since a time."""
     if (last is None) == (since is None):
         raise WrongValue("give either --last or --since")
     replayed = replay_since(transaction, webhook, since) if since else replay(transaction, webhook, last or 0)
-    return Done(_wait_again(replayed), {"id": webhook.id, "url": webhook.url, "replayed": replayed})
+    return CommandResult(_wait_again(replayed), {"id": webhook.id, "url": webhook.url, "replayed": replayed})
 
 
 event_option = click.option(
@@ -131,7 +142,7 @@ def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
         "url": webhook.url,
         "events": webhook.chosen_events or "all",
         "lists": webhook.chosen_lists or "all",
-        "secrets": [one.key_id for one in list_secrets(session, webhook)],
+        "secrets": [signing_secret.key_id for signing_secret in list_secrets(session, webhook)],
         "pending_events": pending.get(webhook.id, 0),
         "failures": webhook.failures,
         "dropped_events": webhook.dropped_events,
@@ -215,21 +226,21 @@ def update(
 @click.option("--secret", help="The new secret, 32 bytes or more; generated and shown once by default.")
 def rotate(transaction: Transaction, webhook: Webhook, secret_id: str | None, secret: str | None) -> Row:
     """Add a signing secret; the others also sign until they are removed."""
-    key_id, shown = rotate_secret(transaction, services().settings, webhook, secret_id, secret)
-    return {"id": webhook.id, "url": webhook.url, "secret_id": key_id, "secret": shown}
+    key_id, new_secret = rotate_secret(transaction, services().settings, webhook, secret_id, secret)
+    return {"id": webhook.id, "url": webhook.url, "secret_id": key_id, "secret": new_secret}
 
 
 @group.writes("remove-secret", WEBHOOK)
 @click.argument("secret_id")
-def remove_secret_(transaction: Transaction, webhook: Webhook, secret_id: str) -> Done:
+def remove_secret_(transaction: Transaction, webhook: Webhook, secret_id: str) -> CommandResult:
     """Remove a signing secret, once the receiver knows another one."""
     remove_secret(transaction, webhook, secret_id)
     facts = {"id": webhook.id, "url": webhook.url, "secret_id": secret_id, "removed": True}
-    return Done(f"removed secret {secret_id}", facts)
+    return CommandResult(f"removed secret {secret_id}", facts)
 
 
 @group.writes("delete", WEBHOOK)
-def delete(transaction: Transaction, webhook: Webhook) -> Done:
+def delete(transaction: Transaction, webhook: Webhook) -> CommandResult:
     """Delete a webhook with the events that wait for it."""
     delete_webhook(transaction, webhook)
-    return Done(f"deleted webhook {webhook.url}", {"id": webhook.id, "url": webhook.url, "deleted": True})
+    return CommandResult(f"deleted webhook {webhook.url}", {"id": webhook.id, "url": webhook.url, "deleted": True})

@@ -8,7 +8,7 @@ from pathlib import Path
 from flask import Flask, render_template_string
 from sqlalchemy import inspect
 
-from app.cli import DEFINED, group_of
+from app.cli import DEFINED_NOUNS, group_of
 from app.generated_docs.seed import PAGE, page
 from app.resources.definition import Reference, ResourceDefinition
 from app.seed.nouns import RESOURCES
@@ -26,7 +26,7 @@ FORM = """
 
 
 def test_every_definition_has_its_doors() -> None:
-    assert [one.plural for one in DEFINITIONS] == list(DEFINED)
+    assert [one.plural for one in DEFINITIONS] == list(DEFINED_NOUNS)
     assert list(RESOURCES) == DEFINITIONS
 
 

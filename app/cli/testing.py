@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.accounts.testing import find_test_account, refreshed_test_account
-from app.cli.base import Done, Group, Row
+from app.cli.base import CommandResult, Group, Row
 from app.cli.progress import progress
 from app.db.database import Transaction
 from app.db.models import Account, ApiKey, Base, CapturedMessage, Contact, List, Message, Recipient, Webhook, table_of
@@ -18,7 +18,7 @@ from app.services import Services
 
 group = Group("test-account", help="The account in which test keys work, with copies of what their account has.")
 
-COUNTED: dict[str, type[Base]] = {
+COUNTED_MODELS: dict[str, type[Base]] = {
     "keys": ApiKey,
     "webhooks": Webhook,
     "lists": List,
@@ -35,7 +35,7 @@ def _row(session: Session, test: Account) -> Row:
         "id": test.id,
         "name": test.name,
         "account": owner.name,
-        **{noun: _count(session, model, test.id) for noun, model in COUNTED.items()},
+        **{noun: _count(session, model, test.id) for noun, model in COUNTED_MODELS.items()},
         "creation_time": test.creation_time,
         "last_modified_time": test.last_modified_time,
     }
@@ -50,7 +50,7 @@ def _count(session: Session, model: type[Base], account_id: int) -> Any:
 def list_(session: Session) -> list[Row]:
     """Show all test accounts."""
     tests = select(Account).where(Account.test_of.is_not(None)).order_by(Account.name)
-    return [_row(session, one) for one in session.scalars(tests)]
+    return [_row(session, test) for test in session.scalars(tests)]
 
 
 @group.reads("show")
@@ -68,17 +68,17 @@ def refresh(transaction: Transaction, account: Account) -> Row:
 
 @group.runs("delete")
 @click.confirmation_option(prompt="Delete the test account with its keys and everything that they have made?")
-def delete(parts: Services, account: Account) -> Done:
+def delete(parts: Services, account: Account) -> CommandResult:
     """Delete it with its keys and webhooks and everything that they have made; run again if interrupted."""
     with parts.database.read() as session:
-        found = find_test_account(session, account)
-        total = rows_to_delete(session, found.id)
+        test_account = find_test_account(session, account)
+        total = rows_to_delete(session, test_account.id)
     with progress("deleting", total) as advance:
-        deleted = delete_test_account(parts.database, found, advance)
-    counts = ", ".join(_counted(count, noun.replace("_", " ")) for noun, count in deleted.items() if count)
-    facts = {"id": found.id, "name": found.name, "deleted": True, "rows": dict(deleted)}
-    return Done(f"deleted {found.name}{': ' if counts else ''}{counts}", facts)
+        deleted = delete_test_account(parts.database, test_account, advance)
+    counts = ", ".join(_counted_noun(count, noun.replace("_", " ")) for noun, count in deleted.items() if count)
+    facts = {"id": test_account.id, "name": test_account.name, "deleted": True, "rows": dict(deleted)}
+    return CommandResult(f"deleted {test_account.name}{': ' if counts else ''}{counts}", facts)
 
 
-def _counted(count: int, noun: str) -> str:
+def _counted_noun(count: int, noun: str) -> str:
     return f"{count} {noun.removesuffix('s') if count == 1 else noun}"
