@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from app.accounts.sessions import make_link, start_with_link
-from app.http.console.guard import PLAIN
+from app.http.console.guard import PLAIN_COOKIE
 from bench.contacts import open_shop
 from bench.large import OWN, accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
@@ -52,7 +52,7 @@ def sign_in(parts: Stack) -> str:
 
 def asked(path: str, cookie: str) -> bytes:
     """The request of a browser for the page."""
-    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {PLAIN}={cookie}\r\nAccept: text/html\r\n"
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {PLAIN_COOKIE}={cookie}\r\nAccept: text/html\r\n"
     return f"{head}Sec-Fetch-Site: same-origin\r\n\r\n".encode()
 
 

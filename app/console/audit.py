@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import normalize_address
 from app.audit.read import AUDIT_ENTRIES
-from app.console.queries import of_address
+from app.console.queries import address_filter
 from app.errors import ServiceError
 from app.infrastructure.digests import address_digests
 from app.query.grammar import parse_collection
@@ -18,10 +18,10 @@ from app.secret_keys import SecretKeys
 PATH = "/console/audit"
 
 
-def sought(secret_keys: SecretKeys, text: str) -> tuple[str, str]:
+def text_filter(secret_keys: SecretKeys, text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: of an address its keyed hashes, so that it is in no log of
     requests; else the name of who acted."""
-    name, value = of_address(text)
+    name, value = address_filter(text)
     if name == "email":
         digests = address_digests(secret_keys, normalize_address("email", value))
     elif value.isdigit():

@@ -19,7 +19,7 @@ from app.automations.parse import parse_stored
 from app.automations.run_states import IS_LIVE
 from app.automations.versions import load_versions
 from app.clock import timestamp
-from app.console.queries import Asked, Found, Pairs
+from app.console.queries import Pairs, SearchPage, SearchRequest
 from app.contacts.get_or_create import find_by_address
 from app.db.database import Transaction
 from app.db.expressions import in_json
@@ -83,13 +83,13 @@ def path_of_automation(automation_id: int) -> str:
     return f"{PATH}/{automation_id}"
 
 
-def search(asked: Asked) -> Found:
+def search(search_request: SearchRequest) -> SearchPage:
     """The account's automations that match, the newest first, each with the name of its list and the numbers of its
     runs that wait and that are held: three statements. Deleted ones are found by their state alone. Raises the errors
     of the query."""
-    found = asked.found(PATH, AUTOMATIONS_SHAPE.resource, page_automations)
-    names = _names_of_lists(asked.session, asked.account_id, [row.list_id for row in found.rows])
-    states = count_states(asked.session, asked.account_id)
+    found = search_request.read_page(PATH, AUTOMATIONS_SHAPE.resource, page_automations)
+    names = _names_of_lists(search_request.session, search_request.account_id, [row.list_id for row in found.rows])
+    states = count_states(search_request.session, search_request.account_id)
     items = [
         {
             **item,
@@ -187,20 +187,22 @@ def path_of_run(automation_id: int, run_id: int) -> str:
     return f"{path_of_automation(automation_id)}/runs/{run_id}"
 
 
-def search_runs(asked: Asked, automation: Automation, *, sees_contacts: bool) -> Found:
+def search_runs(search_request: SearchRequest, automation: Automation, *, sees_contacts: bool) -> SearchPage:
     """The runs of the automation that match, the last to enter first: three statements at most. Beside the API's
     filters there are `email` and `mobile`, which need `contact.view`. Raises the errors of the query, and
     `permission_denied`."""
-    check_visible(asked.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *CONTACT_FILTERS))
-    within = _by_contact(asked.session, automation, asked.pairs)
+    check_visible(search_request.pairs, () if sees_contacts else (*ADDRESS_FILTERS, *CONTACT_FILTERS))
+    within = _by_contact(search_request.session, automation, search_request.pairs)
     if within is None:
-        return Found((), None)
+        return SearchPage((), None)
 
     def read(session: Session, account_id: int, query: Query) -> Page:
         return page_runs(session, account_id, automation.id, query, sees_contacts=sees_contacts)
 
-    found = replace(asked, pairs=within).found(path_of_automation(automation.id), RUNS_SHAPE.resource, read)
-    known = _known_of(asked.session, automation, [row.id for row in found.rows])
+    found = replace(search_request, pairs=within).read_page(
+        path_of_automation(automation.id), RUNS_SHAPE.resource, read
+    )
+    known = _known_of(search_request.session, automation, [row.id for row in found.rows])
     return replace(found, items=[_run(automation, item, known[item["id"]], sees_contacts) for item in found.items])
 
 

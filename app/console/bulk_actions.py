@@ -48,7 +48,7 @@ NAMES: Mapping[str, Named] = {
 }
 
 
-def sought(text: str) -> tuple[str, str]:
+def text_filter(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: an id, or who asked."""
     return ("id", text) if text.isascii() and text.isdigit() else ("asked_by", text)
 

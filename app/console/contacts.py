@@ -14,7 +14,7 @@ from app.clock import timestamp
 from app.console.automations import OnItsWay, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
-from app.console.queries import Asked, Found
+from app.console.queries import SearchPage, SearchRequest
 from app.console.suppressions import Suppression, suppressions_of
 from app.contacts.blocked import BLOCKED
 from app.contacts.by_hand import ContactActs, Named
@@ -44,10 +44,10 @@ def path_of_contact(contact_list: ListSpec, contact_id: int) -> str:
     return f"{path_of_list(contact_list)}/contacts/{contact_id}"
 
 
-def search(asked: Asked, contact_list: ListSpec) -> Found:
+def search(search_request: SearchRequest, contact_list: ListSpec) -> SearchPage:
     """The contacts of the list that match, the newest first. Raises the errors of the query."""
     resource = contact_shape(contact_list.value_fields).resource
-    return asked.found(
+    return search_request.read_page(
         path_of_list(contact_list), resource, lambda session, _, query: page_contacts(session, contact_list, query)
     )
 
@@ -104,8 +104,10 @@ def read_contact(
 ) -> OneContact:
     """What the page of the contact shows. Raises `not_found`."""
     item = get_contact(session, contact_list, contact_id, Query())
-    asked = Asked(session, settings.secret_keys, account, [("contact_id", str(contact_id))], MOST_MESSAGES)
-    latest = search_messages(asked, Viewer(True, Redaction.of(settings)))
+    search_request = SearchRequest(
+        session, settings.secret_keys, account, [("contact_id", str(contact_id))], MOST_MESSAGES
+    )
+    latest = search_messages(search_request, Viewer(True, Redaction.of(settings)))
     own = [Subscription(kind, item[kind], item["subscribed"][kind]) for kind in ADDRESS_KINDS if item[kind] is not None]
     runs = runs_of_contact(session, account.id, contact_list.id, contact_id)
     return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.items, runs)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.sessions import SignedIn
 from app.console.content import TextMessage
-from app.console.queries import of_address
+from app.console.queries import address_filter
 from app.content.plain_text import Tag, parse_html
 from app.content.values import decode
 from app.db.expressions import in_json
@@ -31,11 +31,11 @@ from app.transports.email.read_mail import Mail, read_mail
 PATH = "/console/inbox"
 
 
-def sought(text: str) -> tuple[str, str]:
+def text_filter(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: a uuid, an address or a number, else a whole subject."""
     if UUID.fullmatch(text):
         return "uuid", text
-    name, value = of_address(text)
+    name, value = address_filter(text)
     return ("address", value) if name == "email" or value.isdigit() else ("subject", text)
 
 

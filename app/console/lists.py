@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.console.queries import Asked, Found
+from app.console.queries import SearchPage, SearchRequest
 from app.contacts.counts import number_of_contacts, numbers_of_contacts
 from app.contacts.delete import delete_list
 from app.db.database import Transaction
@@ -30,11 +30,11 @@ def path_of_list(contact_list: ListSpec | List) -> str:
     return f"{PATH}/{shown_id(contact_list.id)}"
 
 
-def search(asked: Asked) -> Found:
+def search(search_request: SearchRequest) -> SearchPage:
     """The account's lists that match, the newest first, each with the number of its contacts: two statements. Raises
     the errors of the query."""
-    found = asked.found(PATH, LISTS.resource, page_lists)
-    numbers = numbers_of_contacts(asked.session, [row.id for row in found.rows])
+    found = search_request.read_page(PATH, LISTS.resource, page_lists)
+    numbers = numbers_of_contacts(search_request.session, [row.id for row in found.rows])
     items = [{**item, "contacts": numbers.get(row.id, 0)} for item, row in zip(found.items, found.rows, strict=True)]
     return replace(found, items=items)
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.sessions import SignedIn
 from app.addresses import ADDRESS_KIND_BY_TYPE, normalize_address
-from app.console.queries import Asked, Found, of_address
+from app.console.queries import SearchPage, SearchRequest, address_filter
 from app.contacts.suppression_acts import remove_blocked, remove_unsubscribed
 from app.db.database import Database, Transaction
 from app.db.models import Account, Recipient, RecipientStep
@@ -42,26 +42,26 @@ MENDING = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe
 """Command -> what the console does in its place, beside `sends retry`."""
 
 
-def sought(text: str) -> tuple[str, str]:
+def text_filter(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: a uuid, or an address."""
-    return ("uuid", text) if UUID.fullmatch(text) else of_address(text)
+    return ("uuid", text) if UUID.fullmatch(text) else address_filter(text)
 
 
-def search(asked: Asked, viewer: Viewer) -> Found:
+def search(search_request: SearchRequest, viewer: Viewer) -> SearchPage:
     """The account's messages that match, the newest first. Raises the errors of the query."""
-    check_visible(asked.pairs, viewer.hidden_filters)
+    check_visible(search_request.pairs, viewer.hidden_filters)
 
     def read(session: Session, account_id: int, query: Query) -> Page:
         return page_recipients(session, account_id, query, viewer)
 
-    return asked.found(PATH, OPERATOR_RECIPIENTS, read)
+    return search_request.read_page(PATH, OPERATOR_RECIPIENTS, read)
 
 
-def all_parts(database: Database, asked: Asked, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
+def all_parts(database: Database, search_request: SearchRequest, viewer: Viewer) -> Iterator[Sequence[dict[str, Any]]]:
     """All of the account's messages that match, the newest first, up to a maximum. Raises the errors of the query
     before the first part."""
-    check_visible(asked.pairs, viewer.hidden_filters)
-    return Parts(database, asked.account_id, asked.query(PATH, OPERATOR_RECIPIENTS), viewer)
+    check_visible(search_request.pairs, viewer.hidden_filters)
+    return Parts(database, search_request.account_id, search_request.query(PATH, OPERATOR_RECIPIENTS), viewer)
 
 
 class Parts:
@@ -88,7 +88,7 @@ class Parts:
         return page.items
 
 
-def is_live(found: Found) -> bool:
+def is_live(found: SearchPage) -> bool:
     """Whether something that was found will change soon."""
     return any(item["state"] in UNSETTLED_STATES for item in found.items)
 

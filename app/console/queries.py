@@ -20,30 +20,30 @@ from app.query.reader import Page
 from app.secret_keys import SecretKeys
 
 Pairs = list[tuple[str, str]]
-Sought = Callable[[str], tuple[str, str]]
+TextFilter = Callable[[str], tuple[str, str]]
 """The filter of a text that somebody looks for."""
 
-ON_A_PAGE = 50
-IN_A_FILE = 1000
+PAGE_ROWS = 50
+FILE_ROWS = 1000
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DAYS = re.compile(rf"({DAY.pattern})\.\.({DAY.pattern})")
 """The range of days that the form of a search makes."""
 FIRST_DAY, LAST_DAY = "2000-01-01", "2100-01-01"
-SHAPING = ("limit", "offset", "fields", "expand", "_tz", "account")
+SHAPING_PARAMETERS = ("limit", "offset", "fields", "expand", "_tz", "account")
 """Parameters of the API that say how a page looks, which is for the console to say."""
-EVERYBODY = 0
+INSTALLATION_ID = 0
 """In cursors in place of an account: what is searched is the installation's."""
-BESIDE_DIGITS = {ord(character): None for character in "+ -./()"}
+NUMBER_SEPARATORS = {ord(character): None for character in "+ -./()"}
 """What people write before and between the digits of a number, which is stored without it."""
 
 
-def canonical(pairs: Pairs, sought: Sought, time: str) -> Pairs:
+def canonical_query(pairs: Pairs, text_filter: TextFilter, time: str) -> Pairs:
     """The query of a form in the query language: without empty fields, with the text to find as a filter, and with its
     days as a range of the filter `time`."""
     given = {name: value.strip() for name, value in pairs}
-    kept = [(name, value) for name, value in pairs if value and name not in ("find", "from", "to", *SHAPING)]
+    kept = [(name, value) for name, value in pairs if value and name not in ("find", "from", "to", *SHAPING_PARAMETERS)]
     if text := given.get("find"):
-        kept.append(sought(text))
+        kept.append(text_filter(text))
     first, last = given.get("from", ""), given.get("to", "")
     if first or last:
         kept.append((f"{time}:in", f"{first or FIRST_DAY}..{last or LAST_DAY}"))
@@ -56,19 +56,19 @@ def days_of(values: Mapping[str, str], time: str) -> tuple[str, str]:
     return (days[1], days[2]) if days else ("", "")
 
 
-def of_address(text: str) -> tuple[str, str]:
+def address_filter(text: str) -> tuple[str, str]:
     """The filter of an email address, or of a number as people write it."""
     if "@" in text:
         return "email", text
-    return "mobile", normalize_address("mobile", text.translate(BESIDE_DIGITS)).key
+    return "mobile", normalize_address("mobile", text.translate(NUMBER_SEPARATORS)).key
 
 
-def whole(pairs: Pairs) -> Pairs:
+def without_cursor(pairs: Pairs) -> Pairs:
     """The query from its first page on."""
     return [one for one in pairs if one[0] != CURSOR]
 
 
-def by_name(text: str) -> tuple[str, str]:
+def name_filter(text: str) -> tuple[str, str]:
     """The filter of an id, or of a whole name."""
     return ("name", text) if id_in(text) is None else ("id", text)
 
@@ -82,7 +82,7 @@ def older_query(cursors: CursorScope | None, pairs: Pairs, position: Position | 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """What a query finds: the items of a table, the rows that they were made from, and the query of what is older, if
     there is more."""
 
@@ -92,7 +92,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchRequest:
     """What a page or a file asks for: what matches the query, in the account, or in the installation for None, so many
     at most."""
 
@@ -105,7 +105,7 @@ class Asked:
     @property
     def account_id(self) -> int:
         """The id of the account."""
-        return EVERYBODY if self.account is None else int(self.account.id)
+        return INSTALLATION_ID if self.account is None else int(self.account.id)
 
     def query(self, path: str, resource: Resource) -> Query:
         """The query of the page with that path. A resource with a filter of the name `cursor` has no cursors. Raises
@@ -114,9 +114,9 @@ class Asked:
         is_test = self.account is not None and self.account.test_of is not None
         return replace(parse_collection(self.pairs, resource, cursors, is_test=is_test), limit=self.limit)
 
-    def found(self, path: str, resource: Resource, read: Callable[[Session, int, Query], Page]) -> Found:
+    def read_page(self, path: str, resource: Resource, read: Callable[[Session, int, Query], Page]) -> SearchPage:
         """What `read` finds for that query, the newest first."""
         query = self.query(path, resource)
         page = read(self.session, self.account_id, query)
         position = page.ends.next if page.ends.has_next else None
-        return Found(page.items, older_query(query.cursors, self.pairs, position), page.rows)
+        return SearchPage(page.items, older_query(query.cursors, self.pairs, position), page.rows)

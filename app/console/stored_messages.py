@@ -58,7 +58,7 @@ class Reader:
     values: str = ""
 
 
-def sought(text: str) -> tuple[str, str]:
+def text_filter(text: str) -> tuple[str, str]:
     """The filter of a text that somebody looks for: an id, or a name."""
     return ("id", text) if text.isascii() and text.isdigit() else ("name", text)
 

@@ -27,7 +27,7 @@ from app.addresses import (
 )
 from app.audit.actor import Actor
 from app.audit.read import acts_on_address
-from app.console.queries import Asked, Found, older_query
+from app.console.queries import SearchPage, SearchRequest, older_query
 from app.contacts.blocked import BLOCKED, STATES, SUPPRESSIONS, UNSUBSCRIBED, quoting
 from app.contacts.suppression_acts import (
     add_blocked,
@@ -86,14 +86,14 @@ class Suppression:
         return f"{PATH}/{self.state}/{self.id}"
 
 
-def search(asked: Asked) -> Found:
+def search(search_request: SearchRequest) -> SearchPage:
     """The account's entries that match, the newest first: two statements. Raises the errors of the query."""
-    query, limit = asked.query(PATH, SUPPRESSIONS), asked.limit
-    with planned_for_values(asked.session):
-        entries = (_entries(asked.session, asked.account_id, state, query, limit + 1) for state in STATES)
+    query, limit, account_id = search_request.query(PATH, SUPPRESSIONS), search_request.limit, search_request.account_id
+    with planned_for_values(search_request.session):
+        entries = (_entries(search_request.session, account_id, state, query, limit + 1) for state in STATES)
         found = sorted(chain.from_iterable(entries), key=_order, reverse=True)
     position = Position(_order(found[limit - 1])) if len(found) > limit else None
-    return Found(found[:limit], older_query(query.cursors, asked.pairs, position))
+    return SearchPage(found[:limit], older_query(query.cursors, search_request.pairs, position))
 
 
 def _order(one: Suppression) -> tuple[datetime, int, int]:

@@ -44,18 +44,18 @@ access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
 BELOW_A_LIST = "/<list_id>/"
-OF_PATH = "tms.of_path"
-OF_RECIPIENTS = frozenset({*PAGE_SEGMENTS, "o"})
+PATH_LOOKUP_KEY = "tms.of_path"
+RECIPIENT_SEGMENTS = frozenset({*PAGE_SEGMENTS, "o"})
 """First path segments that recipients call: their addresses are none of the log's business."""
 
-FindOfPath = Callable[[Session, str, int | None, int | None], tuple[Principal, Any, Any]]
+PathLookup = Callable[[Session, str, int | None, int | None], tuple[Principal, Any, Any]]
 """Finds the key with a token, its account's list with an id, and the contact of that list with an id, in one
 statement."""
 
 
-def register(app: Flask, find_of_path: FindOfPath) -> None:
+def register(app: Flask, look_up_path: PathLookup) -> None:
     """Registers the guards before every request and the common headers of every response."""
-    app.extensions[OF_PATH] = find_of_path
+    app.extensions[PATH_LOOKUP_KEY] = look_up_path
     collect_path_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
@@ -69,32 +69,34 @@ def _end(_error: BaseException | None) -> None:
 
 
 def _guard() -> None:
-    asked, known = current_request(), current_globals()
-    known.request_id = request_id = os.urandom(16).hex()
-    known.started = time.perf_counter()
-    known.segment = segment = first_segment_of(asked.path)
+    http_request, request_globals = current_request(), current_globals()
+    request_globals.request_id = request_id = os.urandom(16).hex()
+    request_globals.started = time.perf_counter()
+    request_globals.segment = segment = first_segment_of(http_request.path)
     logs.request_id.set(request_id)
-    logs.client.set(_logged_client(segment, asked.remote_addr))
+    logs.client.set(_logged_client(segment, http_request.remote_addr))
     act_as(_actor)
     bounded_connection.begin_request()
-    known.span = tracing.begin_request(request_id, _span_name(asked), asked.headers.get("Traceparent"))
-    fault: ServiceError | None = asked.environ.get(FAULT)
+    request_globals.span = tracing.begin_request(
+        request_id, _span_name(http_request), http_request.headers.get("Traceparent")
+    )
+    fault: ServiceError | None = http_request.environ.get(FAULT)
     if fault is not None:
         raise fault
     if VERSION.fullmatch(segment):
-        _guard_api(segment, asked, known)
+        _guard_api(segment, http_request, request_globals)
     elif is_console():
         guard_console()
     elif is_console_path():
         logger.info("the console does not answer under the host %r (CONSOLE_HOSTS)", request_host())
         raise NotFound
-    elif asked.routing_exception is not None:
-        raise asked.routing_exception
+    elif http_request.routing_exception is not None:
+        raise http_request.routing_exception
 
 
 def _logged_client(segment: str, address: str | None) -> dict[str, Any]:
     """What log lines say of the client: nothing about a recipient who follows a link or opens a mail."""
-    return {} if segment in OF_RECIPIENTS else {"client_address": address_text(address or "")}
+    return {} if segment in RECIPIENT_SEGMENTS else {"client_address": address_text(address or "")}
 
 
 def _actor() -> Actor:
@@ -115,47 +117,47 @@ def _actor() -> Actor:
     return service_actor()
 
 
-def _span_name(asked: Request) -> str:
+def _span_name(http_request: Request) -> str:
     """Method and route, of which there are not many."""
-    rule = asked.url_rule
-    return f"{method_label(asked.method)} {rule.rule if rule else 'unknown'}"
+    rule = http_request.url_rule
+    return f"{method_label(http_request.method)} {rule.rule if rule else 'unknown'}"
 
 
-def _guard_api(version: str, asked: Request, known: Any) -> None:
+def _guard_api(version: str, http_request: Request, request_globals: Any) -> None:
     app = current_app._get_current_object()  # type: ignore[attr-defined]
-    if app.extensions[EXTENSION].settings.require_https and not asked.is_secure:
+    if app.extensions[EXTENSION].settings.require_https and not http_request.is_secure:
         raise ServiceError("ssl_required")
     if version != API:
         raise ServiceError("invalid_api_version")
-    principal = _authenticate(app, asked, known) if asked.method != "OPTIONS" else None
-    if asked.routing_exception is not None:
-        raise asked.routing_exception
+    principal = _authenticate(app, http_request, request_globals) if http_request.method != "OPTIONS" else None
+    if http_request.routing_exception is not None:
+        raise http_request.routing_exception
     if principal is not None:
-        _check_scope(principal, app, asked)
+        _check_scope(principal, app, http_request)
 
 
-def _authenticate(app: Flask, asked: Request, known: Any) -> Principal:
+def _authenticate(app: Flask, http_request: Request, request_globals: Any) -> Principal:
     """Key, network and rate limit: steps 3 to 5."""
-    token = bearer_token(asked.headers.get("Authorization"))
+    token = bearer_token(http_request.headers.get("Authorization"))
     parts: Services = app.extensions[EXTENSION]
     refuse_published(token, parts.settings, request_host)
-    find_of_path: FindOfPath = app.extensions[OF_PATH]
-    list_id, contact_id = _ids_in_path(asked)
+    look_up_path: PathLookup = app.extensions[PATH_LOOKUP_KEY]
+    list_id, contact_id = _ids_in_path(http_request)
     with parts.database.read() as session:
-        principal, known.list, known.contact = find_of_path(session, token, list_id, contact_id)
+        principal, request_globals.list, request_globals.contact = look_up_path(session, token, list_id, contact_id)
     check_network(principal.allowed_networks)
-    known.principal = principal
+    request_globals.principal = principal
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
-    known.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
+    request_globals.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
     if allowance is not None and allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=allowance.reset)
     return principal
 
 
-def _ids_in_path(asked: Request) -> tuple[int | None, int | None]:
+def _ids_in_path(http_request: Request) -> tuple[int | None, int | None]:
     """The ids of list and contact in a path below a list; None in another path, or for an invalid id."""
-    rule, arguments = asked.url_rule, asked.view_args
+    rule, arguments = http_request.url_rule, http_request.view_args
     if rule is None or BELOW_A_LIST not in rule.rule or not arguments:
         return None, None
     return _id_of(arguments.get("list_id")), _id_of(arguments.get("contact_id"))
@@ -168,9 +170,9 @@ def _id_of(segment: str | None) -> int | None:
         return None  # reported later: after key, network, rate limit and permission
 
 
-def _check_scope(principal: Principal, app: Flask, asked: Request) -> None:
-    """Step 7. A route that accepts several scopes checks the exact one itself."""
-    needed = scopes_of(app, asked.endpoint or "", asked.method)
+def _check_scope(principal: Principal, app: Flask, http_request: Request) -> None:
+    """Checks the scope, step 7. A route that accepts several scopes checks the exact one itself."""
+    needed = scopes_of(app, http_request.endpoint or "", http_request.method)
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
         lacking = f"which keys of the level {principal.access_level} lack. Use a key of a higher level."
         detail = f"This needs the scope {' or '.join(needed)}, {lacking}"
@@ -179,32 +181,32 @@ def _check_scope(principal: Principal, app: Flask, asked: Request) -> None:
 
 def _finish(response: Response) -> Response:
     """Adds the headers of every response; logs and counts the request."""
-    asked, known, headers = current_request(), current_globals(), response.headers
+    http_request, request_globals, headers = current_request(), current_globals(), response.headers
     if not response.is_streamed and not response.content_length and "Content-Type" in headers:
         headers["Content-Type"] = JSON
-    headers.add("X-Request-Id", known.request_id)
-    allowance: Allowance | None = known.get("allowance")
+    headers.add("X-Request-Id", request_globals.request_id)
+    allowance: Allowance | None = request_globals.get("allowance")
     if allowance is not None:
         headers.add("RateLimit-Limit", str(allowance.limit))
         headers.add("RateLimit-Remaining", str(allowance.remaining))
         headers.add("RateLimit-Reset", str(allowance.reset))
-    seconds = time.perf_counter() - known.started
-    if not VERSION.fullmatch(known.segment):
+    seconds = time.perf_counter() - request_globals.started
+    if not VERSION.fullmatch(request_globals.segment):
         if is_console():
             add_headers(response)
         add_security_headers(response)
-    principal = known.get("principal") or known.get("signed_in")
+    principal = request_globals.get("principal") or request_globals.get("signed_in")
     account_id = None if principal is None else principal.account_id
-    _count_and_log(asked, response.status_code, seconds, account_id)
-    known.span.end(http__response__status_code=response.status_code, tms__account_id=account_id)
+    _count_and_log(http_request, response.status_code, seconds, account_id)
+    request_globals.span.end(http__response__status_code=response.status_code, tms__account_id=account_id)
     return response
 
 
-def _count_and_log(asked: Request, status: int, seconds: float, account_id: int | None) -> None:
+def _count_and_log(http_request: Request, status: int, seconds: float, account_id: int | None) -> None:
     """One line per request; the path without its query, which may contain addresses. The account is the one whose key
     was accepted, or that is signed in."""
-    method, route = method_label(asked.method), route_label(asked.url_rule)
+    method, route = method_label(http_request.method), route_label(http_request.url_rule)
     metrics.REQUESTS.labels(method, route, status).inc()
     metrics.REQUEST_SECONDS.labels(route, f"{status // 100}xx").observe(seconds)
     fields = {"milliseconds": round(seconds * 1000, 1), "account_id": account_id}
-    access.info("%s %s %s", method, loggable_path(asked.path), status, extra=fields)
+    access.info("%s %s %s", method, loggable_path(http_request.path), status, extra=fields)

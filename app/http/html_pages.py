@@ -33,8 +33,8 @@ LANGUAGES = ("en", "de", "fr", "es")
 
 def language() -> str:
     """The one that the browser prefers, of those that there are, whichever country's form of it."""
-    wanted = (str(name).partition("-")[0].lower() for name, quality in request.accept_languages if quality > 0)
-    return next((name for name in wanted if name in LANGUAGES), LANGUAGES[0])
+    languages = (str(name).partition("-")[0].lower() for name, quality in request.accept_languages if quality > 0)
+    return next((name for name in languages if name in LANGUAGES), LANGUAGES[0])
 
 
 def translated(text: str) -> str:
@@ -52,7 +52,7 @@ def register(app: Flask) -> None:
     app.jinja_env.add_extension("jinja2.ext.i18n")
     # Values are escaped, and put into the translated text.
     app.jinja_env.install_gettext_callables(  # type: ignore[attr-defined]
-        translated, lambda one, many, count: translated(one if count == 1 else many), newstyle=True
+        translated, lambda singular, many, count: translated(singular if count == 1 else many), newstyle=True
     )
 
 
@@ -86,8 +86,8 @@ SECURITY_HEADERS = {
 
 
 def add_security_headers(response: Response) -> None:
-    """For every response outside the API: the URLs contain tokens, and browsers open them. A page that runs scripts has
-    a policy of its own."""
+    """Adds the headers of every response outside the API: the URLs contain tokens, and browsers open them. A page that
+    runs scripts has a policy of its own."""
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
 

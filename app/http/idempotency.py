@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 # request. The operating system releases locks when a process dies, so none outlives its request, whatever ended it.
 # They are `fcntl` locks, which belong to a process: it must not open its own file twice.
 
-SUFFIX = ".requests"
+LOCK_FILE_SUFFIX = ".requests"
 KEPT_SECONDS = 3600
 """Seconds for which the file of a dead process is kept: it shows that its claims have ended. Longer than any lease."""
 
@@ -73,7 +73,9 @@ class IdempotencyLocks:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _delete_stale_files(self._folder)
-            descriptor = os.open(self._folder / f"{self.name}{SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(
+                self._folder / f"{self.name}{LOCK_FILE_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600
+            )
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
             logger.warning("cannot keep %s: %s", self._folder, error)
@@ -105,7 +107,7 @@ class IdempotencyLocks:
         if name == self.name:
             return int(number) not in self._active
         try:
-            descriptor = os.open(self._folder / f"{name}{SUFFIX}", os.O_RDWR)
+            descriptor = os.open(self._folder / f"{name}{LOCK_FILE_SUFFIX}", os.O_RDWR)
         except OSError:
             return None
         try:
@@ -139,7 +141,7 @@ def _is_unlocked(descriptor: int, number: int) -> bool:
 def _delete_stale_files(folder: Path) -> None:
     """Deletes files of processes that died long ago. The first process that finds the owner dead writes one byte, which
     sets the time of modification."""
-    for path in folder.glob(f"*{SUFFIX}"):
+    for path in folder.glob(f"*{LOCK_FILE_SUFFIX}"):
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDWR)
             try:
@@ -171,8 +173,8 @@ class RequestFingerprint:
     during an upgrade, would take a keyed one for that of another request."""
 
     @classmethod
-    def of_current(cls, secret_keys: SecretKeys) -> RequestFingerprint:
-        """That of the request being handled. A trailing slash makes no difference (docs/requests.md#idempotency)."""
+    def for_current_request(cls, secret_keys: SecretKeys) -> RequestFingerprint:
+        """The fingerprint of the request being handled. A trailing slash makes no difference (docs/requests.md#idempotency)."""
         path = request.path.rstrip("/")
         target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
         parts = (request.method.encode(), target, request.get_data(cache=True))
@@ -199,7 +201,7 @@ class SecretWork:
     work: Work
 
     def __call__(self, transaction: Transaction) -> Response:
-        """Does it."""
+        """Runs the work."""
         return self.work(transaction)
 
 
@@ -207,7 +209,7 @@ HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LEASE = timedelta(minutes=1)
 """Longer than a request takes after its body was read; one that takes longer is rolled back (`_store_response`)."""
-SOONEST_RETRY = 1
+MIN_RETRY_SECONDS = 1
 """Seconds after which a request of this machine may have ended."""
 
 
@@ -224,19 +226,24 @@ def idempotent(prepare: Callable[[], Work]) -> Response:
         return services().database.transact(prepare())
     if not KEY.fullmatch(key):
         raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
-    fingerprint = RequestFingerprint.of_current(services().settings.secret_keys)
+    fingerprint = RequestFingerprint.for_current_request(services().settings.secret_keys)
     with services().database.read() as session:
-        known = _find(session, key)
-    if known is not None and known.status is not None and fingerprint.is_of(known.fingerprint) and not _is_old(known):
-        return _replay(known)
-    return _run_first(key, fingerprint, known, prepare())
+        record = _find(session, key)
+    if (
+        record is not None
+        and record.status is not None
+        and fingerprint.is_of(record.fingerprint)
+        and not _is_old(record)
+    ):
+        return _replay(record)
+    return _run_first(key, fingerprint, record, prepare())
 
 
-def _run_first(key: str, fingerprint: RequestFingerprint, known: IdempotencyRecord | None, work: Work) -> Response:
+def _run_first(key: str, fingerprint: RequestFingerprint, record: IdempotencyRecord | None, work: Work) -> Response:
     """Claims the key and runs the work, unless another request has done so."""
     fingerprint = replace(fingerprint, is_keyed=isinstance(work, SecretWork))
     with _locks().acquire() as holder:
-        claim = _claim_or_replay(key, fingerprint, known, holder)
+        claim = _claim_or_replay(key, fingerprint, record, holder)
         if isinstance(claim, Response):
             return claim
 
@@ -294,7 +301,11 @@ def _retry_after(row: IdempotencyRecord | None) -> int | None:
     if row is not None and row.status is not None:
         return None
     is_local = row is None or _locks().has_ended(row.holder or "") is not None
-    return SOONEST_RETRY if is_local or row is None else max(SOONEST_RETRY, math.ceil(_lease_left(row).total_seconds()))
+    return (
+        MIN_RETRY_SECONDS
+        if is_local or row is None
+        else max(MIN_RETRY_SECONDS, math.ceil(_lease_left(row).total_seconds()))
+    )
 
 
 def _replay(row: IdempotencyRecord) -> Response:

@@ -13,11 +13,11 @@ from app.ids import BIGGEST
 
 API = "v1"
 PATH_WORDS = "tms.words"
-UNMATCHED = "unmatched"
+UNMATCHED_ROUTE = "unmatched"
 CONVERTER = re.compile(r"<\w+(?:\([^)]*\))?:")
 ID = re.compile(r"[0-9]{1,19}")
 PUBLIC_ID = re.compile(r"[0-9]{1,19}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-UNQUOTED = "/:@!$&'()*+,;=~"
+UNQUOTED_CHARACTERS = "/:@!$&'()*+,;=~"
 """Characters of a path that need no percent-encoding (RFC 3986)."""
 
 
@@ -31,7 +31,7 @@ class InstanceConverter(BaseConverter):
 
 def request_path() -> str:
     """The request's path, percent-encoded, as links and logs can carry it."""
-    return quote(request.path, safe=UNQUOTED)
+    return quote(request.path, safe=UNQUOTED_CHARACTERS)
 
 
 def first_segment() -> str:
@@ -52,7 +52,7 @@ def collect_path_words(app: Flask) -> None:
 
 def route_label(rule: Rule | None) -> str:
     """The route, for metrics: there are as many as endpoints, whatever paths clients ask for."""
-    return CONVERTER.sub("<", rule.rule) if rule else UNMATCHED
+    return CONVERTER.sub("<", rule.rule) if rule else UNMATCHED_ROUTE
 
 
 def loggable_path(path: str) -> str:

@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 PORTION = 100
 """The part of a limit that a process takes at a time. Of a limit below twice that, it takes single requests."""
-MOST_COUNTERS = 10_000
-"""Those of which a process keeps requests; beyond it, it asks Redis anew for all."""
+MAX_COUNTERS = 10_000
+"""Counters of which a process keeps requests; beyond that number, it asks Redis anew for all."""
 
 Counter = tuple[int | str, Rate]
 
@@ -40,15 +40,15 @@ class Allowance:
     exceeded: bool
 
 
-def rate_of(services: Services, own: str | None) -> Rate | None:
+def rate_of(services: Services, account_rate: str | None) -> Rate | None:
     """The account's own rate, or the setting's."""
-    return parse_rate(own) if own else services.settings.rate_limit
+    return parse_rate(account_rate) if account_rate else services.settings.rate_limit
 
 
-def count_request(services: Services, whose: int | str, own: str | None) -> Allowance | None:
+def count_request(services: Services, whose: int | str, account_rate: str | None) -> Allowance | None:
     """Counts one request of a key, by its id, or of another counter; `own` is the rate of the account, if it has one.
     None without a limit, or if Redis is unavailable: the service works without it."""
-    rate = rate_of(services, own)
+    rate = rate_of(services, account_rate)
     if rate is None or services.redis_breaker.is_open:
         return None
     now = time.time()
@@ -121,7 +121,7 @@ class Portions:
         """The portion of the window. Under the lock."""
         portion = self._portions.get(counter)
         if portion is None or portion.window != window:
-            if len(self._portions) >= MOST_COUNTERS:
+            if len(self._portions) >= MAX_COUNTERS:
                 self._portions.clear()
             portion = self._portions[counter] = Portion(window)
         return portion

@@ -14,7 +14,7 @@ from flask import Response, render_template, request
 from app.errors import ServiceError
 from app.http.responses import static_response
 
-OWN = Path(__file__).parent.parent / "static"
+STATIC_FOLDER = Path(__file__).parent.parent / "static"
 PACKAGE = "flask_swagger_ui"
 MEDIA_TYPES = {
     "reference.js": "text/javascript; charset=utf-8",
@@ -57,5 +57,5 @@ def asset(name: str) -> Response:
 @cache
 def _content(name: str) -> bytes:
     """Read once: a process serves these few files from memory."""
-    own = OWN / name
-    return own.read_bytes() if own.is_file() else (files(PACKAGE) / "dist" / name).read_bytes()
+    path = STATIC_FOLDER / name
+    return path.read_bytes() if path.is_file() else (files(PACKAGE) / "dist" / name).read_bytes()

@@ -24,7 +24,7 @@ from app.console.accounts import (
     refresh_test_account,
     shown_account,
 )
-from app.console.queries import IN_A_FILE, ON_A_PAGE
+from app.console.queries import FILE_ROWS, PAGE_ROWS
 from app.db.database import Transaction
 from app.db.models import Account
 from app.errors import ServiceError
@@ -49,7 +49,7 @@ def accounts(error: ServiceError | None = None) -> Response:
         found = account_sought(session, find) if find else None
         if found is not None:
             return goes_to(path_of(found.test_of or found.id))
-        items, last = list_accounts(session, after, ON_A_PAGE)
+        items, last = list_accounts(session, after, PAGE_ROWS)
     if find:
         error = ServiceError("not_found", detail=f"There is no account {find!r}.")
     following = link(PATH, [("after", last)]) if last else None
@@ -69,7 +69,7 @@ def create(transaction: Transaction) -> str:
 def accounts_file() -> Response:
     """The accounts of the page as a file, the first by name."""
     with services().database.read() as session:
-        found, _ = list_accounts(session, "", IN_A_FILE)
+        found, _ = list_accounts(session, "", FILE_ROWS)
     rows = ([getattr(one.account, name) for name in COLUMNS] for one in found)
     return csv_file("accounts.csv", COLUMNS, rows)
 

@@ -10,8 +10,8 @@ from flask import Response
 from app.accounts.sessions import OPERATOR
 from app.audit.read import AUDIT_ENTRIES
 from app.audit.record import ACTIONS
-from app.console.audit import PATH, find_entry, sought
-from app.console.queries import Asked, Found
+from app.console.audit import PATH, find_entry, text_filter
+from app.console.queries import SearchPage, SearchRequest
 from app.http.console.pages import page
 from app.http.console.searches import Search
 from app.http.context import services
@@ -25,20 +25,22 @@ COLUMNS = (
 )
 
 
-def _find(asked: Asked) -> Found:
-    return asked.found(PATH, AUDIT_ENTRIES.resource, lambda session, _, query: read_page(session, AUDIT_ENTRIES, query))
+def _find(search_request: SearchRequest) -> SearchPage:
+    return search_request.read_page(
+        PATH, AUDIT_ENTRIES.resource, lambda session, _, query: read_page(session, AUDIT_ENTRIES, query)
+    )
 
 
 AUDIT = Search(
     path=PATH,
     title="Audit log",
     template="audit.html",
-    sought=lambda text: sought(services().settings.secret_keys, text),
+    text_filter=lambda text: text_filter(services().settings.secret_keys, text),
     find=_find,
     columns=COLUMNS,
-    known=lambda: {"actions": ACTIONS},
+    context=lambda: {"actions": ACTIONS},
     time="time",
-    of_installation=True,
+    is_installation_wide=True,
 )
 blp.searches(AUDIT, OPERATOR)
 

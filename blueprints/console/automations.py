@@ -17,7 +17,7 @@ from app.console.automations import (
     search,
     search_runs,
 )
-from app.console.queries import by_name, of_address
+from app.console.queries import address_filter, name_filter
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account, Automation
 from app.errors import ServiceError
@@ -38,13 +38,13 @@ SEARCH = Search(
     path=PATH,
     title="Automations",
     template="automations.html",
-    sought=by_name,
+    text_filter=name_filter,
     find=search,
     columns=(
         *("id", "name", "kind", "list_id", "trigger", "state", "version"),
         *("waiting", "held", "paused_time", "creation_time", "last_modified_time"),
     ),
-    known=lambda: {"states": AUTOMATION_STATES, "kinds": AUTOMATION_KINDS},
+    context=lambda: {"states": AUTOMATION_STATES, "kinds": AUTOMATION_KINDS},
 )
 blp.searches(SEARCH, "report.view")
 
@@ -115,8 +115,8 @@ def _runs(one: Automation) -> Search:
         path=path,
         title=one.name,
         template="automation.html",
-        sought=of_address,
-        find=lambda asked: search_runs(asked, one, sees_contacts=_sees_contacts()),
+        text_filter=address_filter,
+        find=lambda search_request: search_runs(search_request, one, sees_contacts=_sees_contacts()),
         columns=tuple(RUN_FILTERS),
         row=lambda run: run.item,
         time="trigger_time",

@@ -13,7 +13,7 @@ from app.bulk_actions.preview import VALID_FOR, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
-from app.console.bulk_actions import NAMES, PATH, RENEWED, SENDING, one_action, sought
+from app.console.bulk_actions import NAMES, PATH, RENEWED, SENDING, one_action, text_filter
 from app.console.messages import PATH as OF_MESSAGES
 from app.console.queries import Pairs
 from app.db.database import Transaction
@@ -92,13 +92,13 @@ SEARCH = Search(
     path=PATH,
     title="Bulk actions",
     template="bulk_actions.html",
-    sought=sought,
-    find=lambda asked: asked.found(PATH, BULK_ACTIONS.resource, page_actions),
+    text_filter=text_filter,
+    find=lambda search_request: search_request.read_page(PATH, BULK_ACTIONS.resource, page_actions),
     columns=(
         *("id", "creation_time", "action", "query", "asked_by", "state", "messages", "done", "due_time", "end_time"),
     ),
-    known=lambda: {"states": STATES, "renewed": RENEWED},
-    shown=lambda _, found: {"is_live": any(item["end_time"] is None for item in found.items)},
+    context=lambda: {"states": STATES, "renewed": RENEWED},
+    page_context=lambda _, found: {"is_live": any(item["end_time"] is None for item in found.items)},
 )
 blp.searches(SEARCH, "contact.view")
 

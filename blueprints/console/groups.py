@@ -15,7 +15,7 @@ from app.console.groups import (
     path_of_group,
     report_of,
 )
-from app.console.queries import by_name
+from app.console.queries import name_filter
 from app.db.database import ReadSession
 from app.errors import ServiceError
 from app.groups.read import COUNTERS, FILTERS, GROUPS, page_groups
@@ -31,10 +31,10 @@ SEARCH = Search(
     path=PATH,
     title="Groups",
     template="groups.html",
-    sought=by_name,
-    find=lambda asked: asked.found(PATH, GROUPS.resource, page_groups),
+    text_filter=name_filter,
+    find=lambda search_request: search_request.read_page(PATH, GROUPS.resource, page_groups),
     columns=("id", "name", "type", "creation_time", "last_sent_time", *COUNTERS),
-    known=lambda: {"types": FILTERS["type"].options},
+    context=lambda: {"types": FILTERS["type"].options},
 )
 blp.searches(SEARCH, "report.view")
 

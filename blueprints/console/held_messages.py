@@ -8,9 +8,9 @@ from flask import Response
 from app.accounts.sessions import OPERATOR
 from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, RELEASE
 from app.console.bulk_actions import OF_HELD
-from app.console.queries import whole
+from app.console.queries import without_cursor
 from app.http.console.pages import link
-from app.http.console.searches import Search, exported
+from app.http.console.searches import Search, export_recorder
 from app.sends.holds.held import FORMER_STATES, HELD_MESSAGES_SHAPE, page_held
 from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
@@ -21,12 +21,12 @@ SEARCH = Search(
     path=OF_HELD,
     title="Held messages",
     template="held_messages.html",
-    sought=lambda text: ("uuid", text),
-    find=lambda asked: asked.found(OF_HELD, HELD_MESSAGES_SHAPE.resource, page_held),
+    text_filter=lambda text: ("uuid", text),
+    find=lambda search_request: search_request.read_page(OF_HELD, HELD_MESSAGES_SHAPE.resource, page_held),
     columns=("uuid", "creation_time", "due_time", "was", "type", "email", "mobile", "group_id"),
-    known=lambda: {"was": FORMER_STATES},
-    shown=lambda asked, _: {"act": link(f"{OF_HELD}/preview", whole(asked.pairs))},
-    recorded=exported("recipient.exported", "recipients"),
+    context=lambda: {"was": FORMER_STATES},
+    page_context=lambda search_request, _: {"act": link(f"{OF_HELD}/preview", without_cursor(search_request.pairs))},
+    record_file=export_recorder("recipient.exported", "recipients"),
     time="due_time",
     file_name="held-messages.csv",
 )

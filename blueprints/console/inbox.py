@@ -18,14 +18,14 @@ from app.console.inbox import (
     find_message,
     message_of_capture,
     read_file,
-    sought,
+    text_filter,
 )
-from app.console.queries import Asked, Found
+from app.console.queries import SearchPage, SearchRequest
 from app.db.database import ReadSession
 from app.db.models import Account, Recipient
 from app.http.console.guard import signed_in
 from app.http.console.pages import goes_to, link
-from app.http.console.searches import Search, exported
+from app.http.console.searches import Search, export_recorder
 from app.http.context import services
 from app.http.paths import path_id
 from app.inbox.shown import INBOX_SHAPE, page_captured
@@ -38,30 +38,32 @@ from blueprints.console.blueprint import blp
 from blueprints.console.content import add_opened_parts, opened_page
 
 
-def _captured_for(asked: Asked) -> Account | None:
+def _captured_for(search_request: SearchRequest) -> Account | None:
     """The account whose messages are captured; None if the account has none yet."""
-    return None if asked.account is None else test_account_of(asked.session, asked.account)
+    return None if search_request.account is None else test_account_of(search_request.session, search_request.account)
 
 
-def _find(asked: Asked) -> Found:
+def _find(search_request: SearchRequest) -> SearchPage:
     """Of an account that has no test account yet nothing is captured."""
-    of = _captured_for(asked) if signed_in().sees_tests else None
-    return replace(asked, account=of or asked.account).found(PATH, INBOX_SHAPE.resource, page_captured)
+    of = _captured_for(search_request) if signed_in().sees_tests else None
+    return replace(search_request, account=of or search_request.account).read_page(
+        PATH, INBOX_SHAPE.resource, page_captured
+    )
 
 
 SEARCH = Search(
     path=PATH,
     title="Inbox",
     template="inbox.html",
-    sought=sought,
+    text_filter=text_filter,
     find=_find,
     columns=("id", "captured_time", "type", "address", "sender", "subject", "blind_copy", "uuid"),
-    known=lambda: {"types": MESSAGE_TYPES, "of_folders": None if signed_in().is_test else link(FOLDERS)},
-    shown=lambda asked, _: {
-        "has_tests": _captured_for(asked) is not None,
-        "is_live": CURSOR not in dict(asked.pairs),
+    context=lambda: {"types": MESSAGE_TYPES, "of_folders": None if signed_in().is_test else link(FOLDERS)},
+    page_context=lambda search_request, _: {
+        "has_tests": _captured_for(search_request) is not None,
+        "is_live": CURSOR not in dict(search_request.pairs),
     },
-    recorded=exported("recipient.exported", "recipients"),
+    record_file=export_recorder("recipient.exported", "recipients"),
     time="captured_time",
 )
 
@@ -94,11 +96,11 @@ add_opened_parts("/inbox/<captured_id>", _message)
 # What `file://` transports have written into folders (docs/console.md#inbox).
 
 
-def _find_in_folders(asked: Asked) -> Found:
+def _find_in_folders(search_request: SearchRequest) -> SearchPage:
     """The account's messages that match, each with whether it is in a folder."""
     settings = services().settings
-    found = messages.search(asked, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
-    folders = folders_of_transports(asked.session, settings)
+    found = messages.search(search_request, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
+    folders = folders_of_transports(search_request.session, settings)
     paths = (find_file(folders, one["type"], one["uuid"]) for one in found.items)
     items = [{**one, "in_folder": path is not None} for one, path in zip(found.items, paths, strict=True)]
     return replace(found, items=items)
@@ -108,12 +110,14 @@ SEARCH_OF_FOLDERS = Search(
     path=FOLDERS,
     title="Folders",
     template="folders.html",
-    sought=messages.sought,
+    text_filter=messages.text_filter,
     find=_find_in_folders,
     columns=("uuid", "creation_time", "type", "email", "mobile", "state", "in_folder"),
-    known=lambda: {"of_tests": link(PATH) if signed_in().sees_tests else None},
-    shown=lambda asked, _: {"no_folders": not folders_of_transports(asked.session, services().settings)},
-    recorded=exported("recipient.exported", "recipients"),
+    context=lambda: {"of_tests": link(PATH) if signed_in().sees_tests else None},
+    page_context=lambda search_request, _: {
+        "no_folders": not folders_of_transports(search_request.session, services().settings)
+    },
+    record_file=export_recorder("recipient.exported", "recipients"),
 )
 blp.searches(SEARCH_OF_FOLDERS, "contact.view")
 

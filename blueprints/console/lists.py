@@ -20,7 +20,7 @@ from app.console.lists import (
     remove_list,
     search,
 )
-from app.console.queries import by_name, of_address
+from app.console.queries import address_filter, name_filter
 from app.console.uploads import MOST_ROWS
 from app.contacts.acts import record_list_export
 from app.contacts.cells import columns_of, flat
@@ -40,10 +40,10 @@ SEARCH = Search(
     path=PATH,
     title="Lists",
     template="lists.html",
-    sought=by_name,
+    text_filter=name_filter,
     find=search,
     columns=("id", "name", "contacts", "creation_time", "last_modified_time"),
-    known=lambda: {"may_manage": MANAGE in signed_in().scopes, "first_fields": FIRST_FIELDS},
+    context=lambda: {"may_manage": MANAGE in signed_in().scopes, "first_fields": FIRST_FIELDS},
 )
 blp.searches(SEARCH, "list.view")
 
@@ -128,11 +128,11 @@ def contacts_search(contact_list: ListSpec) -> Search:
         path=path,
         title=name_of(contact_list),
         template="list.html",
-        sought=of_address,
-        find=lambda asked: search_contacts(asked, contact_list),
+        text_filter=address_filter,
+        find=lambda search_request: search_contacts(search_request, contact_list),
         columns=columns_of(contact_list),
         row=flat,
-        recorded=lambda _, rows: record_list_export(services().database, contact_list, rows),
+        record_file=lambda _, rows: record_list_export(services().database, contact_list, rows),
         file_path=f"{path}/contacts.csv",
     )
 

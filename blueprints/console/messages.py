@@ -22,16 +22,16 @@ from app.console.messages import (
     renewed_every,
     retry,
     search,
-    sought,
+    text_filter,
 )
-from app.console.queries import IN_A_FILE, Asked, Found, whole
+from app.console.queries import FILE_ROWS, SearchPage, SearchRequest, without_cursor
 from app.console.step_deliveries import step_deliveries
 from app.db.database import Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import link, page_after, time
-from app.http.console.searches import Search, account_of_request, csv_stream, exported
+from app.http.console.searches import Search, account_of_request, csv_stream, export_recorder
 from app.http.context import services
 from app.ids import shown_id
 from app.recipients.read import Viewer
@@ -50,13 +50,15 @@ def _viewer() -> Viewer:
     return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
 
 
-def _shown(asked: Asked, found: Found) -> Mapping[str, Any]:
+def _shown(search_request: SearchRequest, found: SearchPage) -> Mapping[str, Any]:
     """What the page shows of a search beside its messages."""
-    pairs, may_retry = whole(asked.pairs), {"send.email", "send.sms"} & set(signed_in().scopes)
+    pairs, may_retry = without_cursor(search_request.pairs), {"send.email", "send.sms"} & set(signed_in().scopes)
     return {
-        "is_live": is_live(found) and pairs == asked.pairs,
+        "is_live": is_live(found) and pairs == search_request.pairs,
         "every": link(f"{PATH}/all.csv", pairs),
-        "retries": link(f"{OF_ACTIONS}/preview", pairs) if may_retry and offers_retry(asked.account, pairs) else None,
+        "retries": link(f"{OF_ACTIONS}/preview", pairs)
+        if may_retry and offers_retry(search_request.account, pairs)
+        else None,
         "most": MOST_IN_ALL,
     }
 
@@ -65,12 +67,12 @@ SEARCH = Search(
     path=PATH,
     title="Messages",
     template="messages.html",
-    sought=sought,
-    find=lambda asked: search(asked, _viewer()),
+    text_filter=text_filter,
+    find=lambda search_request: search(search_request, _viewer()),
     columns=COLUMNS,
-    known=lambda: {"states": SHOWN_STATES, "sees_contacts": _viewer().sees_contacts},
-    shown=_shown,
-    recorded=exported("recipient.exported", "recipients"),
+    context=lambda: {"states": SHOWN_STATES, "sees_contacts": _viewer().sees_contacts},
+    page_context=_shown,
+    record_file=export_recorder("recipient.exported", "recipients"),
 )
 blp.searches(SEARCH, "report.view")
 
@@ -81,8 +83,8 @@ def all_messages() -> Response:
     parts = services()
     with parts.database.read() as session:
         account = account_of_request(session)
-        asked = Asked(session, parts.settings.secret_keys, account, SEARCH.query(), IN_A_FILE)
-    found = all_parts(parts.database, asked, _viewer())
+        search_request = SearchRequest(session, parts.settings.secret_keys, account, SEARCH.query(), FILE_ROWS)
+    found = all_parts(parts.database, search_request, _viewer())
     record_export(parts.database, "recipient.exported", account.id)
     return csv_stream("messages.csv", COLUMNS, map(_rows, found))
 

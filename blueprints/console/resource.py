@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Response
 
-from app.console.queries import IN_A_FILE
+from app.console.queries import FILE_ROWS
 from app.db.database import Transaction
 from app.db.lookup import find_with_id
 from app.http.console.guard import signed_in
@@ -39,7 +39,7 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
     def file() -> Response:
         """A row for each, as a file."""
         with services().database.read() as session:
-            rows = rows_of_account(session, resource, account_of_request(session).id, IN_A_FILE)
+            rows = rows_of_account(session, resource, account_of_request(session).id, FILE_ROWS)
         return table_file(f"{resource.plural}.csv", [one.key for one in resource.read_attributes], rows)
 
     @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"])

@@ -11,7 +11,7 @@ from app.errors import ServiceError
 from app.http.api import PUBLIC
 from app.http.console.assets import asset
 from app.http.console.guard import count_attempt, set_session_token, signed_in
-from app.http.console.pages import HOME, SIGN_IN, forgetting, form_texts, goes_to, page, status_of, wanted_path
+from app.http.console.pages import HOME, SIGN_IN, forgetting, form_texts, goes_to, page, path_after_sign_in, status_of
 from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
@@ -22,22 +22,22 @@ PUBLISHED = "The demo's published keys do not work where others can reach the se
 @blp.shows("/sign-in", PUBLIC)
 def sign_in() -> Response:
     """The form for a key."""
-    return page("sign_in.html", wanted=wanted_path(request.args.get("wanted")), reason=None)
+    return page("sign_in.html", next_path=path_after_sign_in(request.args.get("wanted")), reason=None)
 
 
 @blp.takes("/sign-in", PUBLIC)
 def with_key() -> Response:
     """Starts a session with the key of the form; a wrong key shows the form again."""
-    wanted = wanted_path(request.form.get("wanted"))
+    next_path = path_after_sign_in(request.form.get("wanted"))
     count_attempt()
     try:
         key = _key(form_texts("key")["key"])
     except ServiceError as error:
-        return page("sign_in.html", status_of(error), wanted=wanted, reason=error.errors[0].developer_message)
+        return page("sign_in.html", status_of(error), next_path=next_path, reason=error.errors[0].developer_message)
     with services().database.write() as transaction:
         token = start_with_key(transaction, key, services().settings.console_session)
         _acts_now(transaction, token)
-    return _with_session(token, wanted)
+    return _with_session(token, next_path)
 
 
 @blp.shows("/login/<token>", PUBLIC)

@@ -20,7 +20,7 @@ from app.console.stored_messages import (
     newest_lists,
     preview_message,
     send_test,
-    sought,
+    text_filter,
 )
 from app.content.limits import MAX_BODY_BYTES
 from app.db.database import ReadSession, Transaction
@@ -48,13 +48,13 @@ SEARCH = Search(
     path=PATH,
     title="Stored messages",
     template="stored_messages.html",
-    sought=sought,
-    find=lambda asked: asked.found(PATH, MESSAGES.resource, page_messages),
+    text_filter=text_filter,
+    find=lambda search_request: search_request.read_page(PATH, MESSAGES.resource, page_messages),
     columns=(
         *("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url"),
         *("creation_time", "last_modified_time"),
     ),
-    known=lambda: {"may_manage": MANAGE in signed_in().scopes, "types": [*ATTRIBUTES], "of": PATH},
+    context=lambda: {"may_manage": MANAGE in signed_in().scopes, "types": [*ATTRIBUTES], "of": PATH},
 )
 blp.searches(SEARCH, "message.view")
 

@@ -11,7 +11,7 @@ from flask import Response
 from app.bulk_actions.kinds import UNBLOCK
 from app.console.bulk_actions import offers_unblocking
 from app.console.messages import PATH as OF_MESSAGES
-from app.console.queries import Asked, Found, of_address, whole
+from app.console.queries import SearchPage, SearchRequest, address_filter, without_cursor
 from app.console.suppressions import (
     PATH,
     NewSuppression,
@@ -28,7 +28,7 @@ from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.console.guard import signed_in
 from app.http.console.pages import form_texts, link, page
-from app.http.console.searches import Search, account_of_request, exported
+from app.http.console.searches import Search, account_of_request, export_recorder
 from app.http.context import services
 from app.http.paths import path_id
 from app.recipients.read import Viewer
@@ -42,9 +42,11 @@ def _row(one: Suppression) -> Mapping[str, Any] | None:
     return None if one.address is None else {**asdict(one), "list": one.list_name, "list_id": one.list_id}
 
 
-def _shown_on_page(asked: Asked, _found: Found) -> Mapping[str, Any]:
-    pairs = whole(asked.pairs)
-    unblocks = link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(asked.account, pairs) else None
+def _shown_on_page(search_request: SearchRequest, _found: SearchPage) -> Mapping[str, Any]:
+    pairs = without_cursor(search_request.pairs)
+    unblocks = (
+        link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(search_request.account, pairs) else None
+    )
     return {"shown": _shown(), "unblocks": unblocks}
 
 
@@ -52,13 +54,13 @@ SEARCH = Search(
     path=PATH,
     title="Suppressions",
     template="suppressions.html",
-    sought=of_address,
+    text_filter=address_filter,
     find=search,
     columns=("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply"),
     row=_row,
-    known=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MOST_ROWS},
-    shown=_shown_on_page,
-    recorded=exported("suppression.exported", "suppressions"),
+    context=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MOST_ROWS},
+    page_context=_shown_on_page,
+    record_file=export_recorder("suppression.exported", "suppressions"),
 )
 blp.searches(SEARCH, "contact.view")
 UNBLOCKING = BulkPreview("suppressions_unblock.html", {UNBLOCK.name: UNBLOCK}, f"{PATH}/unblock", PATH, SEARCH.title)
@@ -70,7 +72,7 @@ def add(transaction: Transaction) -> str:
     form = form_texts("address", "state", "list", "reason")
     account = account_of_request(transaction)
     add_suppression(transaction, services().settings.secret_key, account.id, NewSuppression(**form))
-    return link(PATH, [of_address(form["address"])])
+    return link(PATH, [address_filter(form["address"])])
 
 
 @blp.shows("/suppressions/<state>/<suppression_id>", "contact.view")
@@ -80,7 +82,7 @@ def suppression(state: str, suppression_id: str) -> Response:
     with services().database.read() as session:
         account_id, one = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
         found = causes(session, secret_keys, account_id, one)
-    messages = link(OF_MESSAGES, [of_address(one.address)], account_id) if one.address else None
+    messages = link(OF_MESSAGES, [address_filter(one.address)], account_id) if one.address else None
     return page("suppression.html", one=one, causes=found, shown=_shown(), messages=messages, may_change=_may_change())
 
 
@@ -89,7 +91,7 @@ def remove(transaction: Transaction, state: str, suppression_id: str) -> str:
     """Unblocks an address, or resubscribes it."""
     account_id, one = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))
     remove_suppression(transaction, services().settings.secret_key, account_id, one)
-    return link(PATH, [of_address(one.address or "")], account_id)
+    return link(PATH, [address_filter(one.address or "")], account_id)
 
 
 @blp.shows("/suppressions/unblock", "contact.update")

@@ -8,7 +8,7 @@ import orjson
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.queries import IN_A_FILE, ON_A_PAGE
+from app.console.queries import FILE_ROWS, PAGE_ROWS
 from app.console.webhooks import (
     PATH,
     WebhookState,
@@ -95,7 +95,7 @@ def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
     pairs = [one for one in query_pairs() if one[0] != "account"]
     with services().database.read() as session:
         state = webhook_state(session, signed_in().account_id, path_id(webhook_id))
-        found = read_webhook(session, services().settings.secret_keys, state, pairs, ON_A_PAGE)
+        found = read_webhook(session, services().settings.secret_keys, state, pairs, PAGE_ROWS)
     links = {
         "older": link(state.path, found.older) if found.older else None,
         "newest": link(state.path) if pairs else None,
@@ -110,7 +110,7 @@ def deliveries_file(webhook_id: str) -> Response:
     """The newest deliveries to a webhook as a file."""
     with services().database.read() as session:
         one = _webhook(session, webhook_id)
-        found = deliveries_of(session, services().settings.secret_keys, one, [], IN_A_FILE)[0]
+        found = deliveries_of(session, services().settings.secret_keys, one, [], FILE_ROWS)[0]
     rows = ([getattr(delivery, name) for name in DELIVERY_COLUMNS] for delivery in found)
     return csv_file("deliveries.csv", DELIVERY_COLUMNS, rows)
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from app.accounts.testing import refreshed_test_account
 from app.clock import this_second
-from app.console.queries import ON_A_PAGE
+from app.console.queries import PAGE_ROWS
 from app.db.models import Account, AuditEntry
 from tests.support.browser import operator, words
 from tests.support.cases import each
@@ -168,14 +168,14 @@ def test_accounts_are_shown_page_by_page(tenant: Tenant) -> None:
     prefix, moment = unique("Z"), this_second()
     times = {"creation_time": moment, "last_modified_time": moment}
     with tenant.services.database.write() as transaction:
-        transaction.add_all([Account(name=f"{prefix} {one:03}", **times) for one in range(ON_A_PAGE + 2)])
+        transaction.add_all([Account(name=f"{prefix} {one:03}", **times) for one in range(PAGE_ROWS + 2)])
     browser = operator(tenant.app)
     first = browser.get(PATH, query_string={"after": prefix})
     assert f"{prefix} 000 owner not confirmed" in words(first)
-    assert f"{prefix} {ON_A_PAGE - 1:03}" in first.text
-    assert f"{prefix} {ON_A_PAGE:03}" not in first.text
-    following = words(browser.get(PATH, query_string={"after": f"{prefix} {ON_A_PAGE - 1:03}"}))
-    assert following.index(f"{prefix} {ON_A_PAGE:03}") < following.index(f"{prefix} {ON_A_PAGE + 1:03}")
+    assert f"{prefix} {PAGE_ROWS - 1:03}" in first.text
+    assert f"{prefix} {PAGE_ROWS:03}" not in first.text
+    following = words(browser.get(PATH, query_string={"after": f"{prefix} {PAGE_ROWS - 1:03}"}))
+    assert following.index(f"{prefix} {PAGE_ROWS:03}") < following.index(f"{prefix} {PAGE_ROWS + 1:03}")
     assert browser.get(PATH, query_string={"after": "\0"}).status_code == 200
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     assert head[:4] == ["id", "name", "owner_email", "owner_confirmed"]

@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from app.automations.parse import read_definition
 from app.clock import now, timestamp
 from app.console.automations import WHY_ENDED
-from app.console.queries import ON_A_PAGE
+from app.console.queries import PAGE_ROWS
 from app.db.models import AuditEntry, Automation, AutomationRun, AutomationStep
 from app.runs.define import update_automation
 from app.runs.delete import delete_automation
@@ -99,7 +99,7 @@ def test_automations_are_found_by_the_query_language(author: Tenant) -> None:
 
 
 def test_older_automations_are_on_further_pages(author: Tenant) -> None:
-    for number in range(ON_A_PAGE + 1):
+    for number in range(PAGE_ROWS + 1):
         create(author, {**STANDARD, "name": f"Number {number:02}"})
     browser = signed_in(author)
     page = browser.get(PATH)
@@ -107,7 +107,7 @@ def test_older_automations_are_on_further_pages(author: Tenant) -> None:
     older = page.text.split('rel="next"')[0].rpartition('href="')[2].split('"')[0]
     assert "Number 00" in words(browser.get(older))
     _, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
-    assert len(rows) == ON_A_PAGE + 1
+    assert len(rows) == PAGE_ROWS + 1
 
 
 def test_the_tree_has_the_counts_at_each_step(author: Tenant) -> None:
@@ -172,7 +172,7 @@ def test_earlier_runs_are_on_further_pages_also_of_one_address(author: Tenant) -
     first = timestamp(run.trigger_time - timedelta(days=9))
     rows = [
         {**shared, "trigger_time": run.trigger_time - timedelta(days=number), "entry_key": -number}
-        for number in range(1, ON_A_PAGE)
+        for number in range(1, PAGE_ROWS)
     ]
     author.add_all(
         AutomationRun, [*rows, {**shared, "trigger_time": run.trigger_time - timedelta(99), "entry_key": -99}]
@@ -186,7 +186,7 @@ def test_earlier_runs_are_on_further_pages_also_of_one_address(author: Tenant) -
         page = browser.get(older.replace("&amp;", "&"))
         assert (first in page.text, last in page.text) == (False, True)
     head, *found = csv.reader(io.StringIO(browser.get(f"{path}/runs.csv?contact_id={ann['id']}").text))
-    assert len(found) == ON_A_PAGE + 1
+    assert len(found) == PAGE_ROWS + 1
     assert {row[head.index("step")] for row in found} == {"two days"}
 
 

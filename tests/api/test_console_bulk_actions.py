@@ -265,7 +265,7 @@ def all_of(answer: TestResponse) -> list[dict[str, Any]]:
 def test_a_file_of_all_keeps_nothing_while_its_reader_takes_its_time(
     tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blueprints.console.messages.IN_A_FILE", 10)
+    monkeypatch.setattr("blueprints.console.messages.FILE_ROWS", 10)
     failed(rows, *(f"p{number:02}@example.com" for number in range(25)))
     browser = signed_in(tenant)
     answer = browser.get(f"{MESSAGES}/all.csv?state=failed")
@@ -286,7 +286,7 @@ def is_free(database: Database) -> bool:
 
 def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read in parts, up to a maximum, and only what the reader may see is in it."""
-    monkeypatch.setattr("blueprints.console.messages.IN_A_FILE", 10)
+    monkeypatch.setattr("blueprints.console.messages.FILE_ROWS", 10)
     monkeypatch.setattr("app.console.messages.MOST_IN_ALL", 40)
     addresses = [f"p{number:02}@example.com" for number in range(35)]
     failed(rows, *addresses)
@@ -294,7 +294,7 @@ def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypat
     browser = signed_in(tenant)
     link = f'href="{MESSAGES}/all.csv?state=failed"'
     assert link not in browser.get(f"{MESSAGES}?state=failed").text, "the file of the newest has all"
-    monkeypatch.setattr("app.http.console.searches.ON_A_PAGE", 10)
+    monkeypatch.setattr("app.http.console.searches.PAGE_ROWS", 10)
     page = browser.get(f"{MESSAGES}?state=failed")
     assert link in page.text
     assert "sends export" not in words(page)

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from app.accounts.sessions import make_link
 from app.db.models import Account
 from app.http.api import PUBLIC, scopes_of
-from app.http.console.guard import PLAIN, SECURE
+from app.http.console.guard import PLAIN_COOKIE, SECURE_COOKIE
 from app.http.console.pages import HOME, SIGN_IN
 from app.http.paths import InstanceConverter
 from app.http.plugins import discover
@@ -136,7 +136,7 @@ class Console:
     @property
     def cookie_name(self) -> str:
         """That of its sessions."""
-        return SECURE if self.on.strict else PLAIN
+        return SECURE_COOKIE if self.on.strict else PLAIN_COOKIE
 
     def browser(self, cookie: str | None = None) -> Browser:
         """A new browser, with an address of its own: attempts to sign in are counted by it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.cases import each
 from tests.support.sources import ROOT
 
-BOUND = "IN_A_FILE"
+BOUND = "FILE_ROWS"
 BOUNDED = {
     ("searches.py", "day_file"),  # the hours of a day
     ("domains.py", "records_file"),  # the records of one domain

@@ -38,14 +38,14 @@ class Asset:
 @cache
 def assets() -> dict[str, Asset]:
     """All files by name, read once."""
-    found = {}
+    assets_by_name = {}
     for folder in FOLDERS:
         for path in folder.iterdir():
             if path.suffix in MEDIA_TYPES:
                 content = path.read_bytes()
                 digest = hashlib.sha256(content).hexdigest()[:HASH_LENGTH]
-                found[path.name] = Asset(content, MEDIA_TYPES[path.suffix], digest)
-    return found
+                assets_by_name[path.name] = Asset(content, MEDIA_TYPES[path.suffix], digest)
+    return assets_by_name
 
 
 def asset_url(name: str) -> str:
@@ -55,10 +55,10 @@ def asset_url(name: str) -> str:
 
 def asset(hash_: str, name: str) -> Response:
     """The file. Raises `not_found` also for another hash: a cache would keep the wrong file for ever."""
-    found = assets().get(name)
-    if found is None or found.hash != hash_:
+    static_asset = assets().get(name)
+    if static_asset is None or static_asset.hash != hash_:
         raise ServiceError("not_found")
-    response = static_response(found.content, found.media_type)
+    response = static_response(static_asset.content, static_asset.media_type)
     response.cache_control.public = True
     response.cache_control.max_age = 31_536_000
     response.cache_control.immutable = True

@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 # host of the domain can set it. Over plain http, which `REQUIRE_HTTPS` then allows, it has another name: browsers would
 # not keep a secure one.
 
-SECURE = "__Host-tms_console"
-PLAIN = "tms_console"
+SECURE_COOKIE = "__Host-tms_console"
+PLAIN_COOKIE = "tms_console"
 
 
 def _name() -> str:
-    return SECURE if request.is_secure else PLAIN
+    return SECURE_COOKIE if request.is_secure else PLAIN_COOKIE
 
 
 def session_token() -> str | None:
@@ -57,7 +57,7 @@ def set_session_token(response: Response, token: str, lifetime: timedelta) -> No
 
 
 def forget_session_token(response: Response) -> None:
-    """Has the browser forget it."""
+    """Has the browser forget the token of its session."""
     response.delete_cookie(_name(), path="/", secure=request.is_secure, httponly=True, samesite="Strict")
 
 
@@ -65,13 +65,13 @@ def forget_session_token(response: Response) -> None:
 #
 # The cookie is no proof: to `SameSite`, another port of the same host is the same site.
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def check_origin() -> None:
     """Raises `permission_denied` for a request that may change something and does not come from a page of this very
     origin, as far as its browser says."""
-    if request.method in READING:
+    if request.method in SAFE_METHODS:
         return
     site = request.headers.get("Sec-Fetch-Site")
     is_own = site == "same-origin" if site is not None else request.headers.get("Origin") in own_origins()
@@ -105,20 +105,20 @@ def guard_console() -> None:
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC in needed:
         return
-    found = _find_session()
-    if found is None:
+    session = _find_session()
+    if session is None:
         raise ServiceError("api_key_missing")
-    check_network(found.allowed_networks)
-    g.signed_in = found
-    _count_request(found)
-    if not set(needed) & set(found.scopes):
+    check_network(session.allowed_networks)
+    g.signed_in = session
+    _count_request(session)
+    if not set(needed) & set(session.scopes):
         raise ServiceError("permission_denied", detail=f"This page needs the scope {' or '.join(needed)}.")
 
 
-def _count_request(found: SignedIn) -> None:
+def _count_request(session: SignedIn) -> None:
     """Counts against the rate limit. Raises `too_many_requests`."""
-    whose = f"session:{found.session_id}" if found.key_id is None else found.key_id
-    g.allowance = count_request(services(), whose, found.rate_limit)
+    whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
+    g.allowance = count_request(services(), whose, session.rate_limit)
     if g.allowance is not None and g.allowance.exceeded:
         detail = f"The rate limit of this key or session is used up. Reload this page in {g.allowance.reset} seconds."
         raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
@@ -142,18 +142,18 @@ def chosen_account_id() -> int | None:
     has, or None for all. Raises `not_found` for what cannot be an id."""
     if not signed_in().is_operator:
         return signed_in().account_id
-    wanted = request.args.get("account")
-    return None if wanted is None else path_id(wanted)
+    account_parameter = request.args.get("account")
+    return None if account_parameter is None else path_id(account_parameter)
 
 
 # How often one client may try to sign in (docs/console.md#signing-in).
 #
 # Keys and links have 256 random bits, so that nobody guesses one: the limit keeps attempts from loading the database.
 
-MOST = 10
-SECONDS = 60
+MAX_ATTEMPTS = 10
+WINDOW_SECONDS = 60
 NETWORK_BITS = 64
-"""Of an IPv6 address: whoever has one has all of that network."""
+"""Bits of an IPv6 address that identify a client: whoever has one address has all of that network."""
 
 
 def count_attempt() -> None:
@@ -162,15 +162,15 @@ def count_attempt() -> None:
     if parts.redis_breaker.is_open:
         return
     moment = time.time()
-    window = int(moment // SECONDS)
+    window = int(moment // WINDOW_SECONDS)
     try:
-        used = increment(parts.redis, f"tms:console:{_client()}:{window}", SECONDS)
+        used = increment(parts.redis, f"tms:console:{_client()}:{window}", WINDOW_SECONDS)
     except RedisError as error:
         parts.redis_breaker.open()
         logger.warning("attempts to sign in are not limited: Redis does not answer", extra={"error": str(error)})
         return
-    if used > MOST:
-        raise ServiceError("too_many_requests", retry_after=max(1, int((window + 1) * SECONDS - moment + 0.999)))
+    if used > MAX_ATTEMPTS:
+        raise ServiceError("too_many_requests", retry_after=max(1, int((window + 1) * WINDOW_SECONDS - moment + 0.999)))
 
 
 def _client() -> str:

@@ -47,8 +47,8 @@ def time(moment: datetime | str | None) -> Markup:
     if moment is None:
         return Markup('<span class="none">–</span>')
     exact = moment if isinstance(moment, str) else timestamp(moment)
-    shown = exact.replace("T", " ").removesuffix("Z")
-    return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(exact, shown, shown[:16])
+    readable = exact.replace("T", " ").removesuffix("Z")
+    return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(exact, readable, readable[:16])
 
 
 def sentence(text: str) -> Markup:
@@ -58,7 +58,7 @@ def sentence(text: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """With thousands apart."""
+    """The number in whole, with its thousands apart."""
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
@@ -110,9 +110,9 @@ PAGES = (
     ("/console/audit", "a", "Audit log", OPERATOR),
 )
 """Path, key behind `g`, name and scope of the pages in the navigation."""
-WANTED = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")
+CONSOLE_PATH = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")
 """A path of the console, in ASCII and without backslashes, which browsers read as slashes."""
-CLIMBING = re.compile(r"/(?:\.|%2e){0,2}(?:/|\Z)", re.IGNORECASE)
+LEAVING_SEGMENT = re.compile(r"/(?:\.|%2e){0,2}(?:/|\Z)", re.IGNORECASE)
 """A segment with which a path leads elsewhere: empty, or dots."""
 
 POLICY = (
@@ -149,9 +149,9 @@ def add_headers(response: Response) -> None:
 def page(template: str, status: int = 200, **values: Any) -> Response:
     """An HTML page."""
     who: SignedIn | None = g.get("signed_in")
-    known = {
+    context = {
         "signed_in": who,
-        "pages": [one[:3] for one in PAGES if who is not None and one[3] in who.scopes],
+        "pages": [entry[:3] for entry in PAGES if who is not None and entry[3] in who.scopes],
         "path": request_path(),
         "here": here(),
         "link": link,
@@ -159,7 +159,7 @@ def page(template: str, status: int = 200, **values: Any) -> Response:
         "asset_url": asset_url,
         **FUNCTIONS,
     }
-    return make_response(render_template(f"console/{template}", **known, **values), status)
+    return make_response(render_template(f"console/{template}", **context, **values), status)
 
 
 def here() -> str:
@@ -180,10 +180,10 @@ def goes_to(path: str) -> Response:
     return Response(status=303, headers={"Location": path})
 
 
-def wanted_path(text: str | None) -> str:
-    """Where to go after signing in: a path of the console, never another site."""
+def path_after_sign_in(text: str | None) -> str:
+    """The path to go to after signing in: one of the console, never another site."""
     text = text or ""
-    is_ours = WANTED.fullmatch(text) is not None and CLIMBING.search(text.partition("?")[0]) is None
+    is_ours = CONSOLE_PATH.fullmatch(text) is not None and LEAVING_SEGMENT.search(text.partition("?")[0]) is None
     return text if is_ours and not text.startswith(SIGN_IN) else HOME
 
 
@@ -205,7 +205,7 @@ def _sign_in_first() -> Response:
     if comes_from_elsewhere():
         # A browser sends its cookie once the page itself, not the other site, asks for the next one.
         return page("again.html")
-    return forgetting(page("sign_in.html", 401, wanted=wanted_path(here()), reason=None))
+    return forgetting(page("sign_in.html", 401, next_path=path_after_sign_in(here()), reason=None))
 
 
 def forgetting(response: Response) -> Response:
@@ -229,9 +229,9 @@ def page_after(error: ServiceError | None, template: str, **values: Any) -> Resp
 
 def texts_of(error: ServiceError | None) -> Sequence[str]:
     """What a refusal says, if there is one."""
-    return [] if error is None else [one.developer_message for one in error.errors]
+    return [] if error is None else [field_error.developer_message for field_error in error.errors]
 
 
 def status_of(error: ServiceError | None) -> int:
-    """The status of the page that tells of it."""
+    """The status of the page that tells of the refusal; 200 without one."""
     return 200 if error is None else CATALOGUE[error.code].status

@@ -16,14 +16,14 @@ from app.http.paths import path_id
 File = TypeVar("File")
 
 FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
-"""Of a page with a frame."""
+"""The policy of a page with a frame."""
 FRAMED_POLICY = (
     "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
-"""Of the HTML in the frame: nothing runs, nothing is loaded, and its origin is nobody's."""
+"""The policy of the HTML in the frame: nothing runs, nothing is loaded, and its origin is nobody's."""
 IMAGE_POLICY = "sandbox; default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-"""Of an image by itself."""
+"""The policy of an image by itself."""
 LINKS_DO_NOTHING = '\n<base target="_blank">'
 """Behind the HTML: its links would open windows, which the sandbox does not let them, and the frame stays."""
 

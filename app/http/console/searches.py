@@ -13,7 +13,17 @@ from flask import Response, request
 
 from app.accounts.exports import record_export
 from app.console.overview import MOST, Day, live_accounts, only_account
-from app.console.queries import IN_A_FILE, ON_A_PAGE, Asked, Found, Pairs, Sought, canonical, days_of, whole
+from app.console.queries import (
+    FILE_ROWS,
+    PAGE_ROWS,
+    Pairs,
+    SearchPage,
+    SearchRequest,
+    TextFilter,
+    canonical_query,
+    days_of,
+    without_cursor,
+)
 from app.csv_files.reader import cell
 from app.db.database import ReadSession, Transaction
 from app.db.models import Account
@@ -30,11 +40,11 @@ ACCOUNT_NAME = "account_name"
 """The parameter by which an operator finds an account to choose, by a part of its name."""
 
 
-Find = Callable[[Asked], Found]
-"""Reads what is asked for. Raises the errors of the query."""
+Find = Callable[[SearchRequest], SearchPage]
+"""Reads what is search_request for. Raises the errors of the query."""
 
 
-def _as_it_is(item: Any) -> Mapping[str, Any]:
+def _unchanged(item: Any) -> Mapping[str, Any]:
     return item  # type: ignore[no-any-return]
 
 
@@ -45,36 +55,36 @@ class Search:
     path: str
     title: str
     template: str
-    sought: Sought
+    text_filter: TextFilter
     find: Find
     columns: Sequence[str]
-    """Of the file."""
-    row: Callable[[Any], Mapping[str, Any] | None] = _as_it_is
+    """The columns of the file."""
+    row: Callable[[Any], Mapping[str, Any] | None] = _unchanged
     """An item as a row of the file by these columns; None leaves it out."""
-    known: Callable[[], Mapping[str, Any]] = dict
+    context: Callable[[], Mapping[str, Any]] = dict
     """What the template shows beside the table, whatever is found."""
-    shown: Callable[[Asked, Found], Mapping[str, Any]] = lambda _asked, _found: {}
-    """What it shows of what is found, beside the items."""
-    recorded: Callable[[int, int], None] = lambda _account_id, _rows: None
+    page_context: Callable[[SearchRequest, SearchPage], Mapping[str, Any]] = lambda _search_request, _search_page: {}
+    """What the template shows of what is found, beside the items."""
+    record_file: Callable[[int, int], None] = lambda _account_id, _rows: None
     """Records that so many rows of the account are handed out as a file."""
     time: str = "creation_time"
     """The filter by days."""
     file_path: str = ""
     """The path of the file, unless it is that of the page with `.csv`."""
     file_name: str = ""
-    """What browsers store it as, unless that is the end of its path."""
-    of_installation: bool = False
+    """The name under which browsers store the file, unless that is the end of its path."""
+    is_installation_wide: bool = False
     """Whether no account is chosen."""
 
     def query(self) -> Pairs:
         """The query of the request."""
-        return canonical(query_pairs(), self.sought, self.time)
+        return canonical_query(query_pairs(), self.text_filter, self.time)
 
     def page(self, error: ServiceError | None = None, **_parts: str) -> Response:
         """What matches the query, the newest first; operators choose an account, unless there is only one. After a
         refusal it says why, and its form what was sent."""
         with services().database.read() as session:
-            if self.of_installation:
+            if self.is_installation_wide:
                 return self.page_within(session, None, error)
             if named_account_id(session) is None:
                 return choose_account(session, self.path, self.title)
@@ -83,60 +93,71 @@ class Search:
     def page_within(
         self, session: ReadSession, account: Account | None, error: ServiceError | None = None, **others: Any
     ) -> Response:
-        """The same of an account that is known, as where the path names what is the account's. A form leads to its
-        query."""
+        """The page for an account that is known, as where the path names what belongs to the account. A form leads to
+        its query."""
         pairs = self.query()
-        if error is None and pairs != [one for one in query_pairs() if one[0] != "account"]:
+        if error is None and pairs != [pair for pair in query_pairs() if pair[0] != "account"]:
             return goes_to(link(self.path, pairs))
         try:
-            asked, found = self._found(session, account, pairs, ON_A_PAGE)
-            shown: Mapping[str, Any] = {"items": found.items, **self.shown(asked, found)}
+            search_request, search_page = self._search(session, account, pairs, PAGE_ROWS)
+            page_values: Mapping[str, Any] = {
+                "items": search_page.items,
+                **self.page_context(search_request, search_page),
+            }
         except ServiceError as refused:
-            error, found, shown = refused, Found((), None), {"items": ()}
-        known = {"form": request.form, **self._of_query(pairs, found.older), **self.known(), **shown, **others}
-        return page_after(error, self.template, account=account, **known)
+            error, search_page, page_values = refused, SearchPage((), None), {"items": ()}
+        template_values = {
+            "form": request.form,
+            **self._query_context(pairs, search_page.older),
+            **self.context(),
+            **page_values,
+            **others,
+        }
+        return page_after(error, self.template, account=account, **template_values)
 
     def file(self) -> Response:
         """The newest that match the query as a file."""
         with services().database.read() as session:
-            account = None if self.of_installation else account_of_request(session)
+            account = None if self.is_installation_wide else account_of_request(session)
             rows = self.rows(session, account)
         return self.file_of(rows, 0 if account is None else account.id)
 
     def rows(self, session: ReadSession, account: Account | None) -> Sequence[Sequence[Any]]:
         """The rows of the file."""
-        found = self._found(session, account, self.query(), IN_A_FILE)[1]
-        rows = (row for row in map(self.row, found.items) if row is not None)
+        search_page = self._search(session, account, self.query(), FILE_ROWS)[1]
+        rows = (row for row in map(self.row, search_page.items) if row is not None)
         return [[row[name] for name in self.columns] for row in rows]
 
     def file_of(self, rows: Sequence[Sequence[Any]], account_id: int) -> Response:
         """The file of these rows, which is recorded."""
-        self.recorded(account_id, len(rows))
+        self.record_file(account_id, len(rows))
         return csv_file(self.file_name or self._file_path.rpartition("/")[2], self.columns, rows)
 
     @property
     def _file_path(self) -> str:
         return self.file_path or f"{self.path}.csv"
 
-    def _found(self, session: ReadSession, account: Account | None, pairs: Pairs, limit: int) -> tuple[Asked, Found]:
-        asked = Asked(session, services().settings.secret_keys, account, pairs, limit)
-        return asked, self.find(asked)
+    def _search(
+        self, session: ReadSession, account: Account | None, pairs: Pairs, limit: int
+    ) -> tuple[SearchRequest, SearchPage]:
+        search_request = SearchRequest(session, services().settings.secret_keys, account, pairs, limit)
+        return search_request, self.find(search_request)
 
-    def _of_query(self, pairs: Pairs, older: Pairs | None) -> dict[str, Any]:
+    def _query_context(self, pairs: Pairs, older: Pairs | None) -> dict[str, Any]:
         """The fields of the form, and the links below the table."""
         values = dict(pairs)
         return {
             "values": values,
             "days": days_of(values, self.time),
             "older": link(self.path, older) if older else None,
-            "newest": link(self.path, whole(pairs)) if CURSOR in values else None,
+            "newest": link(self.path, without_cursor(pairs)) if CURSOR in values else None,
             "all": link(self.path, []),
             "csv": link(self._file_path, pairs),
         }
 
 
-def exported(action: str, noun: str) -> Callable[[int, int], None]:
-    """Records such an act, with how many of them are handed out."""
+def export_recorder(action: str, noun: str) -> Callable[[int, int], None]:
+    """A function that records the export of a file: the action, and how many rows were handed out."""
 
     def record(account_id: int, rows: int) -> None:
         counts: dict[str, Any] = {noun: rows}
@@ -179,17 +200,17 @@ def csv_file(name: str, head: Sequence[str], rows: Rows) -> Response:
 
 def day_file(day: Day) -> Response:
     """The last hours in numbers: a row for each, the newest first."""
-    rows = zip(day.hours, *(one.values for one in day.charts), strict=True)
-    return csv_file("day.csv", ["hour", *(one.name for one in day.charts)], reversed([*rows]))
+    rows = zip(day.hours, *(chart.values for chart in day.charts), strict=True)
+    return csv_file("day.csv", ["hour", *(chart.name for chart in day.charts)], reversed([*rows]))
 
 
 def table_file(name: str, columns: Sequence[str], items: Iterable[Mapping[str, Any]]) -> Response:
-    """The items as such a file, with these of their values."""
+    """The items as a CSV file, with the values of these columns."""
     return csv_file(name, columns, ([item[column] for column in columns] for item in items))
 
 
 def csv_stream(name: str, head: Sequence[str], parts: Iterable[Rows]) -> Response:
-    """The same of rows that come part by part: each part is sent before the next one is read. `parts` keeps none that
+    """A CSV file of rows that come part by part: each part is sent before the next one is read. `parts` keeps none that
     it has handed out, as a generator does: a browser may take its time."""
     return _attached(name, chain([_text([head])], map(_cells, parts)))
 

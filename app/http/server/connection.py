@@ -22,7 +22,7 @@ from app.errors import ServiceError
 from app.http.proxies import without_port
 from app.http.server.outgoing import MAX_IN_MEMORY, Outgoing, Stream
 from app.http.server.request import (
-    FRAMING,
+    FRAMING_DETAIL,
     MAX_REQUEST_LINE,
     MEMORY_WEIGHT,
     Body,
@@ -37,18 +37,18 @@ logger = logging.getLogger(__name__)
 
 # Which clients belong together: those of one address, or of one network that is given to a single customer.
 
-SIX_BYTES = 8
+IPV6_NETWORK_BYTES = 8
 """Bytes of an IPv6 address that name a customer's network: whoever has one address has all of its /64."""
-MAPPED = bytes(10) + b"\xff\xff"
-LOCAL = "local"
+IPV4_MAPPED_PREFIX = bytes(10) + b"\xff\xff"
+LOCAL_CLIENT = "local"
 """The key of clients of a socket in the file system."""
-MOST = 100
+MAX_KEY_LENGTH = 100
 """Characters of a key: a proxy may pass on what a client has sent."""
 
 
 def client_key(client: Any) -> str:
     """The key of a client by the address that its socket has."""
-    return address_key(client[0]) if isinstance(client, tuple) else LOCAL
+    return address_key(client[0]) if isinstance(client, tuple) else LOCAL_CLIENT
 
 
 def address_key(address: str) -> str:
@@ -59,13 +59,15 @@ def address_key(address: str) -> str:
         packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
     except OSError:
         return address
-    return socket.inet_ntoa(packed[12:]) if packed.startswith(MAPPED) else packed[:SIX_BYTES].hex()
+    return socket.inet_ntoa(packed[12:]) if packed.startswith(IPV4_MAPPED_PREFIX) else packed[:IPV6_NETWORK_BYTES].hex()
 
 
 def forwarded_key(headers: Sequence[tuple[str, str]], hops: int) -> str | None:
     """The key of the address that the first of that many trusted proxies has seen; None if they do not tell it."""
     seen = ",".join(value for name, value in headers if name == "X-FORWARDED-FOR").split(",")
-    return address_key(without_port(seen[-hops])[:MOST]) if len(seen) >= hops and seen[-hops].strip() else None
+    return (
+        address_key(without_port(seen[-hops])[:MAX_KEY_LENGTH]) if len(seen) >= hops and seen[-hops].strip() else None
+    )
 
 
 LINGER_SECONDS = 30.0
@@ -174,7 +176,7 @@ class Connection:
                 self.deadline = self._limits.transfer_deadline(self.began, self._transferred)
                 return None
         except MalformedChunked:
-            return self.refuse(invalid(FRAMING))
+            return self.refuse(invalid(FRAMING_DETAIL))
         except OSError:  # the disk is full
             return self.refuse(ServiceError("service_unavailable"))
         if self._body is not None:
@@ -300,8 +302,8 @@ class Connection:
             self.broken = True
 
     def continue_stream(self) -> None:
-        """Produces and sends a streamed answer until its client takes no more, or others shall have the thread. Raises
-        `BrokenStream`."""
+        """Produces and sends a streamed answer until its client takes no more, or its turn of the thread is over.
+        Raises `BrokenStream`."""
         until = time.monotonic() + TURN_SECONDS
         while self.stream is not None and not self.unsent and not self.broken and time.monotonic() < until:
             self._outgoing.add(self.stream.go_on())

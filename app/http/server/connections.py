@@ -54,8 +54,8 @@ class _Pipe:
 
     def __init__(self) -> None:
         self.descriptor, self._writing = os.pipe()
-        for one in (self.descriptor, self._writing):
-            os.set_blocking(one, False)
+        for descriptor in (self.descriptor, self._writing):
+            os.set_blocking(descriptor, False)
 
     def write(self) -> None:
         with contextlib.suppress(BlockingIOError):  # full, so readable
@@ -147,7 +147,7 @@ def make_poller() -> Poller:
     return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()
 
 
-RELIEF = 64
+RELIEF_DIVISOR = 64
 """With too much held, one part in so many is freed at once, so that the next bytes do not begin another search."""
 DISPENSABLE = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
 """States of connections that are closed at the end of the process; a body that is being sent may still arrive."""
@@ -215,12 +215,12 @@ class Connections:
             return self._take(self._by_descriptor.get(descriptor))
 
     def take_oldest(self) -> Connection | None:
-        """Of the address with the most connections, the one that has waited longest for its client. Those that have
-        got an answer and are idle come last: their next request would be lost."""
+        """Takes the connection that has waited longest for its client, of the address with the most connections. Idle
+        ones that have got an answer come last: their next request would be lost."""
         with self._lock:
-            for holding in sorted(self._by_address.values(), key=lambda one: -one.connections):
-                waiting = [one for one in holding.awaiting if one.is_waiting]
-                oldest = next((one for one in waiting if not one.is_kept), None)
+            for holding in sorted(self._by_address.values(), key=lambda holding: -holding.connections):
+                waiting = [connection for connection in holding.awaiting if connection.is_waiting]
+                oldest = next((connection for connection in waiting if not connection.is_kept), None)
                 if oldest is not None or waiting:
                     return self._take(oldest or waiting[0])
             return None
@@ -233,14 +233,14 @@ class Connections:
             largest: list[Connection] = []
             if not self.is_too_much:
                 return largest
-            now, enough = time.monotonic(), self._most_held - self._most_held // RELIEF
-            for holding in sorted(self._by_address.values(), key=lambda one: -one.held):
-                counted = [one for one in holding.awaiting if one.counted]
-                for one in sorted(counted, key=lambda one: one.counted * (one.began - now)):
-                    if self._held <= enough or not self._take(one):
+            now, enough = time.monotonic(), self._most_held - self._most_held // RELIEF_DIVISOR
+            for holding in sorted(self._by_address.values(), key=lambda holding: -holding.held):
+                counted = [connection for connection in holding.awaiting if connection.counted]
+                for connection in sorted(counted, key=lambda connection: connection.counted * (connection.began - now)):
+                    if self._held <= enough or not self._take(connection):
                         break
-                    self._uncount(one)
-                    largest.append(one)
+                    self._uncount(connection)
+                    largest.append(connection)
                 if counted:
                     break
             return largest
@@ -248,11 +248,16 @@ class Connections:
     def take_expired(self, now: float) -> list[Connection]:
         """Takes the connections that are past their deadline."""
         with self._lock:
-            expired = [one for one in self._waiting() if one.deadline < now]
-            return [one for one in expired if self._take(one)]
+            expired = [connection for connection in self._waiting() if connection.deadline < now]
+            return [connection for connection in expired if self._take(connection)]
 
     def _waiting(self) -> Iterator[Connection]:
-        return (one for holding in self._by_address.values() for one in holding.awaiting if one.is_waiting)
+        return (
+            connection
+            for holding in self._by_address.values()
+            for connection in holding.awaiting
+            if connection.is_waiting
+        )
 
     @staticmethod
     def _take(connection: Connection | None) -> Connection | None:
@@ -262,11 +267,11 @@ class Connections:
         return connection
 
     def cap_deadlines(self, deadline: float) -> None:
-        """At the end of the process."""
+        """Limits the deadlines of dispensable connections, at the end of the process."""
         with self._lock:
-            for one in self._waiting():
-                if one.state in DISPENSABLE:
-                    one.deadline = min(one.deadline, deadline)
+            for connection in self._waiting():
+                if connection.state in DISPENSABLE:
+                    connection.deadline = min(connection.deadline, deadline)
 
     # ------------------------------------------------------------------------------------------ by the owner
 

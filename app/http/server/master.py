@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 WORKERS = "TMS_WEB_WORKERS"
 """Variable with the ids of the workers that are handed over."""
-RETIRE = signal.SIGUSR2
+RETIRE_SIGNAL = signal.SIGUSR2
 """What tells a worker to end with its last connection. Workers of the next release must be told by the same signal."""
 
 
 class _Heartbeat:
-    """In place of the file by which gunicorn sees whether a worker is alive: a retiring one limits itself."""
+    """Stands for the file by which gunicorn sees whether a worker is alive: a retiring worker limits itself."""
 
     def __init__(self) -> None:
         self._until = time.monotonic() + DRAIN_SECONDS
@@ -76,7 +76,7 @@ class Master(Arbiter):  # type: ignore[misc]
             return
         environment = {name: value for name, value in begun.items() if not name.startswith("LISTEN_")}
         environment["GUNICORN_PID"] = str(os.getpid())
-        environment["GUNICORN_FD"] = ",".join(str(one.fileno()) for one in self.LISTENERS)
+        environment["GUNICORN_FD"] = ",".join(str(listener.fileno()) for listener in self.LISTENERS)
         environment[WORKERS] = ",".join(map(str, self.WORKERS))
         try:
             replacing.run_again(environment, folder)
@@ -100,7 +100,7 @@ class Master(Arbiter):  # type: ignore[misc]
         elif not self.WORKERS[pid].is_retiring and accepting_workers() >= self.num_workers:
             # Once: a second signal might meet a process that has ended its work, and would kill it.
             self.WORKERS[pid].is_retiring = True
-            super().kill_worker(pid, RETIRE)
+            super().kill_worker(pid, RETIRE_SIGNAL)
 
     def stop(self, graceful: bool = True) -> None:
         """Ends all workers, the retiring ones too."""

@@ -71,19 +71,19 @@ class Limits:
         return min(began + size / self.least_rate, time.monotonic()) + self.body_seconds
 
 
-def max_connections(wanted: int) -> int:
+def max_connections(requested: int) -> int:
     """Number of clients that a process can serve, after raising its limit of open files. A client needs two: its
     connection, and the file of a large body."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * wanted + OTHER_FILES
+    needed = 2 * requested + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     files = needed if soft == resource.RLIM_INFINITY else soft
-    most = max(1, min(wanted, (files - OTHER_FILES) // 2))
-    if most < wanted:
+    most = max(1, min(requested, (files - OTHER_FILES) // 2))
+    if most < requested:
         text = "this process holds %s connections, not WEB_CONNECTIONS=%s: the system lets it open no more files"
-        logger.warning(text, most, wanted)
+        logger.warning(text, most, requested)
     return most
 
 
@@ -94,12 +94,12 @@ def read_once(cfg: Config) -> Config:
     return cfg
 
 
-RAW = re.compile(rb"[\x80-\xff]")
+NON_ASCII_BYTE = re.compile(rb"[\x80-\xff]")
 METHOD = re.compile(r"[!-~]{1,20}")
 PATH = re.compile(r"/[!-~]{0,999}")
 VERSIONS = ((1, 0), (1, 1))
 
-DETAILS: dict[type[Exception], str] = {
+PARSE_ERROR_DETAILS: dict[type[Exception], str] = {
     errors.LimitRequestLine: f"The request line is longer than {MAX_REQUEST_LINE:,} bytes.",
     errors.LimitRequestHeaders: "The header has more than 100 fields, or a field that is longer than 8,190 bytes.",
     errors.ExpectationFailed: "This service supports only 100-continue as a value of Expect.",
@@ -114,7 +114,7 @@ HEADER = (
     "A field of the header is malformed: `Name: value` with a line break of CR and LF, no control characters, and "
     "Host and Content-Type at most once."
 )
-FRAMING = "The length of the body is ambiguous: send either one Content-Length or `Transfer-Encoding: chunked`."
+FRAMING_DETAIL = "The length of the body is ambiguous: send either one Content-Length or `Transfer-Encoding: chunked`."
 
 
 class Request(message.Request):  # type: ignore[misc]
@@ -142,7 +142,7 @@ class Request(message.Request):  # type: ignore[misc]
                 raise errors.LimitRequestHeaders("too many")
             super().parse(unreader)
         except (errors.ParseException, errors.NoMoreData, StopIteration) as error:
-            self.set_fault(invalid(DETAILS.get(type(error), HEADER)))
+            self.set_fault(invalid(PARSE_ERROR_DETAILS.get(type(error), HEADER)))
         return b""
 
     def set_body_reader(self) -> None:
@@ -152,7 +152,7 @@ class Request(message.Request):  # type: ignore[misc]
             if any(name == "TRANSFER-ENCODING" and value.lower() != "chunked" for name, value in self.headers):
                 raise errors.UnsupportedTransferCoding("more than chunked")
         except errors.ParseException as error:
-            self.set_fault(invalid(DETAILS.get(type(error), FRAMING)))
+            self.set_fault(invalid(PARSE_ERROR_DETAILS.get(type(error), FRAMING_DETAIL)))
             super().set_body_reader()
 
     def consume_expect_continue(self) -> bool:
@@ -199,14 +199,14 @@ def _ascii_target(head: bytes) -> bytes:
     if line.isascii():
         return head
     method, space, target = line.partition(b" ")
-    return method + space + RAW.sub(lambda found: b"%%%02X" % found[0][0], target) + end + fields
+    return method + space + NON_ASCII_BYTE.sub(lambda match: b"%%%02X" % match[0][0], target) + end + fields
 
 
 # Incremental decoder of the chunked transfer coding (RFC 9112: 7.1).
 
 MAX_LINE_BYTES = 1024
 """Bytes of the line before a chunk, and of each line after the last one."""
-MOST_TRAILERS = 100
+MAX_TRAILERS = 100
 
 SIZE = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(;[\t\x20-\x7e\x80-\xff]*)?")
 TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
@@ -267,14 +267,14 @@ class ChunkedDecoder:
         if not line:
             return True
         self._trailers += 1
-        if self._trailers > MOST_TRAILERS or not TRAILER.fullmatch(line):
+        if self._trailers > MAX_TRAILERS or not TRAILER.fullmatch(line):
             raise MalformedChunked
         return False
 
 
 MAX_IN_MEMORY = 256 * 1024
 """Bytes; a larger body is kept in a file."""
-LEAST_IN_FILE = 4 * 1024
+MIN_BYTES_IN_FILE = 4 * 1024
 """Bytes from which a body is worth a file when memory is short."""
 
 
@@ -309,7 +309,7 @@ class Body:
 
     def spill(self) -> None:
         """Moves what has been received into the file, unless it is not worth one. Raises OSError."""
-        if not self.is_in_file and self.size >= LEAST_IN_FILE:
+        if not self.is_in_file and self.size >= MIN_BYTES_IN_FILE:
             self._file.rollover()
             self.is_in_file = True
 

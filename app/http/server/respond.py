@@ -23,7 +23,7 @@ from app.infrastructure import logs
 
 logger = logging.getLogger(__name__)
 
-BODILESS = (204, 304)
+BODILESS_STATUSES = (204, 304)
 """Statuses without a body."""
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
@@ -71,7 +71,9 @@ def _run(connection: Connection, request: Request, application: Application, cfg
 
 def _is_streamed(request: Request, response: Any) -> bool:
     """Whether nobody knows yet how long the body is."""
-    return response.response_length is None and request.method != "HEAD" and response.status_code not in BODILESS
+    return (
+        response.response_length is None and request.method != "HEAD" and response.status_code not in BODILESS_STATUSES
+    )
 
 
 def _begin_stream(connection: Connection, response: Any, parts: Iterable[bytes]) -> None:

@@ -43,7 +43,7 @@ DRAIN_SECONDS = 300.0
 deadline of its own, which is nearly always earlier."""
 UNSENT_BYTES = 128 * 1024
 """Bytes of an answer that the system keeps for a client besides those that are on their way."""
-NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+FILE_EXHAUSTION_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class BufferingWorker(Worker):  # type: ignore[misc]
@@ -92,7 +92,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         self.alive = self.is_retiring = False
 
     def respond(self, connection: Connection, request: Request) -> bool:
-        """In one of the threads: computes and sends the response. True if the connection is kept alive."""
+        """Computes and sends the response, in one of the threads. True if the connection is kept alive."""
         if next(self._request_numbers) >= self.max_requests and self.alive:
             logger.info("this process ends after its last request; another takes its place")
             self.alive = False
@@ -184,13 +184,13 @@ class BufferingWorker(Worker):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------------------ accepting
 
-    def set_accepting(self, wanted: bool) -> None:
+    def set_accepting(self, accepting: bool) -> None:
         """Starts or stops waiting for new connections."""
-        if wanted != self.is_accepting:
-            self.is_accepting = wanted
+        if accepting != self.is_accepting:
+            self.is_accepting = accepting
             for listener in self.sockets:
                 listener.setblocking(False)
-                if wanted:
+                if accepting:
                     self._selector.register(listener, selectors.EVENT_READ, self.accept)
                 else:
                     self._selector.unregister(listener)
@@ -200,7 +200,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         try:
             sock, client = listener.accept()
         except OSError as error:
-            if error.errno in NO_FILES:
+            if error.errno in FILE_EXHAUSTION_ERRORS:
                 self._close_oldest()
             elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
                 raise
@@ -221,19 +221,19 @@ class BufferingWorker(Worker):  # type: ignore[misc]
 
 
 SLOTS = 256
-UNUSED = -1
+UNUSED_SLOT = -1
 DEFER_SECONDS = 0.002
 """Seconds for which a connection is left to other processes."""
 
 # Created in gunicorn's master, which loads this module before it forks the first process.
 # Anonymous memory: a mapped file would end the process on a full disk.
 _connection_counts: Any = (c_int * SLOTS).from_buffer(mmap.mmap(-1, SLOTS * sizeof(c_int)))
-_connection_counts[:] = [UNUSED] * SLOTS
+_connection_counts[:] = [UNUSED_SLOT] * SLOTS
 
 
 def accepting_workers() -> int:
     """How many processes accept connections. For the master."""
-    return sum(count > UNUSED for count in _connection_counts)
+    return sum(count > UNUSED_SLOT for count in _connection_counts)
 
 
 def _slot(worker: Any) -> int:
@@ -243,7 +243,7 @@ def _slot(worker: Any) -> int:
 
 def child_exit(_server: object, worker: Any) -> None:
     """gunicorn's hook, called in the master: a process has ended."""
-    _connection_counts[_slot(worker)] = UNUSED
+    _connection_counts[_slot(worker)] = UNUSED_SLOT
 
 
 def post_worker_init(_worker: object) -> None:
@@ -279,16 +279,17 @@ class BalancedWorker(BufferingWorker):
         super().accept(listener)
 
     def _should_defer(self) -> bool:
-        """At most once per connection: after the delay it is accepted whatever the counts."""
+        """Whether to leave a new connection to other processes for now: at most once, as after the delay it is accepted
+        whatever the counts."""
         if time.monotonic() - self._deferred_until < DEFER_SECONDS:
             return False
-        own = self.connections.count
-        return any(UNUSED < count < own for count in _connection_counts)
+        own_count = self.connections.count
+        return any(UNUSED_SLOT < count < own_count for count in _connection_counts)
 
-    def set_accepting(self, wanted: bool) -> None:
+    def set_accepting(self, accepting: bool) -> None:
         """Does not start accepting before the delay is over."""
-        if not wanted or time.monotonic() >= self._deferred_until:
-            super().set_accepting(wanted)
+        if not accepting or time.monotonic() >= self._deferred_until:
+            super().set_accepting(accepting)
 
     def turn(self, timeout: float) -> None:
         """Ends the delay in time."""

@@ -17,7 +17,7 @@ from app.accounts.keys import issue_key, key_with_token, revoke_key
 from app.accounts.sessions import end_session, find_session
 from app.clock import now
 from app.db.models import ConsoleLink, ConsoleSession
-from app.http.console.guard import MOST, PLAIN, SECURE
+from app.http.console.guard import MAX_ATTEMPTS, PLAIN_COOKIE, SECURE_COOKIE
 from app.http.console.pages import HOME, SIGN_IN
 from tests.attack.console import OWN, Browser, Console, Shown
 from tests.attack.families import console_pages, console_requests, console_texts
@@ -76,7 +76,7 @@ def cookies(console: Console) -> Iterator[Case]:
     secure = "; Secure" if on.strict else ""
     form = rf"{console.cookie_name}=[\w-]{{43}}; Expires=[^;]+; Max-Age=\d+{secure}; HttpOnly; Path=/; SameSite=Strict"
     yield case("cookies", re.fullmatch(form, header) is not None, header)
-    other = PLAIN if on.strict else SECURE
+    other = PLAIN_COOKIE if on.strict else SECURE_COOKIE
     renamed = console.browser().ask("GET", HOME, {"Cookie": f"{other}={browser.cookie}"})
     yield case("cookies", renamed.status == 401, f"as {other}: {renamed.status}")
     if on.strict:
@@ -106,7 +106,7 @@ def limits(console: Console) -> Iterator[Case]:
         spoofs = [{"X-Forwarded-For": "192.0.2.%d, 198.51.100.9"}, {"X-Forwarded-For": "2001:db8:1:2::%d"}]
     for (way, guess), spoof in itertools.product(ways.items(), spoofs):
         browser = console.browser()
-        tries = [guess(browser, {**OWN, **_numbered(spoof, number)}) for number in range(1, 2 * MOST + 2)]
+        tries = [guess(browser, {**OWN, **_numbered(spoof, number)}) for number in range(1, 2 * MAX_ATTEMPTS + 2)]
         # A minute may end meanwhile.
         refused = [one for one in tries if one.status == 429 and int(one.headers.get("Retry-After", 0)) > 0]
         yield case("guesses", bool(refused), f"{way} with {spoof}: none of {len(tries)} was refused")

@@ -220,7 +220,7 @@ def unlimited_guesses(signing: Any) -> None:
 @breaks("wanted-anywhere", "blueprints.console.signing", family="console", shows="redirects")
 def wanted_anywhere(signing: Any) -> None:
     """After signing in, the browser goes wherever the link said."""
-    signing.wanted_path = lambda text: text or signing.HOME
+    signing.path_after_sign_in = lambda text: text or signing.HOME
 
 
 @breaks("addresses-in-reports", "blueprints.console.messages", family="console", shows="what a report does not show")
