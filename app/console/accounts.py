@@ -48,19 +48,19 @@ SWITCHES = {
 }
 """Attributes that are on or off."""
 NETWORKS = "allowed_networks"
-MOST_NETWORKS = 1000
+MAX_NETWORKS = 1000
 """Networks that a form may name."""
 COLUMNS = (
     *("id", "name", "owner_email", "owner_confirmed", "time_zone", "rate_limit", "email_priority", "sms_priority"),
     *("track_opens", "track_clicks", "machine_events", *RETENTIONS, "creation_time", "last_modified_time"),
 )
-"""Of the file."""
+"""The columns of the file."""
 
 Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class AccountRow:
     """An account, and the id of its test account."""
 
     account: Account
@@ -77,21 +77,21 @@ def path_of(account_id: int) -> str:
     return f"{PATH}/{account_id}"
 
 
-def list_accounts(session: Session, after: str, limit: int) -> tuple[Sequence[Listed], str | None]:
+def list_accounts(session: Session, after: str, limit: int) -> tuple[Sequence[AccountRow], str | None]:
     """The accounts by name whose name follows `after`, without test accounts, and the name behind which the next page
     begins: two statements."""
     live = select(Account).where(Account.test_of.is_(None), Account.name > after)
-    found = session.scalars(live.order_by(Account.name).limit(limit + 1)).all()
-    shown = found[:limit]
-    tests = _test_accounts(session, [one.id for one in shown])
-    listed = [Listed(one, tests.get(one.id)) for one in shown]
-    return listed, shown[-1].name if len(found) > limit else None
+    accounts = session.scalars(live.order_by(Account.name).limit(limit + 1)).all()
+    shown_accounts = accounts[:limit]
+    tests = _test_accounts(session, [account.id for account in shown_accounts])
+    listed = [AccountRow(account, tests.get(account.id)) for account in shown_accounts]
+    return listed, shown_accounts[-1].name if len(accounts) > limit else None
 
 
-def shown_account(session: Session, account_id: int) -> Listed:
+def shown_account(session: Session, account_id: int) -> AccountRow:
     """One account as its page shows it: two statements. Raises `not_found`."""
     account = existing(session.get(Account, account_id), "account", account_id)
-    return Listed(account, _test_accounts(session, [account_id]).get(account_id))
+    return AccountRow(account, _test_accounts(session, [account_id]).get(account_id))
 
 
 def _test_accounts(session: Session, account_ids: Sequence[int]) -> Mapping[int, int]:
@@ -100,14 +100,14 @@ def _test_accounts(session: Session, account_ids: Sequence[int]) -> Mapping[int,
     return {owner: test_id for owner, test_id in session.execute(tests) if owner is not None}
 
 
-def account_sought(session: Session, text: str) -> Account | None:
+def account_by_name_or_id(session: Session, text: str) -> Account | None:
     """The account with that whole name, else with that id."""
     if CONTROL.search(text):
         return None
-    found = account_named(session, text)
-    if found is None and (account_id := id_in(text)) is not None:
-        found = session.get(Account, account_id)
-    return found
+    account = account_named(session, text)
+    if account is None and (account_id := id_in(text)) is not None:
+        account = session.get(Account, account_id)
+    return account
 
 
 def form_of(account: Account) -> dict[str, str]:
@@ -121,7 +121,7 @@ def attributes_of(form: Form) -> dict[str, Any]:
     """The attributes that the form sets. Raises `invalid_string` or `too_long` for each text that cannot be stored,
     which the command line would not have got from a terminal."""
     networks = form[NETWORKS].split()
-    errors = [*_faults(form), *([_too_many()] if len(networks) > MOST_NETWORKS else [])]
+    errors = [*_faults(form), *([_too_many()] if len(networks) > MAX_NETWORKS else [])]
     if errors:
         raise ServiceError.of(errors)
     texts = {name: form[name] if name == "name" else form[name] or None for name in (*TEXTS, *RETENTIONS, *CHOICES)}
@@ -129,17 +129,17 @@ def attributes_of(form: Form) -> dict[str, Any]:
 
 
 def _faults(form: Form) -> Sequence[FieldError]:
-    found = []
+    faults = []
     for name in (*TEXTS, *RETENTIONS, *CHOICES):
         if CONTROL.search(form[name]):
-            found.append(FieldError("invalid_string", field=name, detail="holds a control character"))
+            faults.append(FieldError("invalid_string", field=name, detail="holds a control character"))
         elif len(form[name]) > LONGEST_NAME:
-            found.append(FieldError("too_long", field=name, detail=f"has more than {LONGEST_NAME} characters"))
-    return found
+            faults.append(FieldError("too_long", field=name, detail=f"has more than {LONGEST_NAME} characters"))
+    return faults
 
 
 def _too_many() -> FieldError:
-    return FieldError("too_long", field=NETWORKS, detail=f"has more than {MOST_NETWORKS} networks")
+    return FieldError("too_long", field=NETWORKS, detail=f"has more than {MAX_NETWORKS} networks")
 
 
 def refresh_test_account(transaction: Transaction, account_id: int) -> None:

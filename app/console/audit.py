@@ -34,7 +34,7 @@ def text_filter(secret_keys: SecretKeys, text: str) -> tuple[str, str]:
 def find_entry(session: Session, entry_id: int) -> dict[str, Any]:
     """The entry with that id. Raises `not_found`."""
     query = parse_collection([("id", str(entry_id))], AUDIT_ENTRIES.resource)
-    found = read_page(session, AUDIT_ENTRIES, query).items
-    if not found:
+    entries = read_page(session, AUDIT_ENTRIES, query).items
+    if not entries:
         raise ServiceError("not_found", detail=f"There is no entry {entry_id}; entries are kept for RETAIN_AUDIT.")
-    return found[0]
+    return entries[0]

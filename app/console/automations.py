@@ -45,7 +45,7 @@ from app.runs.read import (
 )
 
 PATH = "/console/automations"
-Counted = tuple[str, int]
+WordCount = tuple[str, int]
 """A word and a number."""
 
 
@@ -57,13 +57,13 @@ class ShownStep:
     name: str
     does: str
     here: int
-    results: Sequence[Counted]
-    reported: Sequence[Counted]
+    results: Sequence[WordCount]
+    reported: Sequence[WordCount]
     sides: Sequence[tuple[str, Sequence[ShownStep]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class OneAutomation:
+class AutomationPage:
     """An automation with who enters and who leaves, its steps, and those that only earlier versions have."""
 
     row: Automation
@@ -87,8 +87,10 @@ def search(search_request: SearchRequest) -> SearchPage:
     """The account's automations that match, the newest first, each with the name of its list and the numbers of its
     runs that wait and that are held: three statements. Deleted ones are found by their state alone. Raises the errors
     of the query."""
-    found = search_request.read_page(PATH, AUTOMATIONS_SHAPE.resource, page_automations)
-    names = _names_of_lists(search_request.session, search_request.account_id, [row.list_id for row in found.rows])
+    search_page = search_request.read_page(PATH, AUTOMATIONS_SHAPE.resource, page_automations)
+    names = _names_of_lists(
+        search_request.session, search_request.account_id, [row.list_id for row in search_page.rows]
+    )
     states = count_states(search_request.session, search_request.account_id)
     items = [
         {
@@ -96,14 +98,14 @@ def search(search_request: SearchRequest) -> SearchPage:
             "list": names.get(row.list_id, ""),
             **{state: states[row.id][state] if row.id in states else 0 for state in ("waiting", "held")},
         }
-        for item, row in zip(found.items, found.rows, strict=True)
+        for item, row in zip(search_page.items, search_page.rows, strict=True)
     ]
-    return replace(found, items=items)
+    return replace(search_page, items=items)
 
 
 def _names_of_lists(session: Session, account_id: int, ids: Sequence[int]) -> Mapping[int, str]:
-    wanted = select(List.id, List.name).where(List.account_id == account_id, in_json(List.id, ids))
-    return {row.id: row.name or "" for row in session.execute(wanted)}
+    statement = select(List.id, List.name).where(List.account_id == account_id, in_json(List.id, ids))
+    return {row.id: row.name or "" for row in session.execute(statement)}
 
 
 def find_automation(session: Session, account_id: int | None, automation_id: int) -> Automation:
@@ -111,51 +113,53 @@ def find_automation(session: Session, account_id: int | None, automation_id: int
     return find_with_id(session, Automation, account_id, automation_id, "automation")
 
 
-def read_automation(session: Session, automation: Automation) -> OneAutomation:
-    """What its page shows beside its runs: five statements, whatever the number of runs that have ended."""
+def read_automation(session: Session, automation: Automation) -> AutomationPage:
+    """What the page of an automation shows beside its runs: five statements, however many runs have ended."""
     definition = parse_stored(newest_version(session, automation).definition)
     counts = count_steps(session, automation.account_id, automation.id)
     names = _names_of_lists(session, automation.account_id, [automation.list_id])
-    return OneAutomation(
+    return AutomationPage(
         automation,
         names.get(automation.list_id, ""),
         list(entry_lines(definition)),
-        list(_shown(definition.steps, counts)),
+        list(_shown_steps(definition.steps, counts)),
         list(_earlier(definition, counts)),
     )
 
 
-def _shown(steps: Sequence[Step], counts: Mapping[str, StepCounts]) -> Iterator[ShownStep]:
+def _shown_steps(steps: Sequence[Step], counts: Mapping[str, StepCounts]) -> Iterator[ShownStep]:
     for step in steps:
-        shown = _counted(step.name, describe(step), counts, sends=isinstance(step, Send))
+        shown_step = _shown_step(step.name, describe(step), counts, sends=isinstance(step, Send))
         if isinstance(step, Branch):
             sides = (("then", step.then), ("else", step.otherwise))
-            shown = replace(shown, sides=[(word, list(_shown(side, counts))) for word, side in sides if side])
-        yield shown
+            shown_step = replace(
+                shown_step, sides=[(word, list(_shown_steps(side, counts))) for word, side in sides if side]
+            )
+        yield shown_step
 
 
 def _earlier(definition: Definition, counts: Mapping[str, StepCounts]) -> Iterator[ShownStep]:
     """The steps with counts that the newest version does not have."""
     for name in sorted(counts):
         if name and name not in definition.by_name:
-            yield _counted(name, "", counts, sends=True)
+            yield _shown_step(name, "", counts, sends=True)
 
 
-def _counted(name: str, does: str, counts: Mapping[str, StepCounts], *, sends: bool) -> ShownStep:
-    found = counts[name] if name in counts else StepCounts()
-    reported = [(word.removesuffix("_contacts"), count) for word, count in found.reported.items() if count]
-    return ShownStep(name, does, found.here, sorted(found.results.items()), reported if sends else ())
+def _shown_step(name: str, does: str, counts: Mapping[str, StepCounts], *, sends: bool) -> ShownStep:
+    step_counts = counts[name] if name in counts else StepCounts()
+    reported = [(word.removesuffix("_contacts"), count) for word, count in step_counts.reported.items() if count]
+    return ShownStep(name, does, step_counts.here, sorted(step_counts.results.items()), reported if sends else ())
 
 
 # Runs of automations: searching them, and one with where it is, why, and when it goes on
 # (docs/console.md#automations).
 
 ADDRESS_FILTERS: tuple[AddressKind, ...] = ("email", "mobile")
-MOST_CONTACTS = 100
-"""Of a list that have one address, and whose runs are found by it: the oldest ones."""
-MOST_RUNS = 10
-"""Of a contact that its page shows."""
-WHY_ENDED: Mapping[str, str] = {
+MAX_CONTACTS = 100
+"""How many contacts of a list with one address have their runs found by it: the oldest ones."""
+MAX_RUNS = 10
+"""How many runs the page of a contact shows."""
+END_REASON_WORDS: Mapping[str, str] = {
     EndReason.COMPLETED: "It has passed the last step.",
     EndReason.STOPPED: "A step has ended it.",
     EndReason.LEFT: "The conditions of leaving held.",
@@ -199,11 +203,13 @@ def search_runs(search_request: SearchRequest, automation: Automation, *, sees_c
     def read(session: Session, account_id: int, query: Query) -> Page:
         return page_runs(session, account_id, automation.id, query, sees_contacts=sees_contacts)
 
-    found = replace(search_request, pairs=within).read_page(
+    search_page = replace(search_request, pairs=within).read_page(
         path_of_automation(automation.id), RUNS_SHAPE.resource, read
     )
-    known = _known_of(search_request.session, automation, [row.id for row in found.rows])
-    return replace(found, items=[_run(automation, item, known[item["id"]], sees_contacts) for item in found.items])
+    details = _run_details(search_request.session, automation, [row.id for row in search_page.rows])
+    return replace(
+        search_page, items=[_run(automation, item, details[item["id"]], sees_contacts) for item in search_page.items]
+    )
 
 
 def _by_contact(session: Session, automation: Automation, pairs: Pairs) -> Pairs | None:
@@ -217,25 +223,25 @@ def _by_contact(session: Session, automation: Automation, pairs: Pairs) -> Pairs
         raise ServiceError("invalid_query_syntax", field=addresses[1][0], detail="Runs are found by one address.")
     (kind, text) = addresses[0]
     statement, values = find_by_address(kind, [text], account_id=automation.account_id, list_id=automation.list_id)
-    ids = sorted(contact_id for _, contact_id in statement.tuples(session, **values))[:MOST_CONTACTS]
-    others = [one for one in pairs if one[0] not in ADDRESS_FILTERS]
+    ids = sorted(contact_id for _, contact_id in statement.tuples(session, **values))[:MAX_CONTACTS]
+    others = [pair for pair in pairs if pair[0] not in ADDRESS_FILTERS]
     return [*others, ("contact_id:in", ",".join(map(str, ids)))] if ids else None
 
 
-def _known_of(session: Session, automation: Automation, ids: Sequence[int]) -> Mapping[int, Any]:
-    """What the API does not tell of the runs with these ids."""
-    of_list = and_(Contact.list_id == AutomationRun.list_id, Contact.id == AutomationRun.contact_id)
-    wanted = (
+def _run_details(session: Session, automation: Automation, ids: Sequence[int]) -> Mapping[int, Any]:
+    """Id of a run -> what the API does not tell of it."""
+    contact_of_run = and_(Contact.list_id == AutomationRun.list_id, Contact.id == AutomationRun.contact_id)
+    statement = (
         select(AutomationRun.id, AutomationRun.shifted_seconds, AutomationRun.due_time, Contact.email, Contact.mobile)
-        .outerjoin(Contact, of_list)
+        .outerjoin(Contact, contact_of_run)
         .where(AutomationRun.account_id == automation.account_id, in_json(AutomationRun.id, ids))
     )
-    return {row.id: row for row in session.execute(wanted)}
+    return {row.id: row for row in session.execute(statement)}
 
 
-def _run(automation: Automation, item: Mapping[str, Any], known: Any, sees_contacts: bool) -> Run:
-    address = (known.email or known.mobile) if sees_contacts else None
-    due_time = None if item["state"] == "ended" else _shifted(automation, known)
+def _run(automation: Automation, item: Mapping[str, Any], details: Any, sees_contacts: bool) -> Run:
+    address = (details.email or details.mobile) if sees_contacts else None
+    due_time = None if item["state"] == "ended" else _shifted(automation, details)
     return Run(item, path_of_run(automation.id, item["id"]), due_time, address)
 
 
@@ -246,7 +252,7 @@ def _shifted(automation: Automation, run: Any) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class OnItsWay:
+class LiveRun:
     """A run of a contact that has not ended, with the name of its automation."""
 
     automation: str
@@ -256,23 +262,25 @@ class OnItsWay:
     due_time: datetime
 
 
-def runs_of_contact(session: Session, account_id: int, list_id: int, contact_id: int) -> Sequence[OnItsWay]:
-    """The contact's runs that have not ended, the last to enter first, up to `MOST_RUNS`: one statement."""
-    of_contact = AutomationRun.contact_id == contact_id, AutomationRun.list_id == list_id, IS_LIVE
-    wanted = (
+def runs_of_contact(session: Session, account_id: int, list_id: int, contact_id: int) -> Sequence[LiveRun]:
+    """The contact's runs that have not ended, the last to enter first, up to `MAX_RUNS`: one statement."""
+    contact_filter = AutomationRun.contact_id == contact_id, AutomationRun.list_id == list_id, IS_LIVE
+    statement = (
         select(AutomationRun, Automation)
         .join(Automation, Automation.id == AutomationRun.automation_id)
-        .where(AutomationRun.account_id == account_id, *of_contact)
+        .where(AutomationRun.account_id == account_id, *contact_filter)
         .order_by(AutomationRun.trigger_time.desc(), AutomationRun.id.desc())
     )
     return [
-        OnItsWay(one.name, path_of_run(one.id, run.id), run.state, run.step or "", _shifted(one, run))
-        for run, one in session.execute(wanted.limit(MOST_RUNS))
+        LiveRun(
+            automation.name, path_of_run(automation.id, run.id), run.state, run.step or "", _shifted(automation, run)
+        )
+        for run, automation in session.execute(statement.limit(MAX_RUNS))
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class OneRun:
+class RunPage:
     """A run with its version, the words for where it is, why and when it goes on, and the steps that it has passed.
     `address` is as in `Run`, and `has_contact` says whether the contact still exists."""
 
@@ -289,22 +297,24 @@ class OneRun:
 
 def find_run(session: Session, automation: Automation, run_id: int) -> AutomationRun:
     """The run of the automation. Raises `not_found`."""
-    of_automation = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
-    found = session.scalars(select(AutomationRun).where(*of_automation, AutomationRun.id == run_id)).first()
-    return existing(found, "run", run_id)
+    automation_filter = AutomationRun.account_id == automation.account_id, AutomationRun.automation_id == automation.id
+    run = session.scalars(select(AutomationRun).where(*automation_filter, AutomationRun.id == run_id)).first()
+    return existing(run, "run", run_id)
 
 
-def read_run(session: Session, automation: Automation, run_id: int, moment: datetime, *, sees_contacts: bool) -> OneRun:
+def read_run(
+    session: Session, automation: Automation, run_id: int, moment: datetime, *, sees_contacts: bool
+) -> RunPage:
     """What the page of a run shows. Raises `not_found`."""
     row = find_run(session, automation, run_id)
     version = load_versions(session, [row.version_id])[row.version_id]
     step = version.definition.step(row.step) if row.step else None
     passed = passed_steps(session, row.account_id, row.id)
-    of_list = Contact.account_id == row.account_id, Contact.list_id == row.list_id
-    wanted = select(Contact.email, Contact.mobile).where(*of_list, Contact.id == row.contact_id)
-    contact = session.execute(wanted).first()
+    contact_filter = Contact.account_id == row.account_id, Contact.list_id == row.list_id
+    statement = select(Contact.email, Contact.mobile).where(*contact_filter, Contact.id == row.contact_id)
+    contact = session.execute(statement).first()
     address = (contact.email or contact.mobile) if contact is not None and sees_contacts else None
-    return OneRun(
+    return RunPage(
         row,
         path_of_run(automation.id, row.id),
         session.scalars(select(AutomationVersion.number).where(AutomationVersion.id == row.version_id)).one(),
@@ -317,11 +327,11 @@ def read_run(session: Session, automation: Automation, run_id: int, moment: date
 
 
 def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, str], moment: datetime) -> Iterator[str]:
-    """Why it stands where it does, and when it goes on."""
+    """Why the run stands where it does, and when it goes on."""
     due_time = _shifted(automation, run)
     due = timestamp(due_time)
     if run.state == "ended":
-        yield WHY_ENDED.get(run.reason or "", f"{run.reason}.")
+        yield END_REASON_WORDS.get(run.reason or "", f"{run.reason}.")
     elif run.state == "held" and run.reason == RESTORE_REASON:
         yield "It came with a backup that was restored, and is held until an operator releases it."
     elif run.state == "held":
@@ -332,8 +342,9 @@ def _why(automation: Automation, run: AutomationRun, step_names: Mapping[int, st
     elif due_time <= moment:
         yield f"It has been due since {due}, and goes on as soon as a worker comes to it."
     elif run.watched_step is not None:
-        asked = step_names.get(run.watched_step, "")
-        yield f"It waits for the message of the step “{asked}” to be {run.watched_event}, until {due} at the latest."
+        watched_name = step_names.get(run.watched_step, "")
+        event = f"the message of the step “{watched_name}” to be {run.watched_event}"
+        yield f"It waits for {event}, until {due} at the latest."
     else:
         yield f"It goes on at {due}."
     if run.state == "waiting" and automation.state == "paused":

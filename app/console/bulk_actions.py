@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from app.bulk_actions.ask import find_action
 from app.bulk_actions.kinds import DROP_AS_FAILED, DROP_AS_SENT, KINDS, REASON_TEXTS, RELEASE, RETRY, UNBLOCK
 from app.bulk_actions.query import retryable_matches, unblockable_matches
-from app.console.messages import PATH as OF_MESSAGES
+from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
-from app.console.suppressions import PATH as OF_SUPPRESSIONS
+from app.console.suppressions import PATH as SUPPRESSIONS_PATH
 from app.contacts.blocked import BLOCKED
 from app.db.models import Account, BulkAction
 from app.errors import ServiceError
@@ -23,28 +23,28 @@ from app.query.parameters import Parameter
 from app.recipients.filters import STATE_FILTER
 
 PATH = "/console/bulk-actions"
-OF_HELD = "/console/holds"
-RENEWED = 2
+HELD_PATH = "/console/holds"
+RENEWAL_SECONDS = 2
 """Seconds after which the page of an action that has not ended is renewed."""
-SENDING = ("send.email", "send.sms")
+SENDING_SCOPES = ("send.email", "send.sms")
 
 
-class Named(NamedTuple):
+class ActionWords(NamedTuple):
     """What a kind of action does and has done, in words, the page whose query an action of it has, and the scopes of
     which one is needed to ask for it and to cancel it."""
 
     does: str
     done: str
     path: str
-    scopes: tuple[str, ...] = SENDING
+    scopes: tuple[str, ...] = SENDING_SCOPES
 
 
-NAMES: Mapping[str, Named] = {
-    RETRY.name: Named("Retry", "Retried", OF_MESSAGES),
-    RELEASE.name: Named("Release", "Released", OF_HELD),
-    DROP_AS_SENT.name: Named("End as sent:", "Ended as sent", OF_HELD),
-    DROP_AS_FAILED.name: Named("End as failed:", "Ended as failed", OF_HELD),
-    UNBLOCK.name: Named("Unblock", "Unblocked", OF_SUPPRESSIONS, ("contact.update",)),
+NAMES: Mapping[str, ActionWords] = {
+    RETRY.name: ActionWords("Retry", "Retried", MESSAGES_PATH),
+    RELEASE.name: ActionWords("Release", "Released", HELD_PATH),
+    DROP_AS_SENT.name: ActionWords("End as sent:", "Ended as sent", HELD_PATH),
+    DROP_AS_FAILED.name: ActionWords("End as failed:", "Ended as failed", HELD_PATH),
+    UNBLOCK.name: ActionWords("Unblock", "Unblocked", SUPPRESSIONS_PATH, ("contact.update",)),
 }
 
 
@@ -75,7 +75,7 @@ def offers_unblocking(account: Account, pairs: Pairs) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class OneAction:
+class ActionPage:
     """A bulk action with its account, as its page shows it at a moment."""
 
     row: BulkAction
@@ -88,15 +88,15 @@ class OneAction:
         return f"{PATH}/{self.row.id}"
 
     @property
-    def named(self) -> Named:
+    def words(self) -> ActionWords:
         """What the action does, in words."""
         return NAMES[self.row.action]
 
     @property
     def noun(self) -> str:
         """What the action is about, in words."""
-        one, many = KINDS[self.row.action].noun
-        return one if self.row.messages == 1 else many
+        singular, many = KINDS[self.row.action].noun
+        return singular if self.row.messages == 1 else many
 
     @property
     def is_open(self) -> bool:
@@ -105,12 +105,12 @@ class OneAction:
 
     @property
     def seconds_left(self) -> int:
-        """Until it may begin."""
+        """Seconds until the action may begin."""
         return max(0, math.ceil((self.row.due_time - self.moment).total_seconds()))
 
     @property
     def looked_at(self) -> int:
-        """How many it has come to."""
+        """How many the action has come to."""
         return self.row.done + sum(self.row.left_out.values())
 
     @property
@@ -120,12 +120,12 @@ class OneAction:
 
     @property
     def left_out(self) -> Sequence[tuple[str, int]]:
-        """Why it has left some out, and how many; the most frequent first."""
-        counts = sorted(self.row.left_out.items(), key=lambda one: (-one[1], one[0]))
+        """Why the action has left some out, and how many; the most frequent first."""
+        counts = sorted(self.row.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
         return [(REASON_TEXTS.get(reason, reason), number) for reason, number in counts]
 
 
-def one_action(session: Session, account_id: int | None, action_id: int, moment: datetime) -> OneAction:
+def read_action(session: Session, account_id: int | None, action_id: int, moment: datetime) -> ActionPage:
     """The account's action, or that of any account for None. Raises `not_found`."""
     row = find_action(session, account_id, action_id)
-    return OneAction(row, session.get_one(Account, row.account_id), moment)
+    return ActionPage(row, session.get_one(Account, row.account_id), moment)

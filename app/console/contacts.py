@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.clock import timestamp
-from app.console.automations import OnItsWay, runs_of_contact
+from app.console.automations import LiveRun, runs_of_contact
 from app.console.lists import path_of_list
 from app.console.messages import search as search_messages
 from app.console.queries import SearchPage, SearchRequest
@@ -31,11 +31,11 @@ from app.settings import Settings
 Item = Mapping[str, Any]
 """A contact as the API shows it."""
 
-MOST_MESSAGES = 10
-"""Of a contact that its page shows."""
-MOST_COLUMNS = 3
+MAX_MESSAGES = 10
+"""How many messages the page of a contact shows."""
+MAX_COLUMNS = 3
 """List fields that the table of contacts has."""
-HIDDEN = "Password Field"
+HIDDEN_FIELD_TYPE = "Password Field"
 """The type of fields whose values are on no table, and behind dots in forms."""
 
 
@@ -54,8 +54,8 @@ def search(search_request: SearchRequest, contact_list: ListSpec) -> SearchPage:
 
 def columns_of_table(contact_list: ListSpec) -> list[tuple[str, str]]:
     """Key and name of the fields that the table has beside the addresses."""
-    shown = [(field.key, field.name) for field in contact_list.value_fields if field.type != HIDDEN]
-    return shown[:MOST_COLUMNS]
+    columns = [(field.key, field.name) for field in contact_list.value_fields if field.type != HIDDEN_FIELD_TYPE]
+    return columns[:MAX_COLUMNS]
 
 
 def state_of(item: Item) -> str:
@@ -88,7 +88,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class OneContact:
+class ContactPage:
     """A contact with what keeps messages from it, its addresses, its latest messages, and its ways through
     automations that have not ended."""
 
@@ -96,21 +96,23 @@ class OneContact:
     reasons: Sequence[Reason]
     subscriptions: Sequence[Subscription]
     messages: Sequence[Mapping[str, Any]]
-    runs: Sequence[OnItsWay]
+    runs: Sequence[LiveRun]
 
 
 def read_contact(
     session: Session, settings: Settings, account: Account, contact_list: ListSpec, contact_id: int
-) -> OneContact:
+) -> ContactPage:
     """What the page of the contact shows. Raises `not_found`."""
     item = get_contact(session, contact_list, contact_id, Query())
     search_request = SearchRequest(
-        session, settings.secret_keys, account, [("contact_id", str(contact_id))], MOST_MESSAGES
+        session, settings.secret_keys, account, [("contact_id", str(contact_id))], MAX_MESSAGES
     )
     latest = search_messages(search_request, Viewer(True, Redaction.of(settings)))
-    own = [Subscription(kind, item[kind], item["subscribed"][kind]) for kind in ADDRESS_KINDS if item[kind] is not None]
+    subscriptions = [
+        Subscription(kind, item[kind], item["subscribed"][kind]) for kind in ADDRESS_KINDS if item[kind] is not None
+    ]
     runs = runs_of_contact(session, account.id, contact_list.id, contact_id)
-    return OneContact(item, list(_reasons(session, account, contact_list, item)), own, latest.items, runs)
+    return ContactPage(item, list(_reasons(session, account, contact_list, item)), subscriptions, latest.items, runs)
 
 
 def addresses_of(item: Item) -> list[NormalizedAddress]:
@@ -128,26 +130,26 @@ def _reasons(session: Session, account: Account, contact_list: ListSpec, item: I
     if not addresses:
         yield Reason("The contact has no address.")
         return
-    found = suppressions_of(session, contact_list.account_id, contact_list.id, addresses)
-    for one in found:
-        yield Reason(_said(one), one.path)
-    unsubscribed = {one.kind for one in found if one.state != BLOCKED}
+    suppressions = suppressions_of(session, contact_list.account_id, contact_list.id, addresses)
+    for suppression in suppressions:
+        yield Reason(_suppression_words(suppression), suppression.path)
+    unsubscribed = {suppression.kind for suppression in suppressions if suppression.state != BLOCKED}
     for kind in ADDRESS_KINDS:
         if item[kind] is not None and not item["subscribed"][kind] and kind not in unsubscribed:
             yield Reason(f"{item[kind]} is unsubscribed in this contact alone.")
 
 
-def _said(one: Suppression) -> str:
-    since = timestamp(one.creation_time)
-    if one.state == BLOCKED:
-        return f"{one.address} has been blocked since {since}: {one.reason}."
-    where = "all lists" if one.stored_list_id is None else "this list"
-    return f"{one.address} has been unsubscribed from {where} since {since}."
+def _suppression_words(suppression: Suppression) -> str:
+    since = timestamp(suppression.creation_time)
+    if suppression.state == BLOCKED:
+        return f"{suppression.address} has been blocked since {since}: {suppression.reason}."
+    where = "all lists" if suppression.stored_list_id is None else "this list"
+    return f"{suppression.address} has been unsubscribed from {where} since {since}."
 
 
 # The form of a contact: an input for each field of its list, and what it says as text. Pure.
 
-LONG = ("Comment Field", "HTML Snippet")
+LONG_FIELD_TYPES = ("Comment Field", "HTML Snippet")
 """Types of fields that have several lines."""
 KEYBOARDS = {
     ValueType.EMAIL: "email",
@@ -173,12 +175,12 @@ class Input:
 
 def inputs_of(contact_list: ListSpec, item: Item | None, form: Mapping[str, str] | None = None) -> list[Input]:
     """The form of a contact, or of a new one: with what `form` says already, else with the values of the contact."""
-    found = []
+    inputs = []
     for field in contact_list.fields:
         if field.is_address or field.key in contact_list.value_keys:
             stored = text_of(None if item is None else item[field.key])
-            found.append(_input(field, stored if form is None else form.get(field.key, "")))
-    return found
+            inputs.append(_input(field, stored if form is None else form.get(field.key, "")))
+    return inputs
 
 
 def _input(field: FieldSpec, value: str) -> Input:
@@ -192,11 +194,11 @@ def _input(field: FieldSpec, value: str) -> Input:
 def _kind(field: FieldSpec, value: str) -> str:
     if field.options and field.value_type is ValueType.OPTION:
         return "choice"
-    if field.type in LONG or "\n" in value:
+    if field.type in LONG_FIELD_TYPES or "\n" in value:
         return "lines"
     if field.value_type is ValueType.DATE:
         return "date"
-    return "password" if field.type == HIDDEN else "text"
+    return "password" if field.type == HIDDEN_FIELD_TYPE else "text"
 
 
 def text_of(value: Any) -> str:
@@ -208,7 +210,7 @@ def text_of(value: Any) -> str:
 
 def cells_of(contact_list: ListSpec, form: Mapping[str, str]) -> dict[str, str]:
     """What a form says, by attribute."""
-    keys = [*(one.key for one in inputs_of(contact_list, None)), *FLAGS]
+    keys = [*(input_.key for input_ in inputs_of(contact_list, None)), *FLAGS]
     return {key: form[key].replace("\r\n", "\n") for key in keys if key in form}
 
 
@@ -236,7 +238,7 @@ class ContactChanges:
         item = self._item(contact_id)
         changed = {key: text for key, text in cells.items() if text != text_of(item[key])}
         if changed:
-            self.acts.update(_named(item), self._attributes(changed, clear=True))
+            self.acts.update(_requested_identifier(item), self._attributes(changed, clear=True))
 
     def subscribe(self, contact_id: int, kind: str, subscribed: bool) -> None:
         """Subscribes an address of the contact to the list, or unsubscribes it from the list. Raises `invalid_string`
@@ -244,11 +246,11 @@ class ContactChanges:
         item = self._item(contact_id)
         if kind not in ADDRESS_KINDS or item[kind] is None:
             raise ServiceError("invalid_string", field="kind", detail=f"The contact has no address {kind!r}.")
-        self.acts.update(_named(item), {"subscribed": {kind: subscribed}})
+        self.acts.update(_requested_identifier(item), {"subscribed": {kind: subscribed}})
 
     def remove(self, contact_id: int) -> None:
         """Deletes the contact."""
-        self.acts.delete(_named(self._item(contact_id)))
+        self.acts.delete(_requested_identifier(self._item(contact_id)))
 
     def _item(self, contact_id: int) -> Item:
         return get_contact(self.acts.transaction, self.contact_list, contact_id, Query())
@@ -260,5 +262,5 @@ class ContactChanges:
         return attributes
 
 
-def _named(item: Item) -> Named:
+def _requested_identifier(item: Item) -> Named:
     return Named(item["id"], item["email"], item["mobile"])

@@ -17,9 +17,9 @@ from app.transports.base import OutboundSms
 from app.transports.email.read_mail import Mail, read_mail
 from app.transports.sms.segments import is_gsm, split
 
-MOST_SHOWN = 100_000
+MAX_CHARACTERS = 100_000
 """Characters of a text that a page shows; the source has all."""
-HANDED_OVER = (RecipientState.SENT, RecipientState.DELIVERED, RecipientState.BOUNCED)
+HANDED_OVER_STATES = (RecipientState.SENT, RecipientState.DELIVERED, RecipientState.BOUNCED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TextMessage:
 
     @property
     def parts(self) -> list[str]:
-        """Each is billed as one message."""
+        """The parts in which the text is sent. Each is billed as one message."""
         return split(self.text)
 
 
@@ -57,31 +57,31 @@ class Content:
 
     @property
     def title(self) -> str:
-        """What a reader knows it by."""
+        """The text by which a reader knows the message."""
         return (self.mail and self.mail.header("Subject")) or "What was sent"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ContentSource:
     """What is kept of a message: enough to compose it again, or nothing, for the reason given."""
 
     content: Content
     ingredients: Ingredients | None
 
 
-def find_content(session: Session, settings: Settings, recipient: Recipient) -> Kept:
+def find_content(session: Session, settings: Settings, recipient: Recipient) -> ContentSource:
     """What is kept of the recipient's message."""
     entry = current_entry(session, recipient)
     state = RecipientState(entry.state if entry else recipient.state)
-    of_test = select(Account.id).where(Account.id == recipient.account_id, Account.test_of.is_not(None))
-    content = Content(recipient.uuid, state in HANDED_OVER, session.scalar(of_test))
+    test_account = select(Account.id).where(Account.id == recipient.account_id, Account.test_of.is_not(None))
+    content = Content(recipient.uuid, state in HANDED_OVER_STATES, session.scalar(test_account))
     try:
-        return Kept(content, load_again(session, settings, recipient))
+        return ContentSource(content, load_again(session, settings, recipient))
     except NotComposable as reason:
-        return Kept(replace(content, missing=str(reason)), None)
+        return ContentSource(replace(content, missing=str(reason)), None)
 
 
-def compose_content(settings: Settings, kept: Kept) -> Content:
+def compose_content(settings: Settings, kept: ContentSource) -> Content:
     """The message as it was sent, with links that lead where they were written to lead, and without the pixel: who
     looks at it is no reader of the mail."""
     if kept.ingredients is None:

@@ -15,7 +15,7 @@ from app.maintenance.sending_domains import domain_rows
 from app.settings import Settings
 
 PATH = "/console/domains"
-MOST = 200
+MAX_DOMAINS = 200
 """Domains that a page shows, by name."""
 PURPOSES = {
     "spf": "SPF: which servers send for the domain",
@@ -27,7 +27,9 @@ PURPOSES = {
     "return_path": "Return path: where reports of bounces go",
 }
 """Purpose of a record -> what it is for."""
-ONLY_ONE = ("spf", "dkim", "return_path")
+RECORD_KEYS = ("purpose", "name", "type", "value", "state", "found")
+"""Keys of a record in the row of a domain, in the order of the attributes of `ShownRecord`."""
+UNIQUE_PURPOSES = ("spf", "dkim", "return_path")
 """Purposes of records of which a name may have one alone."""
 
 
@@ -40,7 +42,7 @@ class ShownRecord:
     type: str
     value: str
     state: str | None
-    found: Sequence[str]
+    published: Sequence[str]
 
     @property
     def means(self) -> str:
@@ -66,7 +68,7 @@ class ShownRecord:
     def _wrong(self) -> str:
         if self.type != "TXT":
             return "It leads elsewhere."
-        if len(self.found) > 1 and self.purpose in ONLY_ONE:
+        if len(self.published) > 1 and self.purpose in UNIQUE_PURPOSES:
             return "There are several, of which receivers take none: merge them into one."
         if self.purpose == "dkim":
             return "Another key is published."
@@ -97,24 +99,26 @@ class ShownDomain:
     @property
     def records(self) -> Sequence[ShownRecord]:
         """The records to publish."""
-        return [ShownRecord(**one) for one in self.row["records"]]
+        return [ShownRecord(*(record[name] for name in RECORD_KEYS)) for record in self.row["records"]]
 
     @property
     def lacking(self) -> Sequence[str]:
         """The purposes of records that the last lookup has not found right, each once."""
-        return list(dict.fromkeys(one.purpose for one in self.records if one.state not in (None, "right")))
+        return list(dict.fromkeys(record.purpose for record in self.records if record.state not in (None, "right")))
 
     @property
     def zone(self) -> str:
         """The records as lines of a zone file."""
-        return "\n".join(Record(one.purpose, one.name, one.type, one.value).zone_line() for one in self.records)
+        return "\n".join(
+            Record(record.purpose, record.name, record.type, record.value).zone_line() for record in self.records
+        )
 
 
 def shown_domains(session: Session, settings: Settings, account_id: int) -> Sequence[ShownDomain]:
     """The account's domains, by name: two statements."""
-    of_account = select(Domain).where(Domain.account_id == account_id).order_by(Domain.name).limit(MOST)
-    found = session.scalars(of_account).all()
-    return [ShownDomain(account_id, row) for row in domain_rows(session, settings, found)]
+    statement = select(Domain).where(Domain.account_id == account_id).order_by(Domain.name).limit(MAX_DOMAINS)
+    domains = session.scalars(statement).all()
+    return [ShownDomain(account_id, row) for row in domain_rows(session, settings, domains)]
 
 
 def shown_domain(session: Session, settings: Settings, domain: Domain) -> ShownDomain:

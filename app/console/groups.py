@@ -24,15 +24,15 @@ from app.tracking.devices import client_of
 from app.tracking.visits import link_of_detail
 
 PATH = "/console/groups"
-LATEST = 500
+LATEST_MESSAGES = 500
 """Messages of a group of which its page tells reasons, links, devices and countries."""
-MOST_STEPS = 5_000
-"""Of their opens and clicks that are read."""
-MOST_LINES = 20
+MAX_STEPS = 5_000
+"""How many of their opens and clicks are read."""
+MAX_LINES = 20
 """Reasons, links and countries that are shown."""
-OF_DELIVERED = ("opened", "clicked", "unsubscribed")
+RATES_OF_DELIVERED = ("opened", "clicked", "unsubscribed")
 """Counters whose rate is of what was delivered; that of the others is of what was sent."""
-UNKNOWN = "unknown"
+UNKNOWN_WORD = "unknown"
 """The device or country of a visit that shows none."""
 SEPARATOR = " · "
 """Between the link and the user agent in the detail of a step."""
@@ -48,7 +48,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class LatestFigures:
     """What the latest messages of a group tell: how many they are, why some failed or bounced, and of how many each
     link was followed, on each kind of device, and in each country. The most frequent come first."""
 
@@ -67,7 +67,7 @@ class Report:
     group: Mapping[str, Any]
     measures: Sequence[Measure]
     day: Day
-    latest: Latest
+    latest: LatestFigures
 
 
 def path_of_group(group_id: int) -> str:
@@ -103,7 +103,7 @@ def _day(session: Session, account_id: int, group_id: int, moment: datetime) -> 
 def measures(group: Mapping[str, Any]) -> list[Measure]:
     """Each counter with its share."""
     return [
-        Measure(name, group[name], _share(group[name], group["delivered" if name in OF_DELIVERED else "sent"]))
+        Measure(name, group[name], _share(group[name], group["delivered" if name in RATES_OF_DELIVERED else "sent"]))
         for name in COUNTERS
     ]
 
@@ -112,19 +112,19 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def latest_of(session: Session, account_id: int, group_id: int) -> Latest:
-    """Of the newest messages of the group. Opens and clicks by machines are left out."""
+def latest_of(session: Session, account_id: int, group_id: int) -> LatestFigures:
+    """What the newest messages of the group tell. Opens and clicks by machines are left out."""
     columns = select(Recipient.id, Recipient.state, Recipient.reason)
-    of_group = columns.where(Recipient.account_id == account_id, Recipient.group_id == group_id)
-    newest = of_group.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(LATEST)
+    recipients_of_group = columns.where(Recipient.account_id == account_id, Recipient.group_id == group_id)
+    newest = recipients_of_group.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(LATEST_MESSAGES)
     rows = session.execute(newest).all()
     lost = (row.reason or row.state for row in rows if row.state in (RecipientState.FAILED, RecipientState.BOUNCED))
     visited = _visits(session, account_id, [row.id for row in rows])
-    return Latest(len(rows), _most(Counter(lost)), *map(_most, visited))
+    return LatestFigures(len(rows), _most(Counter(lost)), *map(_most, visited))
 
 
 def _visits(session: Session, account_id: int, ids: list[int]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Of how many messages each link was followed, each kind of device used, and each country the one of a visit."""
+    """Counts of messages: by the links that were followed, by the kinds of devices, and by the countries of visits."""
     columns = RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail, RecipientStep.country
     visits = select(*columns).where(
         RecipientStep.account_id == account_id,
@@ -132,21 +132,21 @@ def _visits(session: Session, account_id: int, ids: list[int]) -> tuple[Counter[
         RecipientStep.step.in_((TimelineStep.OPENED, TimelineStep.CLICKED)),
     )
     followed, used, seen, kinds = set(), set(), set(), dict[str, str]()
-    for recipient_id, step, detail, country in session.execute(visits.limit(MOST_STEPS)):
+    for recipient_id, step, detail, country in session.execute(visits.limit(MAX_STEPS)):
         link = link_of_detail(step, detail)
         agent = (detail or "").removeprefix(link).removeprefix(SEPARATOR)
         if link:
             followed.add((recipient_id, link))
         if agent not in kinds:
-            kinds[agent] = client_of("GET", {"User-Agent": agent}).device_type or UNKNOWN
+            kinds[agent] = client_of("GET", {"User-Agent": agent}).device_type or UNKNOWN_WORD
         used.add((recipient_id, kinds[agent]))
-        seen.add((recipient_id, country_name(country) if country else UNKNOWN))
-    links, devices, countries = (Counter(one for _, one in found) for found in (followed, used, seen))
+        seen.add((recipient_id, country_name(country) if country else UNKNOWN_WORD))
+    links, devices, countries = (Counter(name for _, name in pairs) for pairs in (followed, used, seen))
     return links, devices, countries
 
 
 def _most(counted: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:MOST_LINES]
+    return sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))[:MAX_LINES]
 
 
 def beside(report: Report, other: Report | None) -> Iterable[tuple[Measure, Measure | None]]:

@@ -41,14 +41,14 @@ def text_filter(text: str) -> tuple[str, str]:
 
 def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMessage:
     """A captured message that somebody may see. Raises `not_found`."""
-    wanted = select(CapturedMessage).where(CapturedMessage.id == message_id)
+    statement = select(CapturedMessage).where(CapturedMessage.id == message_id)
     if who.account_id is not None:
-        of_account = or_(Account.id == who.account_id, Account.test_of == who.account_id)
-        wanted = wanted.join(Account, Account.id == CapturedMessage.account_id).where(of_account)
-    found = session.scalars(wanted).first() if who.sees_tests else None
-    if found is None:
+        is_visible = or_(Account.id == who.account_id, Account.test_of == who.account_id)
+        statement = statement.join(Account, Account.id == CapturedMessage.account_id).where(is_visible)
+    message = session.scalars(statement).first() if who.sees_tests else None
+    if message is None:
         raise ServiceError("not_found", detail=f"The inbox has no message {message_id}.")
-    return found
+    return message
 
 
 # The messages that `file://` transports have written into folders of this machine (docs/console.md#inbox).
@@ -56,8 +56,8 @@ def find_message(session: Session, who: SignedIn, message_id: int) -> CapturedMe
 # A file has no account: it is found by the uuid of a message that somebody may see.
 
 FOLDERS = "/console/inbox/folders"
-MOST_BYTES = 64 * 1024 * 1024
-"""Of a file that is read: more than the largest mail has."""
+MAX_BYTES = 64 * 1024 * 1024
+"""How long a file may be to be read: longer than the largest mail."""
 SUFFIXES = {"email": ".eml", "sms": ".json"}
 
 
@@ -71,28 +71,28 @@ def read_file(folders: Iterable[Path], message_type: str, uuid: str) -> Mail | T
     """The message as it was written. Raises `not_found`."""
     path = find_file(folders, message_type, uuid)
     content = None if path is None else _content(path)
-    found = None if content is None else _message(content, message_type)
-    if found is None:
+    message = None if content is None else _message(content, message_type)
+    if message is None:
         raise ServiceError("not_found", detail="No folder of this machine has a file of this message.")
-    return found
+    return message
 
 
 def check_secrets(session: Session, recipient: Recipient) -> None:
-    """For who is no operator. Raises `permission_denied` for a message with secret values, which its file has, and for
-    one whose content is purged, so that nobody knows any more whether it had some."""
+    """Checks for somebody who is no operator. Raises `permission_denied` for a message with secret values, which its
+    file has, and for one whose content is purged, so that nobody knows any more whether it had some."""
     purged = session.scalar(select(Send.content_purged_time).where(Send.id == recipient.send_id))
     if may_have_secrets(recipient.values, purged):
         raise ServiceError("permission_denied", detail="The file may have secret values: operators alone see it.")
 
 
 def _content(path: Path) -> bytes | None:
-    """None for a file that was deleted meanwhile, or is none of a transport."""
+    """The content of a file. None for one that was deleted meanwhile, or that no transport has written."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError:
         return None
-    return content if len(content) <= MOST_BYTES else None
+    return content if len(content) <= MAX_BYTES else None
 
 
 def _message(content: bytes, message_type: str) -> Mail | TextMessage | None:
@@ -109,8 +109,8 @@ def _message(content: bytes, message_type: str) -> Mail | TextMessage | None:
 
 # What the HTML of a mail has in it: links with their texts, images, and how much text. Pure, and linear in its length.
 
-MOST_LINKS = 200
-MOST_TEXT = 200
+MAX_LINKS = 200
+MAX_LINK_TEXT = 200
 """Characters of the text of a link."""
 
 
@@ -144,14 +144,14 @@ def html_facts(html: str) -> HtmlFacts:
             inside = None if piece.closing else _link(facts, piece)
         elif piece.name == "img" and not piece.closing:
             _add_text(inside, _image(facts, piece))
-    for one in facts.links:
-        one.text = " ".join(one.text.split())
+    for link in facts.links:
+        link.text = " ".join(link.text.split())
     return facts
 
 
 def _link(facts: HtmlFacts, tag: Tag) -> HtmlLink | None:
     target = tag.attributes().get("href", "").strip()
-    if not target or len(facts.links) >= MOST_LINKS:
+    if not target or len(facts.links) >= MAX_LINKS:
         return None
     facts.links.append(HtmlLink(target))
     return facts.links[-1]
@@ -166,14 +166,14 @@ def _image(facts: HtmlFacts, tag: Tag) -> str:
 
 
 def _add_text(link: HtmlLink | None, text: str) -> None:
-    if link is not None and len(link.text) < MOST_TEXT:
-        link.text = (link.text + text)[:MOST_TEXT]
+    if link is not None and len(link.text) < MAX_LINK_TEXT:
+        link.text = (link.text + text)[:MAX_LINK_TEXT]
 
 
 # The links of a mail, with what they say and where they lead (docs/console.md#inbox).
 
 _TRACKED = re.compile(r"/c/([A-Za-z0-9_-]{15,3000})\Z")
-_SHOWN_HOST = re.compile(r"(?:https?://)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})(?:[/?#:]\S*)?", re.IGNORECASE)
+_HOST_IN_TEXT = re.compile(r"(?:https?://)?([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})(?:[/?#:]\S*)?", re.IGNORECASE)
 """A text that a reader takes for the address of a page."""
 
 
@@ -193,10 +193,10 @@ class MailLink:
     @property
     def misleads(self) -> bool:
         """Whether its text is the address of another site than the one that it leads to."""
-        shown = _SHOWN_HOST.fullmatch(self.text)
-        if shown is None:
+        match = _HOST_IN_TEXT.fullmatch(self.text)
+        if match is None:
             return False
-        said, real = (host.lower().removeprefix("www.") for host in (shown[1], _host(self.target)))
+        said, real = (host.lower().removeprefix("www.") for host in (match[1], _host(self.target)))
         return said != real and not real.endswith(f".{said}") and not said.endswith(f".{real}")
 
     @property
@@ -209,8 +209,8 @@ def links_of(
     session: Session, secret_keys: SecretKeys, account_id: int, mail: Mail, facts: HtmlFacts
 ) -> Sequence[MailLink]:
     """The first links of the mail: those of the HTML, or of the text without one; one statement."""
-    found = facts.links if mail.html is not None else _of_text(mail.text or "")
-    parsed = {one.target: _parsed(secret_keys, one.target) for one in found}
+    links = facts.links if mail.html is not None else _links_in_text(mail.text or "")
+    parsed = {link.target: _parsed(secret_keys, link.target) for link in links}
     ids = {link.link_id for link in parsed.values() if isinstance(link, StoredLink)}
     stored = _stored(session, account_id, ids) if ids else {}
 
@@ -220,11 +220,11 @@ def links_of(
             return link.url
         return stored.get(link.link_id, url) if link is not None else url
 
-    return [MailLink(one.text, one.target, target(one.target)) for one in found]
+    return [MailLink(link.text, link.target, target(link.target)) for link in links]
 
 
-def _of_text(text: str) -> list[HtmlLink]:
-    return [HtmlLink(url) for url in links_in_source("text_email", text)[:MOST_LINKS]]
+def _links_in_text(text: str) -> list[HtmlLink]:
+    return [HtmlLink(url) for url in links_in_source("text_email", text)[:MAX_LINKS]]
 
 
 def _parsed(secret_keys: SecretKeys, url: str) -> StoredLink | InlineLink | None:
@@ -233,8 +233,8 @@ def _parsed(secret_keys: SecretKeys, url: str) -> StoredLink | InlineLink | None
 
 
 def _stored(session: Session, account_id: int, ids: Iterable[int]) -> dict[int, str]:
-    of_account = select(SendLink.id, SendLink.url).where(SendLink.account_id == account_id, in_json(SendLink.id, ids))
-    return {row.id: row.url for row in session.execute(of_account)}
+    statement = select(SendLink.id, SendLink.url).where(SendLink.account_id == account_id, in_json(SendLink.id, ids))
+    return {row.id: row.url for row in session.execute(statement)}
 
 
 def _host(url: str) -> str:
@@ -260,13 +260,13 @@ class Check:
 
     name: str
     is_good: bool
-    found: str
+    finding: str
 
 
 def checks_of(mail: Mail, facts: HtmlFacts, links: Sequence[MailLink]) -> list[Check]:
     """All checks that apply to the mail."""
-    of_html = [*_html(mail.html, facts)] if mail.html is not None else []
-    return [*_headers(mail), *_text(mail), *of_html, *_links(links), _size(mail)]
+    html_checks = [*_html(mail.html, facts)] if mail.html is not None else []
+    return [*_headers(mail), *_text(mail), *html_checks, *_links(links), _size(mail)]
 
 
 def _headers(mail: Mail) -> Iterator[Check]:
@@ -299,10 +299,10 @@ def _html(html: str, facts: HtmlFacts) -> Iterator[Check]:
 def _links(links: Sequence[MailLink]) -> Iterator[Check]:
     if not links:
         return
-    misleading = next((one for one in links if one.misleads), None)
-    found = f"one says {misleading.text} and leads to {misleading.target}" if misleading else ""
-    yield _check("Texts of links", misleading is None, "none names another site than it leads to", found)
-    plain = sum(one.is_plain_http for one in links)
+    misleading = next((link for link in links if link.misleads), None)
+    problem = f"one says {misleading.text} and leads to {misleading.target}" if misleading else ""
+    yield _check("Texts of links", misleading is None, "none names another site than it leads to", problem)
+    plain = sum(link.is_plain_http for link in links)
     yield _check("Links with https", not plain, "all", f"{plain} of {len(links)} lead to http")
 
 
@@ -324,11 +324,11 @@ class OpenedMail:
     checks: Sequence[Check]
 
 
-def message_of_capture(found: CapturedMessage) -> Mail | TextMessage:
+def message_of_capture(message: CapturedMessage) -> Mail | TextMessage:
     """The mail or the text message that was captured."""
-    if found.type == "sms":
-        return TextMessage(found.sender, found.address, found.content.decode("utf-8", "replace"))
-    return read_mail(found.content)
+    if message.type == "sms":
+        return TextMessage(message.sender, message.address, message.content.decode("utf-8", "replace"))
+    return read_mail(message.content)
 
 
 def open_mail(session: Session, secret_keys: SecretKeys, account_id: int, mail: Mail) -> OpenedMail:

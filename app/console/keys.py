@@ -17,7 +17,7 @@ from app.db.models import Account, ApiKey
 from app.errors import ServiceError
 
 PATH = "/console/keys"
-MOST = 200
+MAX_KEYS = 200
 """Keys that the page shows, the newest first."""
 OVERLAPS = {"0": "not at all", "1": "one hour", "24": "one day", "168": "seven days", "720": "thirty days"}
 """Hours for which an old secret goes on working -> in words."""
@@ -58,20 +58,20 @@ class KeyState:
 def key_states(session: Session, account: Account) -> Sequence[KeyState]:
     """The keys of the account and of its test account: one statement."""
     owner = select(ApiKey, Account.test_of).join(Account, Account.id == ApiKey.account_id)
-    of_both = owner.where(or_(Account.id == account.id, Account.test_of == account.id))
-    rows = session.execute(of_both.order_by(ApiKey.id.desc()).limit(MOST))
+    keys = owner.where(or_(Account.id == account.id, Account.test_of == account.id))
+    rows = session.execute(keys.order_by(ApiKey.id.desc()).limit(MAX_KEYS))
     return [KeyState(key, test_of is not None) for key, test_of in rows]
 
 
 def find_key(session: Session, account_id: int | None, key_id: int) -> ApiKey:
     """The key with that id of the account or of its test account, or of any for None. Raises `not_found`."""
-    wanted = select(ApiKey).join(Account, Account.id == ApiKey.account_id).where(ApiKey.id == key_id)
+    statement = select(ApiKey).join(Account, Account.id == ApiKey.account_id).where(ApiKey.id == key_id)
     if account_id is not None:
-        wanted = wanted.where(or_(Account.id == account_id, Account.test_of == account_id))
-    found = session.scalars(wanted).first()
-    if found is None:
+        statement = statement.where(or_(Account.id == account_id, Account.test_of == account_id))
+    key = session.scalars(statement).first()
+    if key is None:
         raise ServiceError("not_found", detail=f"There is no key {key_id}.")
-    return found
+    return key
 
 
 def create_key(

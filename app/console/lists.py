@@ -33,10 +33,13 @@ def path_of_list(contact_list: ListSpec | List) -> str:
 def search(search_request: SearchRequest) -> SearchPage:
     """The account's lists that match, the newest first, each with the number of its contacts: two statements. Raises
     the errors of the query."""
-    found = search_request.read_page(PATH, LISTS.resource, page_lists)
-    numbers = numbers_of_contacts(search_request.session, [row.id for row in found.rows])
-    items = [{**item, "contacts": numbers.get(row.id, 0)} for item, row in zip(found.items, found.rows, strict=True)]
-    return replace(found, items=items)
+    search_page = search_request.read_page(PATH, LISTS.resource, page_lists)
+    numbers = numbers_of_contacts(search_request.session, [row.id for row in search_page.rows])
+    items = [
+        {**item, "contacts": numbers.get(row.id, 0)}
+        for item, row in zip(search_page.items, search_page.rows, strict=True)
+    ]
+    return replace(search_page, items=items)
 
 
 def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
@@ -51,7 +54,7 @@ def list_of(session: Session, account_id: int | None, list_id: int) -> ListSpec:
 
 FIRST_FIELDS = ("Email", "Mobile Phone", "First Name", "Last Name")
 """Types of fields that a new list may begin with, each under the name of its type."""
-MOST_AT_ONCE = 10_000
+MAX_CONTACTS_AT_ONCE = 10_000
 """Contacts of a list that one request deletes, or compares with each other: more of them take minutes."""
 
 
@@ -112,9 +115,9 @@ def name_of(contact_list: ListSpec) -> str:
 
 
 def _check_size(transaction: Transaction, contact_list: ListSpec, command: str) -> None:
-    if number_of_contacts(transaction, contact_list.id) > MOST_AT_ONCE:
+    if number_of_contacts(transaction, contact_list.id) > MAX_CONTACTS_AT_ONCE:
         doing = f"the operator does it with `{COMMAND_LINE} {command}`"
-        detail = f"The list has more than {MOST_AT_ONCE:,} contacts: {doing}."
+        detail = f"The list has more than {MAX_CONTACTS_AT_ONCE:,} contacts: {doing}."
         raise ServiceError("conflict", detail=detail)
 
 

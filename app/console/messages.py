@@ -31,14 +31,14 @@ from app.sends.outcomes.requeue import requeue
 from app.services import Services
 
 PATH = "/console/messages"
-MOST_STEPS = 200
-MOST_IN_ALL = 100_000
+MAX_STEPS = 200
+MAX_EXPORTED_MESSAGES = 100_000
 """Messages of the file with all that a query finds."""
 SOON, LATER = 3, 10
 """Seconds after which a page is renewed."""
-FRESH = timedelta(hours=1)
-"""For how long after a message was sent its page waits for opens, clicks and reports."""
-MENDING = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
+FRESH_FOR = timedelta(hours=1)
+"""How long the page of a message waits for opens, clicks and reports after the message was sent."""
+MENDING_ACTIONS = {("suppressions", "unblock"): "unblock", ("suppressions", "resubscribe"): "resubscribe"}
 """Command -> what the console does in its place, beside `sends retry`."""
 
 
@@ -73,7 +73,7 @@ class Parts:
         self._account_id = account_id
         self._viewer = viewer
         self._query: Query | None = query
-        self._left = MOST_IN_ALL // query.limit
+        self._left = MAX_EXPORTED_MESSAGES // query.limit
 
     def __iter__(self) -> Iterator[Sequence[dict[str, Any]]]:
         return self
@@ -88,9 +88,9 @@ class Parts:
         return page.items
 
 
-def is_live(found: SearchPage) -> bool:
+def is_live(search_page: SearchPage) -> bool:
     """Whether something that was found will change soon."""
-    return any(item["state"] in UNSETTLED_STATES for item in found.items)
+    return any(item["state"] in UNSETTLED_STATES for item in search_page.items)
 
 
 def renewed_every(recipient: Recipient, state: str, moment: datetime) -> int | None:
@@ -98,7 +98,7 @@ def renewed_every(recipient: Recipient, state: str, moment: datetime) -> int | N
     that, and then no more."""
     if state in UNSETTLED_STATES:
         return SOON
-    is_fresh = recipient.sent_time is not None and moment - recipient.sent_time < FRESH
+    is_fresh = recipient.sent_time is not None and moment - recipient.sent_time < FRESH_FOR
     return LATER if is_fresh else None
 
 
@@ -117,14 +117,14 @@ def message_of(session: Session, who: SignedIn, uuid: str) -> Recipient:
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")
     if who.account_id is not None:
-        return session.get_one(Recipient, _of_accounts(session, who.account_id, uuid, with_tests=who.sees_tests))
+        return session.get_one(Recipient, _find_id(session, who.account_id, uuid, with_tests=who.sees_tests))
     try:
         return find_recipient(session, uuid)
     except ServiceError:
         raise ServiceError("not_found") from None
 
 
-def _of_accounts(session: Session, account_id: int, uuid: str, *, with_tests: bool) -> int:
+def _find_id(session: Session, account_id: int, uuid: str, *, with_tests: bool) -> int:
     """The id of the message of the account, or else of its test account."""
     try:
         return require_recipient(session, account_id, uuid)
@@ -140,14 +140,14 @@ def read_message(session: Session, services: Services, recipient: Recipient) -> 
     """What became of the message. Commands name its account."""
     account = session.get_one(Account, recipient.account_id)
     explained = explain_recipient(session, recipient, services.settings, ("--account", account.name))
-    steps = latest_steps(session, recipient, MOST_STEPS)
+    steps = latest_steps(session, recipient, MAX_STEPS)
     return Message(recipient, explained, steps, actions_for(explained.findings))
 
 
 def actions_for(findings: Sequence[Finding]) -> list[str]:
     """What can be done in place: what hinders the message comes before the retry."""
-    commands = [command for one in findings for command in one.commands]
-    mending = [action for words, action in MENDING.items() if any(command[:2] == words for command in commands)]
+    commands = [command for finding in findings for command in finding.commands]
+    mending = [action for words, action in MENDING_ACTIONS.items() if any(command[:2] == words for command in commands)]
     retry = [] if mending or not any(command[:2] == ("sends", "retry") for command in commands) else ["retry"]
     return [*mending, *retry]
 
@@ -165,8 +165,11 @@ def remove_suppression(transaction: Transaction, services: Services, recipient: 
     address, kind = message.explained.address, ADDRESS_KIND_BY_TYPE[recipient.type]
     if address is None:
         raise ServiceError("conflict", detail="The message has no address.")
-    normalized, of_account = normalize_address(kind, address), (services.settings.secret_key, recipient.account_id)
+    normalized, secret_and_account = (
+        normalize_address(kind, address),
+        (services.settings.secret_key, recipient.account_id),
+    )
     if action == "unblock":
-        remove_blocked(transaction, *of_account, normalized)
+        remove_blocked(transaction, *secret_and_account, normalized)
     else:
-        remove_unsubscribed(transaction, *of_account, normalized, recipient.list_id)
+        remove_unsubscribed(transaction, *secret_and_account, normalized, recipient.list_id)

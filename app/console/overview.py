@@ -37,7 +37,7 @@ from app.transports.urls import display_url
 WIDTH = 240
 HEIGHT = 48
 GAP = 2
-LEAST = 1.5
+MIN_BAR_HEIGHT = 1.5
 """Height of a bar that is not zero, so that it can be seen."""
 
 
@@ -75,13 +75,13 @@ def chart(name: str, values: Sequence[int]) -> Chart:
 
 
 def _bar(x: float, share: float, step: float) -> Bar:
-    height = max(share * HEIGHT, LEAST) if share > 0 else 0.0
+    height = max(share * HEIGHT, MIN_BAR_HEIGHT) if share > 0 else 0.0
     return Bar(round(x, 2), round(HEIGHT - height, 2), round(step - GAP, 2), round(height, 2))
 
 
 HOURS = 24
-MOST_PAUSES = 10
-MOST = 50
+MAX_PAUSES = 10
+MAX_ROWS = 50
 """Accounts, domains or webhooks that a page shows."""
 CHARTS = {"sent": "accepted", "delivered": "delivered", "bounced": "bounced", "opened": "opened", "clicked": "clicked"}
 """Counter -> its name on the page."""
@@ -109,7 +109,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class OfAccount:
+class AccountOverview:
     """The overview of one account. `waiting_seconds` is for how long its oldest message has been due."""
 
     attention: Sequence[Attention]
@@ -126,11 +126,12 @@ def day(session: Session, account_id: int | None, moment: datetime) -> Day:
 def day_of(counts: Mapping[datetime, Counts]) -> Day:
     """Charts of the counts by hour."""
     return Day(
-        list(counts), [chart(name, [one[counter] for one in counts.values()]) for counter, name in CHARTS.items()]
+        list(counts),
+        [chart(name, [hour_counts[counter] for hour_counts in counts.values()]) for counter, name in CHARTS.items()],
     )
 
 
-def of_account(session: Session, account: Account, moment: datetime, *, in_full: bool) -> OfAccount:
+def account_overview(session: Session, account: Account, moment: datetime, *, in_full: bool) -> AccountOverview:
     """The overview of an account: seven statements. In full it has the words of whoever paused something."""
     since = _due_since(session, account.id, moment)
     waiting = None if since is None else (moment - since).total_seconds()
@@ -139,18 +140,18 @@ def of_account(session: Session, account: Account, moment: datetime, *, in_full:
         select(Domain.name)
         .where(Domain.account_id == account.id, Domain.verified_time.is_(None))
         .order_by(Domain.name)
-        .limit(MOST)
+        .limit(MAX_ROWS)
     ).all()
-    paused, refusals = active_shown(session, account.id, MOST_PAUSES), shown_refusals(session, account.id)
-    found = [
-        *_of_owner(account),
-        *(of_domain(one, account.name) for one in domains),
-        *_of_webhooks(webhooks),
-        *(of_refusal(one) for one in refusals),
-        *(Attention(paused_words(one, in_full=in_full), shlex.join(one.resuming)) for one in paused),
-        *_of_queue(waiting),
+    paused, refusals = active_shown(session, account.id, MAX_PAUSES), shown_refusals(session, account.id)
+    attention = [
+        *_owner_attention(account),
+        *(domain_attention(domain, account.name) for domain in domains),
+        *_webhook_attention(webhooks),
+        *(refusal_attention(refusal) for refusal in refusals),
+        *(Attention(paused_words(pause, in_full=in_full), shlex.join(pause.resuming)) for pause in paused),
+        *_queue_attention(waiting),
     ]
-    return OfAccount(found, day(session, account.id, moment), waiting, webhooks)
+    return AccountOverview(attention, day(session, account.id, moment), waiting, webhooks)
 
 
 def _due_since(session: Session, account_id: int, moment: datetime) -> datetime | None:
@@ -161,40 +162,40 @@ def _due_since(session: Session, account_id: int, moment: datetime) -> datetime 
 
 def _webhooks(session: Session, account_id: int) -> Sequence[WebhookRow]:
     columns = select(Webhook.id, Webhook.url, Webhook.failures, Webhook.failing_since, Webhook.held_to, Webhook.barred)
-    return session.execute(columns.where(Webhook.account_id == account_id).order_by(Webhook.id).limit(MOST)).all()
+    return session.execute(columns.where(Webhook.account_id == account_id).order_by(Webhook.id).limit(MAX_ROWS)).all()
 
 
-def _of_owner(account: Account) -> Iterator[Attention]:
+def _owner_attention(account: Account) -> Iterator[Attention]:
     if not account.owner_confirmed:
         words = "Every send is refused (account_owner_unverified): the owner has not confirmed the address."
         yield Attention(words, shlex.join(["accounts", "update", account.name, "--owner-confirmed"]))
 
 
-def of_domain(name: str, account: str, *, whose: str = "") -> Attention:
+def domain_attention(name: str, account: str, *, whose: str = "") -> Attention:
     """What an unverified domain does; `whose` says of which account, where the page shows several."""
     words = f"Sends {whose}from {name} are refused: its DNS records have not been found."
     return Attention(words, shlex.join(["domains", "verify", name, "--account", account]))
 
 
-def of_refusal(one: ShownRefusal) -> Attention:
+def refusal_attention(refusal: ShownRefusal) -> Attention:
     """A relay that refuses everything of the account, with the messages that bounced before that was noticed."""
-    retrying = shlex.join(one.command("retry")) if one.bounced else None
-    return Attention(one.sentence, retrying, messages=one.filters if one.bounced else ())
+    retrying = shlex.join(refusal.command("retry")) if refusal.bounced else None
+    return Attention(refusal.sentence, retrying, messages=refusal.filters if refusal.bounced else ())
 
 
-def _of_webhooks(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
-    for one in webhooks:
-        if one.failures:
-            words = f"The webhook at {host_of(one.url)} accepts nothing: {one.failures} attempts have failed."
-            yield Attention(words, f"webhooks deliveries {one.id}")
-        if one.barred not in (None, UNCHECKED):
-            words = f"The webhook at {host_of(one.url)} gets no events, because it was refused."
-            yield Attention(words, f"webhooks show {one.id}")
-        if one.held_to is not None:
-            yield Attention(f"The webhook at {host_of(one.url)} is held after a restore.", "holds list")
+def _webhook_attention(webhooks: Sequence[WebhookRow]) -> Iterator[Attention]:
+    for webhook in webhooks:
+        if webhook.failures:
+            words = f"The webhook at {host_of(webhook.url)} accepts nothing: {webhook.failures} attempts have failed."
+            yield Attention(words, f"webhooks deliveries {webhook.id}")
+        if webhook.barred not in (None, UNCHECKED):
+            words = f"The webhook at {host_of(webhook.url)} gets no events, because it was refused."
+            yield Attention(words, f"webhooks show {webhook.id}")
+        if webhook.held_to is not None:
+            yield Attention(f"The webhook at {host_of(webhook.url)} is held after a restore.", "holds list")
 
 
-def _of_queue(waiting: float | None) -> Iterator[Attention]:
+def _queue_attention(waiting: float | None) -> Iterator[Attention]:
     if waiting is not None and waiting > LIMITS["TmsMessagesWait"]:
         yield Attention(f"Messages wait, the oldest for {lasting(waiting)}.", "status")
 
@@ -232,58 +233,58 @@ class Installation:
     queue: Sequence[tuple[str, str, str, float, float | None]]
     """Class of account, type and state, with the number of messages and the age of the oldest in seconds."""
     webhooks: Sequence[WebhookState]
-    """Those with the oldest events."""
+    """The webhooks with the oldest events."""
     processes: Mapping[str, tuple[float, float]]
     """Role -> how many live, and how many fell silent."""
     transports: Sequence[TransportState]
     accounts: Sequence[Row[int, str]]
-    """Ids and names, up to `MOST`, without test accounts."""
+    """Ids and names, up to `MAX_ROWS`, without test accounts."""
 
 
 def installation(session: Session, settings: Settings, overview: Overview) -> Installation:
     """The overview of the installation: three statements beside the figures."""
-    shown = overview.figures
-    is_complete = are_complete(shown)
+    figures = overview.figures
+    is_complete = are_complete(figures)
     return Installation(
-        attention=[*_found(overview), *_domains(session)],
+        attention=[*_alert_attention(overview), *_domain_attention(session)],
         notes=overview.notes,
-        queue=list(queue_figures(shown)) if is_complete else (),
-        webhooks=list(_webhooks_behind(shown)) if is_complete else (),
-        processes=_processes(shown) if is_complete else {},
+        queue=list(queue_figures(figures)) if is_complete else (),
+        webhooks=list(_webhooks_behind(figures)) if is_complete else (),
+        processes=_processes(figures) if is_complete else {},
         transports=list(transport_states(session, settings, overview.on_host.set_aside)),
         accounts=live_accounts(session),
     )
 
 
-def _found(overview: Overview) -> Iterator[Attention]:
-    for one in overview.found:
-        yield Attention(one.words, COMMANDS.get(one.alert), one.alert)
+def _alert_attention(overview: Overview) -> Iterator[Attention]:
+    for finding in overview.found:
+        yield Attention(finding.words, COMMANDS.get(finding.alert), finding.alert)
 
 
-def _domains(session: Session) -> Iterator[Attention]:
+def _domain_attention(session: Session) -> Iterator[Attention]:
     unverified = select(Domain.name, Account.name.label("account")).join(Account, Account.id == Domain.account_id)
-    found = unverified.where(Domain.verified_time.is_(None)).order_by(Account.name, Domain.name)
-    for name, account in session.execute(found.limit(MOST)):
-        yield of_domain(name, account, whose=f"of {account} ")
+    statement = unverified.where(Domain.verified_time.is_(None)).order_by(Account.name, Domain.name)
+    for name, account in session.execute(statement.limit(MAX_ROWS)):
+        yield domain_attention(name, account, whose=f"of {account} ")
 
 
-def queue_figures(shown: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
+def queue_figures(figures: Figures) -> Iterator[tuple[str, str, str, float, float | None]]:
     """Class of account, type and state, with the number of messages and the age of the oldest in seconds."""
-    oldest = shown["tms_queue_oldest_seconds"]
-    for (account_class, type_, state), number in shown["tms_queue_entries"].items():
+    oldest = figures["tms_queue_oldest_seconds"]
+    for (account_class, type_, state), number in figures["tms_queue_entries"].items():
         if number:
             key = account_class, type_, state
             yield account_class, type_, state.replace("_", " "), number, oldest.get(key)
 
 
-def _webhooks_behind(shown: Figures) -> Iterator[WebhookState]:
-    ages = shown["tms_webhook_oldest_seconds"]
-    for (webhook_id,), waiting in shown["tms_webhook_events_waiting"].items():
+def _webhooks_behind(figures: Figures) -> Iterator[WebhookState]:
+    ages = figures["tms_webhook_oldest_seconds"]
+    for (webhook_id,), waiting in figures["tms_webhook_events_waiting"].items():
         yield WebhookState(webhook_id, waiting, ages[webhook_id,])
 
 
-def _processes(shown: Figures) -> dict[str, tuple[float, float]]:
-    numbers = shown["tms_processes"]
+def _processes(figures: Figures) -> dict[str, tuple[float, float]]:
+    numbers = figures["tms_processes"]
     roles = dict.fromkeys(role for role, _ in numbers)
     return {role: (numbers[role, "live"], numbers[role, "silent"]) for role in roles}
 
@@ -293,20 +294,22 @@ def transport_states(session: Session, settings: Settings, set_aside: Mapping[st
     aside = int(set_aside.get(DEFAULT_TRANSPORT, 0))
     yield TransportState(DEFAULT_TRANSPORT, "email", email_destination(settings), True, aside)
     yield TransportState(DEFAULT_TRANSPORT, "sms", display_url(settings.sms_transport_url), True, aside)
-    for one in list_transports(session):
-        url = shown_url(settings.secret_keys, one)
-        yield TransportState(one.name, one.type, url, one.enabled, int(set_aside.get(one.name, 0)))
+    for transport in list_transports(session):
+        url = shown_url(settings.secret_keys, transport)
+        yield TransportState(
+            transport.name, transport.type, url, transport.enabled, int(set_aside.get(transport.name, 0))
+        )
 
 
 def live_accounts(session: Session, part: str = "") -> Sequence[Row[int, str]]:
-    """Accounts that are no test accounts and have that part in their names, in any case, by name, up to `MOST`."""
+    """Accounts that are no test accounts and have that part in their names, in any case, by name, up to `MAX_ROWS`."""
     live = select(Account.id, Account.name).where(Account.test_of.is_(None))
     if part:
         live = live.where(Account.name.icontains(part, autoescape=True))
-    return session.execute(live.order_by(Account.name).limit(MOST)).all()
+    return session.execute(live.order_by(Account.name).limit(MAX_ROWS)).all()
 
 
 def only_account(session: Session) -> int | None:
     """The id of the only account that is no test account; None if there are several."""
-    found = live_accounts(session)
-    return found[0].id if len(found) == 1 else None
+    accounts = live_accounts(session)
+    return accounts[0].id if len(accounts) == 1 else None

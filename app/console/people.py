@@ -19,12 +19,12 @@ from app.privacy.places import PLACES
 from app.services import Services
 
 PATH = "/console/people"
-WAIT = 5.0
+WAIT_SECONDS = 5.0
 """Seconds for which messages that are being handed over are waited for; who is left waiting repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whom:
+class PersonAddress:
     """An address in an account and its test account, as the commands of the same name mean it."""
 
     account: Account
@@ -32,41 +32,41 @@ class Whom:
     address: NormalizedAddress
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """The address."""
         return self.address.key
 
 
-def whom(session: Session, account: Account, text: str) -> Whom:
+def person_address(session: Session, account: Account, text: str) -> PersonAddress:
     """The person with the address that somebody has written. Raises `invalid_email_address` or
     `invalid_mobile_address`."""
-    return Whom(account, with_test_account(session, account.id), address_of(text))
+    return PersonAddress(account, with_test_account(session, account.id), address_of(text))
 
 
-def held_of(services: Services, person: Whom) -> Mapping[str, int]:
+def held_of(services: Services, person: PersonAddress) -> Mapping[str, int]:
     """What is held, in words, with how much there is of it. Nothing is changed."""
     counts = held(services, person.account_ids, person.address.kind, person.address.key)
     return {place.holds: counts[place.name] for place in PLACES if place.name in counts}
 
 
-def check_confirmation(person: Whom, typed: str) -> None:
+def check_confirmation(person: PersonAddress, typed: str) -> None:
     """Raises `invalid_string` unless the address was typed again."""
     try:
         is_same = address_of(typed) == person.address
     except ServiceError:
         is_same = False
     if not is_same:
-        detail = f"Nothing was removed: type the address, {person.shown}."
+        detail = f"Nothing was removed: type the address, {person.text}."
         raise ServiceError("invalid_string", field="confirmation", detail=detail)
 
 
-def forget_person(services: Services, person: Whom) -> Forgotten:
+def forget_person(services: Services, person: PersonAddress) -> Forgotten:
     """Removes the person; returns what was removed."""
-    return forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT)
+    return forget(services, person.account_ids, person.address.kind, person.address.key, wait=WAIT_SECONDS)
 
 
-def person_document(services: Services, person: Whom) -> Iterator[str] | None:
+def person_document(services: Services, person: PersonAddress) -> Iterator[str] | None:
     """All that is held as a JSON document, in parts; None if nothing is."""
     kind, key = person.address
-    found = export_person(services, person.account_ids, kind, key)
-    return None if found is None else document(kind, key, found)
+    sections = export_person(services, person.account_ids, kind, key)
+    return None if sections is None else document(kind, key, sections)

@@ -32,7 +32,7 @@ FIRST_DAY, LAST_DAY = "2000-01-01", "2100-01-01"
 SHAPING_PARAMETERS = ("limit", "offset", "fields", "expand", "_tz", "account")
 """Parameters of the API that say how a page looks, which is for the console to say."""
 INSTALLATION_ID = 0
-"""In cursors in place of an account: what is searched is the installation's."""
+"""Stands in cursors for an account where the whole installation is searched."""
 NUMBER_SEPARATORS = {ord(character): None for character in "+ -./()"}
 """What people write before and between the digits of a number, which is stored without it."""
 
@@ -65,7 +65,7 @@ def address_filter(text: str) -> tuple[str, str]:
 
 def without_cursor(pairs: Pairs) -> Pairs:
     """The query from its first page on."""
-    return [one for one in pairs if one[0] != CURSOR]
+    return [pair for pair in pairs if pair[0] != CURSOR]
 
 
 def name_filter(text: str) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def older_query(cursors: CursorScope | None, pairs: Pairs, position: Position | 
     """The query of the page that begins at the position; None without one, or without cursors."""
     if cursors is None or position is None:
         return None
-    filters = [one for one in pairs if one[0] not in ("offset", CURSOR)]
+    filters = [pair for pair in pairs if pair[0] not in ("offset", CURSOR)]
     return [*filters, (CURSOR, cursors.make(position, filters))]
 
 

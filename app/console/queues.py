@@ -33,11 +33,11 @@ from app.sends.queue_begin import QueueBegin
 from app.services import Services
 
 PATH = "/console/queues"
-MOST = 50
+MAX_ACCOUNTS = 50
 """Accounts that the page shows: those whose oldest message has been due for longest."""
-MOST_COUNTED = 1000
+MAX_COUNT = 1000
 """Messages of an account, a priority and a state that are counted; more are shown as at least so many."""
-MOST_IN_FLIGHT = 10_000
+MAX_IN_FLIGHT = 10_000
 """Messages in flight that are looked at."""
 
 
@@ -50,7 +50,7 @@ class Waiting:
     @property
     def is_least(self) -> bool:
         """Whether there may be more."""
-        return self.number >= MOST_COUNTED
+        return self.number >= MAX_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Turn:
 
     @property
     def due(self) -> Waiting:
-        """What is due of both."""
+        """What is due of both priorities."""
         return Waiting(self.high.number + self.normal.number)
 
 
@@ -77,56 +77,59 @@ class Turns:
     """The accounts in turn, those that have waited longest first, and how many there are with those that are not
     shown."""
 
-    shown: Sequence[Turn]
+    turns: Sequence[Turn]
     accounts: int
 
 
 def turns_of_all(session: Session, begin: QueueBegin, moment: datetime) -> Turns:
     """Every account that has messages due: three statements, the first of which reads a few entries per account."""
-    found = look_at_all(SEND_QUEUE, session, moment)
-    since = {account_id: min(one.due_time for one in own.values()) for account_id, own in found.items()}
-    first = sorted(since, key=lambda account_id: (since[account_id], account_id))[:MOST]
+    due_entries = look_at_all(SEND_QUEUE, session, moment)
+    since = {
+        account_id: min(entry.due_time for entry in account_entries.values())
+        for account_id, account_entries in due_entries.items()
+    }
+    first = sorted(since, key=lambda account_id: (since[account_id], account_id))[:MAX_ACCOUNTS]
     return Turns(_turns(session, first, begin, moment), len(since))
 
 
 def turn_of(session: Session, account: Account, begin: QueueBegin, moment: datetime) -> Turn:
     """One account: two statements."""
-    (found,) = _turns(session, [account.id], begin, moment)
-    return found
+    (turn,) = _turns(session, [account.id], begin, moment)
+    return turn
 
 
 def _turns(session: Session, account_ids: Sequence[int], begin: QueueBegin, moment: datetime) -> Sequence[Turn]:
-    """In the order of the ids."""
+    """The turns of the accounts, in the order of the ids."""
     in_flight = _in_flight(session, account_ids, begin)
     columns = (
         *(_number(priority, moment, later=False).label(priority) for priority in PRIORITIES),
         *(_number(priority, moment, later=True).label(f"later_{priority}") for priority in PRIORITIES),
         *(first_due(priority, moment).label(f"first_{priority}") for priority in PRIORITIES),
     )
-    wanted = select(Account.id, Account.name, *columns).where(in_json(Account.id, account_ids))
-    rows = {row.id: row for row in session.execute(wanted)}
-    found = []
+    statement = select(Account.id, Account.name, *columns).where(in_json(Account.id, account_ids))
+    rows = {row.id: row for row in session.execute(statement)}
+    turns = []
     for account_id in account_ids:
         if (row := rows.get(account_id)) is None:
             continue  # deleted, with entries that the cleaning removes
-        since = min((one for one in (row.first_high, row.first_normal) if one is not None), default=None)
+        since = min((due_time for due_time in (row.first_high, row.first_normal) if due_time is not None), default=None)
         later = Waiting(row.later_high + row.later_normal)
-        of_account = Waiting(row.high), Waiting(row.normal), later, in_flight.get(account_id, 0)
-        found.append(Turn(row.id, row.name, *of_account, since))
-    return found
+        numbers = Waiting(row.high), Waiting(row.normal), later, in_flight.get(account_id, 0)
+        turns.append(Turn(row.id, row.name, *numbers, since))
+    return turns
 
 
 def _entries(priority: str, moment: datetime, *, later: bool) -> Select[Any]:
     """The entries of the account of the statement around it, in the order of their index."""
     entry = aliased(QueueEntry)
     is_due = entry.due_time > moment if later else entry.due_time <= moment
-    of_account = entry.state == QUEUED, entry.account_id == Account.id, entry.priority == PRIORITIES[priority]
-    entries = select(entry.due_time).where(*of_account, is_due).order_by(entry.due_time, entry.recipient_id)
+    account_filter = entry.state == QUEUED, entry.account_id == Account.id, entry.priority == PRIORITIES[priority]
+    entries = select(entry.due_time).where(*account_filter, is_due).order_by(entry.due_time, entry.recipient_id)
     return entries.correlate(Account)
 
 
 def _number(priority: str, moment: datetime, *, later: bool) -> ScalarSelect[int]:
-    entries = _entries(priority, moment, later=later).limit(MOST_COUNTED)
+    entries = _entries(priority, moment, later=later).limit(MAX_COUNT)
     return select(func.count()).select_from(entries.subquery()).scalar_subquery()
 
 
@@ -139,7 +142,7 @@ def _in_flight(session: Session, account_ids: Collection[int], begin: QueueBegin
     """Account -> how many of its messages are claimed."""
     entry = QueueEntry
     leased = select(entry.account_id).where(IS_SENDING, entry.lease_time >= begin.lease)
-    some = leased.order_by(entry.lease_time).limit(MOST_IN_FLIGHT).subquery()
+    some = leased.order_by(entry.lease_time).limit(MAX_IN_FLIGHT).subquery()
     counted = select(some.c.account_id, func.count()).where(in_json(some.c.account_id, account_ids))
     return {row[0]: row[1] for row in session.execute(counted.group_by(some.c.account_id))}
 
@@ -185,21 +188,21 @@ def add_pause(transaction: Transaction, account_id: int | None, form: PauseForm)
     if account_id is not None:
         account = existing(transaction.get(Account, account_id), "account", account_id)
     elif form.account or form.kind != "domain":
-        account = _named(transaction, form.account)
-    of_list, of_domain = (form.of if form.kind == one else None for one in ("list", "domain"))
-    pause(transaction, subject_of(transaction, account, list_=of_list, domain=of_domain), form.reason)
+        account = _named_account(transaction, form.account)
+    list_name, domain = (form.of if form.kind == kind else None for kind in ("list", "domain"))
+    pause(transaction, subject_of(transaction, account, list_=list_name, domain=domain), form.reason)
 
 
 def end_pause(transaction: Transaction, services: Services, account_id: int | None, pause_id: int) -> None:
     """Goes on with what the account has paused, or any account for None. Raises `not_found`."""
-    found = find_pause_by_id(transaction, account_id, pause_id)
-    if found is None:
+    pause_row = find_pause_by_id(transaction, account_id, pause_id)
+    if pause_row is None:
         raise ServiceError("not_found")
-    resume(transaction, found)
+    resume(transaction, pause_row)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
 
 
-def _named(transaction: Transaction, name: str) -> Account:
+def _named_account(transaction: Transaction, name: str) -> Account:
     if not name:
         raise ServiceError("not_empty", field="account", detail="Name the account.")
     return find_account(transaction, name)
@@ -210,13 +213,13 @@ def _named(transaction: Transaction, name: str) -> Account:
 #
 # Bounded: it reads those that are tried next, and the steps of their attempts.
 
-LOOKED_AT = 200
+MAX_DEFERRED = 200
 """Messages that are looked at: those that are tried next."""
-MOST_BACKOFFS = 50
+MAX_BACKOFFS = 50
 TEXT_MESSAGES = "text messages"
-"""In place of a domain."""
+"""Stands for the domain of text messages."""
 NO_ADDRESS = "no address"
-"""In place of the domain of a contact that is gone."""
+"""Stands for the domain of a contact that is gone."""
 Entry = Row[int, datetime]
 """Recipient and due time."""
 Address = Row[int, str, str | None, str | None]
@@ -239,7 +242,7 @@ class Destination:
 
 
 def deferred_by_domain(session: Session, account_id: int | None, moment: datetime) -> Sequence[Destination]:
-    """Of the account, or of all for None, the most messages first: three statements."""
+    """The destinations of the account, or of all for None, the most messages first: three statements."""
     entries = session.execute(_next_tried(account_id, moment)).all()
     ids = [entry.recipient_id for entry in entries]
     domains, tried = _domains(session, ids), _last_attempts(session, ids)
@@ -247,8 +250,8 @@ def deferred_by_domain(session: Session, account_id: int | None, moment: datetim
     for entry in entries:
         if entry.recipient_id in domains:
             by_domain[domains[entry.recipient_id]].append(entry)
-    found = [_destination(domain, own, tried) for domain, own in by_domain.items()]
-    return sorted(found, key=lambda one: (-one.messages, one.domain))
+    destinations = [_destination(domain, domain_entries, tried) for domain, domain_entries in by_domain.items()]
+    return sorted(destinations, key=lambda destination: (-destination.messages, destination.domain))
 
 
 def _next_tried(account_id: int | None, moment: datetime) -> Select[int, datetime]:
@@ -256,20 +259,22 @@ def _next_tried(account_id: int | None, moment: datetime) -> Select[int, datetim
     columns = entry.recipient_id, entry.due_time
     if account_id is None:
         later = select(*columns).where(IS_READY, entry.ready_time > moment, entry.due_time > moment)
-        return later.order_by(entry.ready_time).limit(LOOKED_AT)
+        return later.order_by(entry.ready_time).limit(MAX_DEFERRED)
     # By the index in which the entries of an account are in order, of each priority by itself.
-    of_account = select(*columns).where(entry.state == QUEUED, entry.account_id == account_id, entry.due_time > moment)
+    account_entries = select(*columns).where(
+        entry.state == QUEUED, entry.account_id == account_id, entry.due_time > moment
+    )
     each = [
         select(
-            of_account.where(entry.priority == priority)
+            account_entries.where(entry.priority == priority)
             .order_by(entry.due_time, entry.recipient_id)
-            .limit(LOOKED_AT)
+            .limit(MAX_DEFERRED)
             .subquery()
         )
         for priority in PRIORITIES.values()
     ]
     both = union_all(*each).subquery()
-    return select(both.c.recipient_id, both.c.due_time).order_by(both.c.due_time).limit(LOOKED_AT)
+    return select(both.c.recipient_id, both.c.due_time).order_by(both.c.due_time).limit(MAX_DEFERRED)
 
 
 def _domains(session: Session, ids: Sequence[int]) -> Mapping[int, str]:
@@ -291,15 +296,15 @@ def _last_attempts(session: Session, ids: Sequence[int]) -> Mapping[int, Attempt
     """Id of a recipient -> the step of its last attempt."""
     step = RecipientStep
     columns = step.id, step.recipient_id, step.detail, step.note
-    of_attempts = in_json(step.recipient_id, ids), between_ids(step.recipient_id, ids)
-    rows = select(*columns).where(*of_attempts, step.step == TimelineStep.DEFERRED).order_by(step.id)
+    attempt_filter = in_json(step.recipient_id, ids), between_ids(step.recipient_id, ids)
+    rows = select(*columns).where(*attempt_filter, step.step == TimelineStep.DEFERRED).order_by(step.id)
     return {row.recipient_id: row for row in session.execute(rows)}
 
 
 def _destination(domain: str, entries: Sequence[Entry], tried: Mapping[int, Attempt]) -> Destination:
-    steps = [tried[one.recipient_id] for one in entries if one.recipient_id in tried]
-    last = max(steps, key=lambda one: one.id, default=None)
-    times = [one.due_time for one in entries]
+    steps = [tried[entry.recipient_id] for entry in entries if entry.recipient_id in tried]
+    last = max(steps, key=lambda step: step.id, default=None)
+    times = [entry.due_time for entry in entries]
     reason = None if last is None else last.detail
     note = reason if last is None else last.note or reason
     return Destination(domain, len(entries), min(times), max(times), reason, note)
@@ -308,9 +313,9 @@ def _destination(domain: str, entries: Sequence[Entry], tried: Mapping[int, Atte
 def backoffs(session: Session, account_id: int | None, moment: datetime) -> Sequence[Row[str, str, str, int, datetime]]:
     """The back-offs of the account, or of all for None, those that end first: account, sender's domain, domain, number
     of deferrals and end. One statement."""
-    one = DomainBackoff
-    columns = Account.name, one.sender_domain, one.domain, one.failures, one.until_time
-    rows = select(*columns).join(Account, Account.id == one.account_id).where(one.until_time > moment)
+    backoff = DomainBackoff
+    columns = Account.name, backoff.sender_domain, backoff.domain, backoff.failures, backoff.until_time
+    rows = select(*columns).join(Account, Account.id == backoff.account_id).where(backoff.until_time > moment)
     if account_id is not None:
-        rows = rows.where(one.account_id == account_id)
-    return session.execute(rows.order_by(one.until_time).limit(MOST_BACKOFFS)).all()
+        rows = rows.where(backoff.account_id == account_id)
+    return session.execute(rows.order_by(backoff.until_time).limit(MAX_BACKOFFS)).all()

@@ -24,17 +24,17 @@ from app.events.outbox import Choice
 from app.ids import shown_id
 from app.recipients.timeline import TimelineStep
 
-MOST_WEBHOOKS = 5
-MOST_STEPS = 6
+MAX_WEBHOOKS = 5
+MAX_STEPS = 6
 """The latest steps that make events."""
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 """Events of a webhook among which that of a step is looked for: those of one request."""
-MOST_ATTEMPTS = 100
+MAX_ATTEMPTS = 100
 """Attempts after a step among which those with its event are looked for."""
 DISORDER = 100
 """Attempts are logged when they end, not in the order in which they began: the id of the first one after a moment is
 the lowest of so many."""
-EVENTS = {
+EVENT_BY_STEP = {
     TimelineStep.SENT: "sent",
     TimelineStep.BOUNCED: "bounced",
     TimelineStep.FAILED: "failed",
@@ -77,24 +77,24 @@ def step_deliveries(
     pairs = _pairs(session, recipient, steps)
     _find_attempts(session, pairs)
     _find_events(session, pairs, recipient.uuid)
-    found: dict[int, list[StepDelivery]] = {}
-    for pair, attempt in _latest_attempts(session, [one for one in pairs if one.event is not None]):
+    deliveries: dict[int, list[StepDelivery]] = {}
+    for pair, attempt in _latest_attempts(session, [pair for pair in pairs if pair.event is not None]):
         if attempt is not None or (pair.event or 0) > pair.webhook.position:
-            found.setdefault(pair.step.id, []).append(_delivery(pair.webhook, attempt))
-    return found
+            deliveries.setdefault(pair.step.id, []).append(_delivery(pair.webhook, attempt))
+    return deliveries
 
 
 def _pairs(session: Session, recipient: Recipient, steps: Sequence[RecipientStep]) -> list[_Pair]:
-    telling = [one for one in steps if one.step in EVENTS][-MOST_STEPS:]
+    telling = [step for step in steps if step.step in EVENT_BY_STEP][-MAX_STEPS:]
     if not telling:
         return []
-    of_account = select(Webhook).where(Webhook.account_id == recipient.account_id)
-    webhooks = session.scalars(of_account.order_by(Webhook.id).limit(MOST_WEBHOOKS)).all()
-    return [_Pair(step, one) for step, one in product(telling, webhooks) if _hears(one, step, recipient)]
+    statement = select(Webhook).where(Webhook.account_id == recipient.account_id)
+    webhooks = session.scalars(statement.order_by(Webhook.id).limit(MAX_WEBHOOKS)).all()
+    return [_Pair(step, webhook) for step, webhook in product(telling, webhooks) if _hears(webhook, step, recipient)]
 
 
 def _hears(webhook: Webhook, step: RecipientStep, recipient: Recipient) -> bool:
-    event = EVENTS[TimelineStep(step.step)]
+    event = EVENT_BY_STEP[TimelineStep(step.step)]
     kind = "sms" if event == "received" else "recipient"
     named = {"object": kind, "event": event, "list_id": shown_id(recipient.list_id)}
     return Choice(webhook.chosen_events, webhook.chosen_lists).accepts(named)
@@ -103,41 +103,43 @@ def _hears(webhook: Webhook, step: RecipientStep, recipient: Recipient) -> bool:
 def _find_attempts(session: Session, pairs: Sequence[_Pair]) -> None:
     """The first attempt of each webhook after each step: its event comes behind what was done by then. Without one it
     comes behind what is done now."""
-    for one in pairs:
-        one.after_event = one.webhook.position
-    moments = list(dict.fromkeys(one.step.time for one in pairs))
-    lowest = {moments[number]: first for number, first in _rows(session, [_lowest_id(one) for one in moments])}
-    tried = [one for one in pairs if lowest[one.step.time] is not None]
-    for number, attempt, after_event in _rows(session, [_first_attempt(one, lowest[one.step.time]) for one in tried]):
+    for pair in pairs:
+        pair.after_event = pair.webhook.position
+    moments = list(dict.fromkeys(pair.step.time for pair in pairs))
+    lowest = {moments[number]: first for number, first in _rows(session, [_lowest_id(moment) for moment in moments])}
+    tried = [pair for pair in pairs if lowest[pair.step.time] is not None]
+    for number, attempt, after_event in _rows(
+        session, [_first_attempt(pair, lowest[pair.step.time]) for pair in tried]
+    ):
         tried[number].first_attempt, tried[number].after_event = attempt, after_event
 
 
 def _lowest_id(moment: datetime) -> Select[Any]:
-    """Of the attempts of all webhooks that began first after the moment."""
+    """The lowest id among the attempts of all webhooks that began first after the moment."""
     soon = select(WebhookAttempt.id).where(WebhookAttempt.time >= moment)
     return select(func.min(soon.order_by(WebhookAttempt.time).limit(DISORDER).subquery().c.id))
 
 
 def _first_attempt(pair: _Pair, lowest: int) -> Select[Any]:
     columns: tuple[Any, ...] = (WebhookAttempt.id, WebhookAttempt.after_event)
-    of_webhook = select(*columns).where(
+    attempts = select(*columns).where(
         WebhookAttempt.webhook_id == pair.webhook.id,
         WebhookAttempt.time >= pair.step.time,
         WebhookAttempt.id >= lowest,
     )
-    return of_webhook.order_by(WebhookAttempt.id).limit(1)
+    return attempts.order_by(WebhookAttempt.id).limit(1)
 
 
 def _find_events(session: Session, pairs: Sequence[_Pair], uuid: str) -> None:
-    searched = [one for one in pairs if one.after_event is not None]
-    for number, event in _rows(session, [_event(one, uuid) for one in searched]):
+    searched = [pair for pair in pairs if pair.after_event is not None]
+    for number, event in _rows(session, [_event(pair, uuid) for pair in searched]):
         searched[number].event = event
 
 
 def _event(pair: _Pair, uuid: str) -> Select[Any]:
     columns = Event.id, Event.payload
-    behind = oldest_waiting(pair.webhook.id, pair.after_event, MOST_EVENTS, *columns).subquery()
-    name = EVENTS[TimelineStep(pair.step.step)]
+    behind = oldest_waiting(pair.webhook.id, pair.after_event, MAX_EVENTS, *columns).subquery()
+    name = EVENT_BY_STEP[TimelineStep(pair.step.step)]
     texts = f'"uuid":"{uuid}"', f'"event":"{name}"', f'"timestamp":"{timestamp(pair.step.time)}"'
     named = select(behind.c.id).where(*(behind.c.payload.contains(text, autoescape=True) for text in texts))
     return named.order_by(behind.c.id).limit(1)
@@ -145,16 +147,16 @@ def _event(pair: _Pair, uuid: str) -> Select[Any]:
 
 def _latest_attempts(session: Session, pairs: Sequence[_Pair]) -> list[tuple[_Pair, Any]]:
     """The latest attempt with the event of each pair; None if there was none yet."""
-    tried = [one for one in pairs if one.first_attempt is not None]
-    found = {id(tried[row.number]): row for row in _rows(session, [_attempt(one) for one in tried])}
-    return [(one, found.get(id(one))) for one in pairs]
+    tried = [pair for pair in pairs if pair.first_attempt is not None]
+    attempts = {id(tried[row.number]): row for row in _rows(session, [_attempt(pair) for pair in tried])}
+    return [(pair, attempts.get(id(pair))) for pair in pairs]
 
 
 def _attempt(pair: _Pair) -> Select[Any]:
     after = select(WebhookAttempt).where(
         WebhookAttempt.webhook_id == pair.webhook.id, WebhookAttempt.id >= pair.first_attempt
     )
-    following = after.order_by(WebhookAttempt.id).limit(MOST_ATTEMPTS).subquery()
+    following = after.order_by(WebhookAttempt.id).limit(MAX_ATTEMPTS).subquery()
     with_event = select(following.c.id, following.c.outcome, following.c.time).where(
         following.c.after_event < pair.event, following.c.last_event >= pair.event
     )
@@ -165,7 +167,7 @@ def _rows(session: Session, selects: Sequence[Select[Any]]) -> Sequence[Any]:
     """The rows of all, in one statement, each behind the number of its select."""
     if not selects:
         return []
-    parts: list[Subquery] = [one.subquery() for one in selects]
+    parts: list[Subquery] = [statement.subquery() for statement in selects]
     return session.execute(
         union_all(*(select(literal(number).label("number"), part) for number, part in enumerate(parts)))
     ).all()

@@ -41,16 +41,16 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 """Type -> the attributes that are written."""
 LONGEST_VALUES = 100_000
 """Characters of the JSON object with values."""
-MOST_LISTS = 100
+MAX_LISTS = 100
 """Lists whose names a form offers, the newest."""
-NOBODY = {"email": "someone@example.com", "mobile": "61400000000"}
+PREVIEW_ADDRESSES = {"email": "someone@example.com", "mobile": "61400000000"}
 """Kind of an address -> the one of a preview for which none is chosen."""
-IN_CONTENT = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
+CONTENT_FIELDS = ("subject", "from_name", "from_address", "reply_to", "body_html", "body_text")
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """For whom a message is shown, as a form says it: an address, a list by its name or id, and the values of wildcards
+    """Who a message is shown for, as a form says it: an address, a list by its name or id, and the values of wildcards
     as a JSON object. Each may be empty."""
 
     list: str = ""
@@ -66,16 +66,16 @@ def text_filter(text: str) -> tuple[str, str]:
 def find_message(session: Session, account_id: int | None, message_id: int) -> Message:
     """The account's message with the id that everybody outside sees, or that of any account for None. Raises
     `not_found`."""
-    wanted = select(Message).where(Message.id == message_id)
+    statement = select(Message).where(Message.id == message_id)
     if account_id is not None:
-        wanted = select(Message).where(has_id(Message, account_id, message_id))
-    return existing(session.scalars(wanted).first(), "message", message_id)
+        statement = select(Message).where(has_id(Message, account_id, message_id))
+    return existing(session.scalars(statement).first(), "message", message_id)
 
 
 def newest_lists(session: Session, account_id: int) -> Sequence[str]:
     """The names of the lists that a form offers."""
     names = select(List.name).where(List.account_id == account_id).order_by(List.id.desc())
-    return [name for name in session.scalars(names.limit(MOST_LISTS)) if name]
+    return [name for name in session.scalars(names.limit(MAX_LISTS)) if name]
 
 
 def preview_message(
@@ -89,10 +89,10 @@ def preview_message(
 ) -> Preview:
     """What the message would look like with the content that somebody has written. `load` validates the body of a send.
     Raises `ServiceError` for content, a list or values that no send may have."""
-    content = {name: text for name, text in written.items() if name in IN_CONTENT}
+    content = {name: text for name, text in written.items() if name in CONTENT_FIELDS}
     with services.database.read() as session:
-        found = _list(session, message.account_id, reader.list)
-    body = {"type": message.type, "list_id": found, "group_name": "preview", **content}
+        list_id = _list(session, message.account_id, reader.list)
+    body = {"type": message.type, "list_id": list_id, "group_name": "preview", **content}
     # Without a type of its own, because one that is only shown may lack what a send needs.
     draft = load({**body, "recipients": [_recipient(message, reader)]}, None, _limits(services))
     return preview(services, message.account_id, draft, request_id)
@@ -124,14 +124,14 @@ def send_test(
     return accept(transaction, services, SendRequest(account_id, request_id, draft, saved, content)).uuids[0]
 
 
-def _list(session: Session, account_id: int, wanted: str) -> int | None:
-    return shown_id(find_by_name_or_id(session, List, account_id, wanted, "list").id) if wanted else None
+def _list(session: Session, account_id: int, name_or_id: str) -> int | None:
+    return shown_id(find_by_name_or_id(session, List, account_id, name_or_id, "list").id) if name_or_id else None
 
 
 def _recipient(message: Message, reader: Reader) -> dict[str, Any]:
     """The only recipient, as a send has it."""
     kind = ADDRESS_KIND_BY_TYPE[message.type]
-    return {**values_of(reader.values), kind: reader.address or NOBODY[kind]}
+    return {**values_of(reader.values), kind: reader.address or PREVIEW_ADDRESSES[kind]}
 
 
 def _limits(services: Services) -> Limits:
@@ -156,18 +156,18 @@ def values_of(text: str) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    """`NaN` and `Infinity`, which Python would read."""
+    """Refuses `NaN` and `Infinity`, which Python would read."""
     raise ValueError(f"{constant} is no value")
 
 
 # The versions of a stored message, and what differs between two (docs/console.md#stored-messages).
 
-MOST_LINES = 2000
+MAX_LINES = 2000
 """Lines of each body that a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class VersionComparison:
     """A version with what differs from another one, or from nothing. `versions` are all, the newest first."""
 
     version: VersionLine
@@ -182,11 +182,13 @@ class Compared:
         return self.version is self.versions[0]
 
 
-def compared(session: Session, message: Message, number: int, against: int | None) -> Compared:
-    """That version and what differs from another one: the one before by default. Raises `not_found`."""
+def compare_version(session: Session, message: Message, number: int, against: int | None) -> VersionComparison:
+    """Compares the version with another one: the one before by default. Raises `not_found`."""
     lines = versions_of(session, message)
     version = find_version(lines, number)
     other = version_before(lines, number) if against is None else find_version(lines, against).number
-    said = contents(session, message, lines, [one for one in (number, other) if one is not None])
+    said = contents(
+        session, message, lines, [version_number for version_number in (number, other) if version_number is not None]
+    )
     before = dict.fromkeys(said[number]) if other is None else said[other]
-    return Compared(version, other, lines, differences(before, said[number], MOST_LINES), said[number])
+    return VersionComparison(version, other, lines, differences(before, said[number], MAX_LINES), said[number])

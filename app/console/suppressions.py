@@ -91,20 +91,20 @@ def search(search_request: SearchRequest) -> SearchPage:
     query, limit, account_id = search_request.query(PATH, SUPPRESSIONS), search_request.limit, search_request.account_id
     with planned_for_values(search_request.session):
         entries = (_entries(search_request.session, account_id, state, query, limit + 1) for state in STATES)
-        found = sorted(chain.from_iterable(entries), key=_order, reverse=True)
-    position = Position(_order(found[limit - 1])) if len(found) > limit else None
-    return SearchPage(found[:limit], older_query(query.cursors, search_request.pairs, position))
+        suppressions = sorted(chain.from_iterable(entries), key=_order, reverse=True)
+    position = Position(_order(suppressions[limit - 1])) if len(suppressions) > limit else None
+    return SearchPage(suppressions[:limit], older_query(query.cursors, search_request.pairs, position))
 
 
-def _order(one: Suppression) -> tuple[datetime, int, int]:
-    return one.creation_time, STATES.index(one.state), one.id
+def _order(suppression: Suppression) -> tuple[datetime, int, int]:
+    return suppression.creation_time, STATES.index(suppression.state), suppression.id
 
 
 def _entries(session: Session, account_id: int, state: str, query: Query, limit: int) -> Iterator[Suppression]:
     model = MODELS[state]
     conditions = [model.account_id == account_id]
-    for one in query.conditions:
-        conditions += _matching(session, model, state, one)
+    for condition in query.conditions:
+        conditions += _matching(session, model, state, condition)
     if query.position is not None:
         conditions.append(_before(model, state, query.position))
     newest = _selected(state).where(*conditions).order_by(model.creation_time.desc(), model.id.desc())
@@ -114,11 +114,11 @@ def _entries(session: Session, account_id: int, state: str, query: Query, limit:
 def _before(model: Model, state: str, position: Position) -> ColumnElement[bool]:
     """What comes behind the position: entries of one time are in the order of the tables, then of their ids."""
     moment, rank, entry_id = position.item
-    time, own = model.creation_time, STATES.index(state)
+    time, own_rank = model.creation_time, STATES.index(state)
     at = literal(moment, time.type)
-    if own == rank:
+    if own_rank == rank:
         return tuple_(time, model.id) < tuple_(at, literal(entry_id, model.id.type))
-    return time <= at if [own, rank] == [0, 1] else time < at
+    return time <= at if [own_rank, rank] == [0, 1] else time < at
 
 
 def _matching(session: Session, model: Model, state: str, condition: FilterCondition) -> list[ColumnElement[bool]]:
@@ -132,19 +132,32 @@ def _matching(session: Session, model: Model, state: str, condition: FilterCondi
         }
         columns["reason"] = BlockedAddress.reason.expression if state == BLOCKED else sql_cast(null(), String)
         return compiled.where(Query(conditions=(condition,)), columns)
-    given = [NormalizedAddress(name, str(one.value)) for one in condition.alternatives if isinstance(one, Equals)]
+    given = [
+        NormalizedAddress(name, str(alternative.value))
+        for alternative in condition.alternatives
+        if isinstance(alternative, Equals)
+    ]
     if condition.op == "ne" or len(given) < len(condition.alternatives):
         column = case((model.kind == name, model.address))
         return compiled.where(Query(conditions=(condition,)), {name: column})
     # A forgotten address stands there as its digest.
-    stored = [*(one.key for one in given), *find_digests(session, given)]
+    stored = [*(address.key for address in given), *find_digests(session, given)]
     return [model.kind == name, in_json(model.address, stored)]
 
 
 def _selected(state: str) -> Any:
     if state == BLOCKED:
-        one = BlockedAddress
-        return select(one.id, one.kind, one.address, one.creation_time, null(), null(), one.reason, one.reply)
+        blocked = BlockedAddress
+        return select(
+            blocked.id,
+            blocked.kind,
+            blocked.address,
+            blocked.creation_time,
+            null(),
+            null(),
+            blocked.reason,
+            blocked.reply,
+        )
     entry = Unsubscriber
     columns = select(entry.id, entry.kind, entry.address, entry.creation_time, entry.list_id, List.name, null(), null())
     return columns.outerjoin(List, List.id == entry.list_id)
@@ -152,22 +165,24 @@ def _selected(state: str) -> Any:
 
 def _suppression(state: str, row: Any) -> Suppression:
     entry_id, kind, address, moment, *others = row
-    shown = None if address.startswith(PREFIX) else address
-    return Suppression(state, entry_id, kind, shown, moment, *others)
+    shown_address = None if address.startswith(PREFIX) else address
+    return Suppression(state, entry_id, kind, shown_address, moment, *others)
 
 
 def suppressions_of(
     session: Session, account_id: int, list_id: int, addresses: Collection[NormalizedAddress]
 ) -> Sequence[Suppression]:
     """What keeps messages of the list from the addresses: two statements."""
-    found: list[Suppression] = []
+    suppressions: list[Suppression] = []
     for state, model in MODELS.items():
-        of_any = or_(*(and_(model.kind == one.kind, model.address.in_(address_forms(one.key))) for one in addresses))
-        entries = _selected(state).where(model.account_id == account_id, of_any)
+        has_address = or_(
+            *(and_(model.kind == address.kind, model.address.in_(address_forms(address.key))) for address in addresses)
+        )
+        entries = _selected(state).where(model.account_id == account_id, has_address)
         if state == UNSUBSCRIBED:
             entries = entries.where(or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == list_id))
-        found += [_suppression(state, row) for row in session.execute(entries.order_by(model.id))]
-    return found
+        suppressions += [_suppression(state, row) for row in session.execute(entries.order_by(model.id))]
+    return suppressions
 
 
 def find_suppression(session: Session, account_id: int | None, state: str, entry_id: int) -> tuple[int, Suppression]:
@@ -175,8 +190,8 @@ def find_suppression(session: Session, account_id: int | None, state: str, entry
     if state not in MODELS:
         raise ServiceError("not_found")
     model = MODELS[state]
-    one = _selected(state).add_columns(model.account_id).where(model.id == entry_id)
-    row = session.execute(one if account_id is None else one.where(model.account_id == account_id)).first()
+    statement = _selected(state).add_columns(model.account_id).where(model.id == entry_id)
+    row = session.execute(statement if account_id is None else statement.where(model.account_id == account_id)).first()
     if row is None:
         raise ServiceError("not_found", detail="There is no such suppression; it may have been removed.")
     return row.account_id, _suppression(state, row[:-1])
@@ -185,14 +200,14 @@ def find_suppression(session: Session, account_id: int | None, state: str, entry
 # What made a suppression, as far as it is kept: the message whose bounce, report or link did, and who did it by hand
 # (docs/console.md#suppressions).
 
-MAKING = {
+CAUSING_STEPS = {
     BLOCKED: (TimelineStep.BOUNCED, TimelineStep.COMPLAINED),
     UNSUBSCRIBED: (TimelineStep.UNSUBSCRIBED, TimelineStep.COMPLAINED),
 }
 """State -> the steps of a message after which an address has it."""
-MESSAGES, STEPS, ACTS = 20, 5, 5
+MAX_MESSAGES, MAX_STEPS, MAX_ACTS = 20, 5, 5
 """The newest messages that are looked at, and what is shown of their steps and of the audit log."""
-APART = timedelta(minutes=1)
+MAX_GAP = timedelta(minutes=1)
 """More than a suppression and the step that it follows from are ever apart."""
 
 
@@ -203,42 +218,42 @@ class Cause:
     time: datetime
     words: str
     uuid: str | None = None
-    said: str | None = None
+    reply: str | None = None
     actor: Actor | None = None
 
 
-def causes(session: Session, secret_keys: SecretKeys, account_id: int, one: Suppression) -> Sequence[Cause]:
+def causes(session: Session, secret_keys: SecretKeys, account_id: int, suppression: Suppression) -> Sequence[Cause]:
     """What is known of the address, the latest first: three statements. Nothing of a forgotten one."""
-    if one.address is None:
+    if suppression.address is None:
         return ()
-    address = normalize_address(cast("AddressKind", one.kind), one.address)
-    found = [
-        *_steps(session, AccountAddress(account_id, *address), one),
+    address = normalize_address(cast("AddressKind", suppression.kind), suppression.address)
+    steps_and_acts = [
+        *_steps(session, AccountAddress(account_id, *address), suppression),
         *_acts(session, secret_keys, account_id, address),
     ]
-    return sorted(found, key=lambda cause: cause.time, reverse=True)
+    return sorted(steps_and_acts, key=lambda cause: cause.time, reverse=True)
 
 
-def _steps(session: Session, address: AccountAddress, one: Suppression) -> Iterator[Cause]:
-    before = one.creation_time + APART
+def _steps(session: Session, address: AccountAddress, suppression: Suppression) -> Iterator[Cause]:
+    before = suppression.creation_time + MAX_GAP
     messages = select(Recipient.id, Recipient.uuid).where(
         Recipient.account_id == address.account_id, sent_to(address), Recipient.creation_time <= before
     )
-    newest = messages.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(MESSAGES)
+    newest = messages.order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(MAX_MESSAGES)
     uuids = {row.id: row.uuid for row in session.execute(newest)}
     if not uuids:
         return
     steps = (
         select(RecipientStep)
         .where(in_json(RecipientStep.recipient_id, list(uuids)), RecipientStep.time <= before)
-        .where(RecipientStep.step.in_(MAKING[one.state]))
+        .where(RecipientStep.step.in_(CAUSING_STEPS[suppression.state]))
     )
-    for step in session.scalars(steps.order_by(RecipientStep.id.desc()).limit(STEPS)):
+    for step in session.scalars(steps.order_by(RecipientStep.id.desc()).limit(MAX_STEPS)):
         yield Cause(step.time, f"the message {step.step}", uuids[step.recipient_id], step.detail)
 
 
 def _acts(session: Session, secret_keys: SecretKeys, account_id: int, address: NormalizedAddress) -> Iterator[Cause]:
-    for entry in acts_on_address(session, account_id, address_digests(secret_keys, address), ACTS):
+    for entry in acts_on_address(session, account_id, address_digests(secret_keys, address), MAX_ACTS):
         states = [str(change.get("new")) for change in entry.changes if change["field"] == "state"]
         verb = "added" if entry.action == "suppression.added" else "removed"
         yield Cause(entry.time, " ".join([*states, verb]), actor=entry.actor)
@@ -271,13 +286,13 @@ def add_suppression(transaction: Transaction, secret_key: str, account_id: int, 
     add_unsubscribed(transaction, secret_key, account_id, address, list_id)
 
 
-def remove_suppression(transaction: Transaction, secret_key: str, account_id: int, one: Suppression) -> None:
+def remove_suppression(transaction: Transaction, secret_key: str, account_id: int, suppression: Suppression) -> None:
     """Unblocks the address, or resubscribes it: to the list of the entry, and account-wide. Raises `conflict` for a
     forgotten one."""
-    if one.address is None:
+    if suppression.address is None:
         raise ServiceError("conflict", detail="The address was forgotten; add it anew to change what is kept of it.")
-    address = normalize_address(cast("AddressKind", one.kind), one.address)
-    if one.state == BLOCKED:
+    address = normalize_address(cast("AddressKind", suppression.kind), suppression.address)
+    if suppression.state == BLOCKED:
         remove_blocked(transaction, secret_key, account_id, address)
     else:
-        remove_unsubscribed(transaction, secret_key, account_id, address, one.stored_list_id)
+        remove_unsubscribed(transaction, secret_key, account_id, address, suppression.stored_list_id)

@@ -17,14 +17,14 @@ from app.imports.importer import check, try_out
 from app.imports.kinds import Kind
 from app.imports.rows import FaultReport, Row
 
-MOST_BYTES = 1024 * 1024
-MOST_ROWS = 5000
-LEFT_OUT = ""
-"""In place of the key of a column: it is not read."""
+MAX_BYTES = 1024 * 1024
+MAX_ROWS = 5000
+OMITTED_COLUMN = ""
+"""Stands for the key of a column that is not read."""
 
 
 class Column(NamedTuple):
-    """A column: its name, what it is or `LEFT_OUT`, and its cell in the first row."""
+    """A column: its name, what it is or `OMITTED_COLUMN`, and its cell in the first row."""
 
     name: str
     key: str
@@ -44,7 +44,7 @@ class Upload:
     faults: FaultReport = field(default_factory=FaultReport)
 
     @property
-    def shown(self) -> list[str]:
+    def preview_facts(self) -> list[str]:
         """What a preview shows of it: what the columns are, whether empty cells clear fields, and the numbers of valid
         and faulty rows."""
         clears = str(self.kind.empty_clears).lower()
@@ -65,18 +65,18 @@ def read_upload(
 ) -> Upload:
     """Reads the file, whose columns are what was chosen, or for None what their names say. Stores nothing. Raises
     `too_long` for a large file, which can be imported in another way, and `invalid_string` for one that is no CSV."""
-    if len(content) > MOST_BYTES:
-        detail = f"A file has at most {MOST_BYTES:,} bytes here; {other_way} reads longer ones."
+    if len(content) > MAX_BYTES:
+        detail = f"A file has at most {MAX_BYTES:,} bytes here; {other_way} reads longer ones."
         raise ServiceError("too_long", field="file", detail=detail)
     file = io.BytesIO(content)
     try:
-        with reading(file, find_format(file, lambda name: _key(kind, name) != LEFT_OUT)) as reader:
+        with reading(file, find_format(file, lambda name: _key(kind, name) != OMITTED_COLUMN)) as reader:
             sources = _rows_of(reader, other_way)
     except UnreadableFile as error:
         raise ServiceError("invalid_string", field="file", detail=f"{error}.") from None
-    keys = _guessed(kind, reader.head) if chosen is None else _checked(kind, reader.head, chosen)
+    keys = _guessed_keys(kind, reader.head) if chosen is None else _checked_keys(kind, reader.head, chosen)
     cells = [*map(from_cell, sources[0].cells), *[""] * len(keys)]
-    columns = [Column(*one) for one in zip(reader.head, keys, cells, strict=False)]
+    columns = [Column(*column) for column in zip(reader.head, keys, cells, strict=False)]
     upload = Upload(kind, content, columns, _problem(kind, keys))
     if upload.problem is None:
         upload.faults = check(database, kind, [key or None for key in keys], sources, upload.rows.append)
@@ -85,9 +85,9 @@ def read_upload(
 
 def _rows_of(reader: CsvReader, other_way: str) -> list[FileRow]:
     """All rows, of which there are some and not too many. Raises `UnreadableFile`."""
-    rows = list(islice(reader.rows(), MOST_ROWS + 1))
-    if len(rows) > MOST_ROWS:
-        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows; divide it, or use {other_way}")
+    rows = list(islice(reader.rows(), MAX_ROWS + 1))
+    if len(rows) > MAX_ROWS:
+        raise UnreadableFile(f"the file has more than {MAX_ROWS:,} rows; divide it, or use {other_way}")
     if not rows:
         raise UnreadableFile("the file has no row below the names of its columns")
     return rows
@@ -95,23 +95,23 @@ def _rows_of(reader: CsvReader, other_way: str) -> list[FileRow]:
 
 def _key(kind: Kind, name: str) -> str:
     key = kind.column(name)
-    return key if key is not None and key in kind.choices else LEFT_OUT
+    return key if key is not None and key in kind.choices else OMITTED_COLUMN
 
 
-def _guessed(kind: Kind, head: Sequence[str]) -> list[str]:
-    """By their names; of two columns that are the same the first one."""
+def _guessed_keys(kind: Kind, head: Sequence[str]) -> list[str]:
+    """The keys that the names of columns say; of two columns with the same key the first one has it."""
     keys = [_key(kind, name) for name in head]
-    return [key if keys.index(key) == place else LEFT_OUT for place, key in enumerate(keys)]
+    return [key if keys.index(key) == place else OMITTED_COLUMN for place, key in enumerate(keys)]
 
 
-def _checked(kind: Kind, head: Sequence[str], chosen: Sequence[str]) -> Sequence[str]:
-    if len(chosen) != len(head) or not {*chosen} <= {*kind.choices, LEFT_OUT}:
+def _checked_keys(kind: Kind, head: Sequence[str], chosen: Sequence[str]) -> Sequence[str]:
+    if len(chosen) != len(head) or not {*chosen} <= {*kind.choices, OMITTED_COLUMN}:
         raise ServiceError("invalid_string", field="column", detail="Choose an attribute of the list for each column.")
     return chosen
 
 
 def _problem(kind: Kind, keys: Sequence[str]) -> str | None:
-    twice = next((key for key in keys if key != LEFT_OUT and keys.count(key) > 1), None)
+    twice = next((key for key in keys if key != OMITTED_COLUMN and keys.count(key) > 1), None)
     if twice is not None:
         return f"Two columns are {twice}: leave one of them out."
     return kind.missing(keys)

@@ -32,12 +32,12 @@ from app.query.times import instant_span
 from app.secret_keys import SecretKeys
 
 PATH = "/console/webhooks"
-MOST = 200
+MAX_WEBHOOKS = 200
 """Webhooks of an account that the page shows."""
 BEHIND_SECONDS = 60
 """From this age of its oldest event on a webhook counts as behind."""
-SHOWN_EVENTS = 50
-"""Of a delivery."""
+MAX_SHOWN_EVENTS = 50
+"""How many events of a delivery a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,17 @@ class WebhookState:
 
 
 def webhook_states(session: Session, account_id: int) -> Sequence[WebhookState]:
-    """Those of the account, in the order of their registration: one statement, which reads one event of each."""
-    of_account = _with_oldest_event().where(Webhook.account_id == account_id)
-    return [_state(row) for row in session.execute(of_account.order_by(Webhook.id).limit(MOST))]
+    """The account's webhooks in the order of their registration: one statement, which reads one event of each."""
+    statement = _with_oldest_event().where(Webhook.account_id == account_id)
+    return [_state(row) for row in session.execute(statement.order_by(Webhook.id).limit(MAX_WEBHOOKS))]
 
 
 def webhook_state(session: Session, account_id: int | None, webhook_id: int) -> WebhookState:
     """The account's webhook, or that of any account for None. Raises `not_found`."""
-    wanted = _with_oldest_event().where(Webhook.id == webhook_id)
-    row = session.execute(wanted if account_id is None else wanted.where(Webhook.account_id == account_id)).first()
+    statement = _with_oldest_event().where(Webhook.id == webhook_id)
+    row = session.execute(
+        statement if account_id is None else statement.where(Webhook.account_id == account_id)
+    ).first()
     if row is None:
         raise ServiceError("not_found", detail=f"There is no webhook {webhook_id}.")
     return _state(row)
@@ -102,10 +104,10 @@ def _state(row: Any) -> WebhookState:
 
 
 @dataclass(frozen=True, slots=True)
-class OneWebhook:
+class WebhookPage:
     """A webhook with its secrets, the names of the lists that it has chosen, and its newest deliveries."""
 
-    shown: WebhookState
+    webhook_state: WebhookState
     secrets: Sequence[WebhookSecret]
     lists: Sequence[str] | None
     deliveries: Sequence[WebhookAttempt]
@@ -113,13 +115,13 @@ class OneWebhook:
 
 
 def read_webhook(
-    session: Session, secret_keys: SecretKeys, shown: WebhookState, pairs: Pairs, limit: int
-) -> OneWebhook:
-    """What its page shows. `pairs` may have the cursor of older deliveries, and nothing else; raises
+    session: Session, secret_keys: SecretKeys, webhook_state: WebhookState, pairs: Pairs, limit: int
+) -> WebhookPage:
+    """What the page of a webhook shows. `pairs` may have the cursor of older deliveries, and nothing else; raises
     `invalid_query_syntax`."""
-    webhook = shown.webhook
+    webhook = webhook_state.webhook
     deliveries, older = deliveries_of(session, secret_keys, webhook, pairs, limit)
-    return OneWebhook(shown, list_secrets(session, webhook), _list_names(session, webhook), deliveries, older)
+    return WebhookPage(webhook_state, list_secrets(session, webhook), _list_names(session, webhook), deliveries, older)
 
 
 def deliveries_of(
@@ -131,9 +133,9 @@ def deliveries_of(
     position = _position(cursors, pairs)
     if position is not None:
         newest = newest.where(WebhookAttempt.id < position.item[0])
-    found = session.scalars(newest.order_by(WebhookAttempt.id.desc()).limit(limit + 1)).all()
-    last = Position((found[limit - 1].id,)) if len(found) > limit else None
-    return found[:limit], older_query(cursors, [], last)
+    attempts = session.scalars(newest.order_by(WebhookAttempt.id.desc()).limit(limit + 1)).all()
+    last = Position((attempts[limit - 1].id,)) if len(attempts) > limit else None
+    return attempts[:limit], older_query(cursors, [], last)
 
 
 def _position(cursors: CursorScope, pairs: Pairs) -> Position | None:
@@ -155,7 +157,7 @@ def _list_names(session: Session, webhook: Webhook) -> Sequence[str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class OneDelivery:
+class DeliveryPage:
     """A delivery with the first of its events, how many are kept, and what proves its body: the claims of its
     signature, and the key ids that have signed it. `body_sha256` is None unless all events are kept."""
 
@@ -169,21 +171,21 @@ class OneDelivery:
 
 def find_delivery(session: Session, webhook: Webhook, delivery_id: int) -> WebhookAttempt:
     """The delivery of the webhook. Raises `not_found`."""
-    of_webhook = WebhookAttempt.webhook_id == webhook.id, WebhookAttempt.account_id == webhook.account_id
-    attempt = session.scalars(select(WebhookAttempt).where(*of_webhook, WebhookAttempt.id == delivery_id)).first()
+    webhook_filter = WebhookAttempt.webhook_id == webhook.id, WebhookAttempt.account_id == webhook.account_id
+    attempt = session.scalars(select(WebhookAttempt).where(*webhook_filter, WebhookAttempt.id == delivery_id)).first()
     if attempt is None:
         raise ServiceError("not_found", detail="There is no such delivery; deliveries are kept for RETAIN_LOGS.")
     return attempt
 
 
-def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: WebhookAttempt) -> OneDelivery:
+def read_delivery(session: Session, issuer: str, webhook: Webhook, attempt: WebhookAttempt) -> DeliveryPage:
     """What the page of a delivery shows (docs/webhooks.md#signature)."""
     payloads = payloads_of(session, attempt)
-    secrets = [one.key_id for one in list_secrets(session, webhook) if one.creation_time <= attempt.time]
+    secrets = [secret.key_id for secret in list_secrets(session, webhook) if secret.creation_time <= attempt.time]
     claims = {"iss": issuer, "sub": str(webhook.id), "jti": attempt.batch_id}
     digest = hashlib.sha256(request_body(payloads)).hexdigest() if len(payloads) == attempt.events else None
-    events = [orjson.loads(text) for text in payloads[:SHOWN_EVENTS]]
-    return OneDelivery(attempt, events, len(payloads), claims, secrets, digest)
+    events = [orjson.loads(text) for text in payloads[:MAX_SHOWN_EVENTS]]
+    return DeliveryPage(attempt, events, len(payloads), claims, secrets, digest)
 
 
 # Trying webhooks out and sending events again in the console, as the command line does (docs/console.md#webhooks).

@@ -174,7 +174,8 @@ class RequestFingerprint:
 
     @classmethod
     def for_current_request(cls, secret_keys: SecretKeys) -> RequestFingerprint:
-        """The fingerprint of the request being handled. A trailing slash makes no difference (docs/requests.md#idempotency)."""
+        """The fingerprint of the request being handled. A trailing slash makes no difference
+        (docs/requests.md#idempotency)."""
         path = request.path.rstrip("/")
         target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
         parts = (request.method.encode(), target, request.get_data(cache=True))

@@ -16,7 +16,7 @@ from app.console.accounts import (
     RETENTIONS,
     SWITCHES,
     TEXTS,
-    account_sought,
+    account_by_name_or_id,
     attributes_of,
     form_of,
     list_accounts,
@@ -46,15 +46,15 @@ def accounts(error: ServiceError | None = None) -> Response:
     after = request.args.get("after", "")
     after = "" if CONTROL.search(after) else after
     with services().database.read() as session:
-        found = account_sought(session, find) if find else None
-        if found is not None:
-            return goes_to(path_of(found.test_of or found.id))
+        account = account_by_name_or_id(session, find) if find else None
+        if account is not None:
+            return goes_to(path_of(account.test_of or account.id))
         items, last = list_accounts(session, after, PAGE_ROWS)
     if find:
         error = ServiceError("not_found", detail=f"There is no account {find!r}.")
     following = link(PATH, [("after", last)]) if last else None
-    known = {"items": items, "following": following, "is_later": bool(after), "find": find, "of": PATH}
-    return page_after(error, "accounts.html", form=request.form, **known)
+    template_values = {"items": items, "following": following, "is_later": bool(after), "find": find, "of": PATH}
+    return page_after(error, "accounts.html", form=request.form, **template_values)
 
 
 @blp.changes("/accounts", OPERATOR, refused=accounts)
@@ -69,8 +69,8 @@ def create(transaction: Transaction) -> str:
 def accounts_file() -> Response:
     """The accounts of the page as a file, the first by name."""
     with services().database.read() as session:
-        found, _ = list_accounts(session, "", FILE_ROWS)
-    rows = ([getattr(one.account, name) for name in COLUMNS] for one in found)
+        account_rows, _ = list_accounts(session, "", FILE_ROWS)
+    rows = ([getattr(account_row.account, name) for name in COLUMNS] for account_row in account_rows)
     return csv_file("accounts.csv", COLUMNS, rows)
 
 
@@ -79,17 +79,20 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
     """The settings of an account, with what was refused at their fields. A test account has those of its account, which
     is gone to."""
     with services().database.read() as session:
-        found = shown_account(session, path_id(account_id))
-    if found.account.test_of is not None:
-        return goes_to(path_of(found.account.test_of))
-    named, places = shlex.quote(found.account.name), {*TEXTS, *RETENTIONS, *CHOICES, NETWORKS}
-    faults = [((one.field or "").partition(".")[0], one.developer_message) for one in (error.errors if error else ())]
+        account_row = shown_account(session, path_id(account_id))
+    if account_row.account.test_of is not None:
+        return goes_to(path_of(account_row.account.test_of))
+    named, places = shlex.quote(account_row.account.name), {*TEXTS, *RETENTIONS, *CHOICES, NETWORKS}
+    faults = [
+        ((field_error.field or "").partition(".")[0], field_error.developer_message)
+        for field_error in (error.errors if error else ())
+    ]
     return page_after(
         error,
         "account.html",
-        one=found,
-        account=found.account,
-        form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(found.account),
+        account_row=account_row,
+        account=account_row.account,
+        form=form_texts(*SETTINGS) if NETWORKS in request.form else form_of(account_row.account),
         texts=TEXTS,
         retentions=RETENTIONS,
         choices=CHOICES,
@@ -106,11 +109,11 @@ def account(error: ServiceError | None = None, *, account_id: str) -> Response:
 @blp.changes("/accounts/<account_id>", OPERATOR, refused=account)
 def change(transaction: Transaction, account_id: str) -> str:
     """Changes the settings of an account to those of the form; those of a test account are copies."""
-    wanted = path_id(account_id)
-    found = transaction.get(Account, wanted)
-    live = existing(None if found is None or found.test_of is not None else found, "account", wanted)
+    id_ = path_id(account_id)
+    account = transaction.get(Account, id_)
+    live = existing(None if account is None or account.test_of is not None else account, "account", id_)
     update_account(transaction, live, attributes_of(form_texts(*SETTINGS)))
-    return path_of(wanted)
+    return path_of(id_)
 
 
 @blp.changes("/accounts/<account_id>/refresh", OPERATOR, refused=account)

@@ -49,10 +49,12 @@ blp.searches(AUDIT, OPERATOR)
 def entry(entry_id: str) -> Response:
     """All that an entry of the log says."""
     with services().database.read() as session:
-        found = find_entry(session, path_id(entry_id))
-    facts = [(name, found[name]) for name in COLUMNS[2:] if found[name] is not None]
-    changes = [(one["field"], *(_written(one, name) for name in ("old", "new"))) for one in found["changes"]]
-    return page("audit_entry.html", entry=found, facts=facts, changes=changes)
+        log_entry = find_entry(session, path_id(entry_id))
+    facts = [(name, log_entry[name]) for name in COLUMNS[2:] if log_entry[name] is not None]
+    changes = [
+        (change["field"], *(_written(change, name) for name in ("old", "new"))) for change in log_entry["changes"]
+    ]
+    return page("audit_entry.html", entry=log_entry, facts=facts, changes=changes)
 
 
 def _written(change: dict[str, Any], name: str) -> str:

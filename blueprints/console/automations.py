@@ -54,14 +54,14 @@ def automation(error: ServiceError | None = None, *, automation_id: str) -> Resp
     """The steps of an automation with their counts, and its runs that match the query."""
     scopes = signed_in().scopes
     with services().database.read() as session:
-        one = _automation(session, automation_id)
-        return _runs(one).page_within(
+        automation = _automation(session, automation_id)
+        return _runs(automation).page_within(
             session,
-            session.get_one(Account, one.account_id),
+            session.get_one(Account, automation.account_id),
             error,
-            one=read_automation(session, one),
+            automation_page=read_automation(session, automation),
             run_states=RUN_STATES,
-            at=lambda path: link(path, [], one.account_id),
+            at=lambda path: link(path, [], automation.account_id),
             may_pause="contact.update" in scopes,
             sees_contacts=_sees_contacts(),
             sees_lists="list.view" in scopes,
@@ -72,51 +72,51 @@ def automation(error: ServiceError | None = None, *, automation_id: str) -> Resp
 def runs_file(automation_id: str) -> Response:
     """The runs that match the query as a file, the last to enter first."""
     with services().database.read() as session:
-        one = _automation(session, automation_id)
-        search_of_runs = _runs(one)
-        rows = search_of_runs.rows(session, session.get_one(Account, one.account_id))
-    return search_of_runs.file_of(rows, one.account_id)
+        automation = _automation(session, automation_id)
+        search_of_runs = _runs(automation)
+        rows = search_of_runs.rows(session, session.get_one(Account, automation.account_id))
+    return search_of_runs.file_of(rows, automation.account_id)
 
 
 @blp.changes("/automations/<automation_id>/pause", "contact.update", refused=automation)
 def pause(transaction: Transaction, automation_id: str) -> str:
     """Pauses an automation: what falls due is held. A paused one stays so."""
-    one = _automation(transaction, automation_id)
-    pause_automation(transaction, one.account_id, one.id)
-    return _path(one)
+    automation = _automation(transaction, automation_id)
+    pause_automation(transaction, automation.account_id, automation.id)
+    return _path(automation)
 
 
 @blp.changes("/automations/<automation_id>/resume", "contact.update", refused=automation)
 def resume(transaction: Transaction, automation_id: str) -> str:
     """Resumes an automation; `held` says what becomes of what is held. An active one stays so."""
-    one = _automation(transaction, automation_id)
+    automation = _automation(transaction, automation_id)
     how = load(ResumptionSchema(), {"held": request.form.get("held", "send")})["held"]
     transaction.after_commit(lambda: services().wake_ups.wake(QUEUE))
-    resume_automation(transaction, one.account_id, one.id, how)
-    return _path(one)
+    resume_automation(transaction, automation.account_id, automation.id, how)
+    return _path(automation)
 
 
 def _automation(session: ReadSession | Transaction, automation_id: str) -> Automation:
     return find_automation(session, chosen_account_id(), path_id(automation_id))
 
 
-def _path(one: Automation) -> str:
-    return link(path_of_automation(one.id), [], one.account_id)
+def _path(automation: Automation) -> str:
+    return link(path_of_automation(automation.id), [], automation.account_id)
 
 
 def _sees_contacts() -> bool:
     return "contact.view" in signed_in().scopes
 
 
-def _runs(one: Automation) -> Search:
+def _runs(automation: Automation) -> Search:
     """The search of the runs of an automation."""
-    path = path_of_automation(one.id)
+    path = path_of_automation(automation.id)
     return Search(
         path=path,
-        title=one.name,
+        title=automation.name,
         template="automation.html",
         text_filter=address_filter,
-        find=lambda search_request: search_runs(search_request, one, sees_contacts=_sees_contacts()),
+        find=lambda search_request: search_runs(search_request, automation, sees_contacts=_sees_contacts()),
         columns=tuple(RUN_FILTERS),
         row=lambda run: run.item,
         time="trigger_time",
@@ -133,10 +133,10 @@ def run(automation_id: str, run_id: str) -> Response:
     sees_contacts = _sees_contacts()
     with services().database.read() as session:
         of = _automation(session, automation_id)
-        found = read_run(session, of, path_id(run_id), now(), sees_contacts=sees_contacts)
+        run_page = read_run(session, of, path_id(run_id), now(), sees_contacts=sees_contacts)
     return page(
         "automation_run.html",
-        one=found,
+        run_page=run_page,
         automation=of,
         of=path_of_automation(of.id),
         at=lambda path: link(path, [], of.account_id),

@@ -28,7 +28,7 @@ class ConsoleBlueprint(Blueprint):
         return self._adds("GET", path, scopes)
 
     def searches(self, search: Search, *scopes: str, page: Callable[..., Response] | None = None) -> None:
-        """Adds the page of a search, unless there is another for it, and the same as a file."""
+        """Adds the page of a search, unless there is another for it, and its file."""
         path = search.path.removeprefix(HOME)
         self.shows(path, *scopes)(page or partial(search.page))
         self.shows(f"{path}.csv", *scopes)(partial(search.file))

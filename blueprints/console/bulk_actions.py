@@ -13,8 +13,8 @@ from app.bulk_actions.preview import VALID_FOR, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
-from app.console.bulk_actions import NAMES, PATH, RENEWED, SENDING, one_action, text_filter
-from app.console.messages import PATH as OF_MESSAGES
+from app.console.bulk_actions import NAMES, PATH, RENEWAL_SECONDS, SENDING_SCOPES, read_action, text_filter
+from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.db.database import Transaction
 from app.errors import ServiceError
@@ -42,43 +42,43 @@ class BulkPreview:
     search: str
     title: str
 
-    def shown(self) -> Response:
+    def show(self) -> Response:
         """The page of the query of the request."""
-        return self._page([one for one in query_pairs() if one[0] != "account"], None)
+        return self._page([pair for pair in query_pairs() if pair[0] != "account"], None)
 
-    def asked(self) -> Response:
+    def submit(self) -> Response:
         """Asks for the action of the form, and leads to its page; or tells why that is refused."""
         pairs, kind = query_of(request.form.get("query", "")), self.kinds.get(request.form.get("action", ""))
         try:
             if kind is None:
                 raise ServiceError("invalid_string", field="action", detail="Say what becomes of them.")
             with services().database.read() as session:
-                found = preview(session, kind, account_of_request(session), pairs)
-            check_shown(Numbers.of(request.form.get("shown", "")), found)
+                previewed = preview(session, kind, account_of_request(session), pairs)
+            check_shown(Numbers.of(request.form.get("shown", "")), previewed)
             with services().database.write() as transaction:
-                action = ask(transaction, account_of_request(transaction), found)
+                action = ask(transaction, account_of_request(transaction), previewed)
         except ServiceError as error:
             return self._page(pairs, error)
         return goes_to(link(f"{PATH}/{action.id}"))
 
     def _page(self, pairs: Pairs, error: ServiceError | None) -> Response:
         """What the query finds now, with why asking for it was refused. All kinds of a page find the same."""
-        found = None
+        previewed = None
         with services().database.read() as session:
             if named_account_id(session) is None:
                 return choose_account(session, self.search, self.title)
             account = account_of_request(session)
             try:
-                found = preview(session, next(iter(self.kinds.values())), account, pairs)
+                previewed = preview(session, next(iter(self.kinds.values())), account, pairs)
             except ServiceError as refused:
                 error = refused
             return page_after(
                 error,
                 self.template,
                 account=account,
-                found=found,
+                preview=previewed,
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
-                kinds=[(NAMES[name], found.of(kind)) for name, kind in self.kinds.items()] if found else [],
+                kinds=[(NAMES[name], previewed.of(kind)) for name, kind in self.kinds.items()] if previewed else [],
                 words=REASON_TEXTS,
                 seconds=int(UNDO_PERIOD.total_seconds()),
                 valid=int(VALID_FOR.total_seconds()),
@@ -87,7 +87,7 @@ class BulkPreview:
             )
 
 
-PREVIEW = BulkPreview("bulk_action_preview.html", {RETRY.name: RETRY}, PATH, OF_MESSAGES, "Messages")
+PREVIEW = BulkPreview("bulk_action_preview.html", {RETRY.name: RETRY}, PATH, MESSAGES_PATH, "Messages")
 SEARCH = Search(
     path=PATH,
     title="Bulk actions",
@@ -97,48 +97,48 @@ SEARCH = Search(
     columns=(
         *("id", "creation_time", "action", "query", "asked_by", "state", "messages", "done", "due_time", "end_time"),
     ),
-    context=lambda: {"states": STATES, "renewed": RENEWED},
-    page_context=lambda _, found: {"is_live": any(item["end_time"] is None for item in found.items)},
+    context=lambda: {"states": STATES, "renewed": RENEWAL_SECONDS},
+    page_context=lambda _, search_page: {"is_live": any(item["end_time"] is None for item in search_page.items)},
 )
 blp.searches(SEARCH, "contact.view")
 
 
-@blp.shows("/bulk-actions/preview", *SENDING)
+@blp.shows("/bulk-actions/preview", *SENDING_SCOPES)
 def preview_retry() -> Response:
     """How many messages the query finds that can be retried, and the first of them."""
-    return PREVIEW.shown()
+    return PREVIEW.show()
 
 
-@blp.takes("/bulk-actions", *SENDING)
+@blp.takes("/bulk-actions", *SENDING_SCOPES)
 def ask_for_retry() -> Response:
     """Asks for the action that was previewed."""
-    return PREVIEW.asked()
+    return PREVIEW.submit()
 
 
 @blp.shows("/bulk-actions/<action_id>", "contact.view")
 def action(error: ServiceError | None = None, *, action_id: str) -> Response:
     """How far an action has come, and what it has left out."""
     with services().database.read() as session:
-        one = one_action(session, signed_in().account_id, path_id(action_id), now())
+        action_page = read_action(session, signed_in().account_id, path_id(action_id), now())
         return page_after(
             error,
             "bulk_action.html",
-            one=one,
-            renewed=RENEWED,
-            may_cancel=_has_any(one.named.scopes),
-            messages=link(one.named.path, query_of(one.row.query), one.account.id),
-            others=link(PATH, None, one.account.id),
+            action_page=action_page,
+            renewed=RENEWAL_SECONDS,
+            may_cancel=_has_any(action_page.words.scopes),
+            messages=link(action_page.words.path, query_of(action_page.row.query), action_page.account.id),
+            others=link(PATH, None, action_page.account.id),
         )
 
 
-@blp.changes("/bulk-actions/<action_id>/cancel", *SENDING, "contact.update", refused=action)
+@blp.changes("/bulk-actions/<action_id>/cancel", *SENDING_SCOPES, "contact.update", refused=action)
 def undo(transaction: Transaction, action_id: str) -> str:
     """Cancels an action that waits, or stops one that runs, for who may ask for one of its kind."""
-    one = cancel(transaction, signed_in().account_id, path_id(action_id))
-    needed = NAMES[one.action].scopes
+    bulk_action = cancel(transaction, signed_in().account_id, path_id(action_id))
+    needed = NAMES[bulk_action.action].scopes
     if not _has_any(needed):
         raise ServiceError("permission_denied", detail=f"This needs the scope {' or '.join(needed)}.")
-    return link(f"{PATH}/{one.id}", None, one.account_id)
+    return link(f"{PATH}/{bulk_action.id}", None, bulk_action.account_id)
 
 
 def _has_any(scopes: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from flask import Response, request
 from app.accounts.sessions import MANAGE
 from app.console.contacts import ContactChanges, cells_of, inputs_of, path_of_contact, read_contact, state_of
 from app.console.lists import name_of, path_of_list
-from app.console.messages import PATH as OF_MESSAGES
+from app.console.messages import PATH as MESSAGES_PATH
 from app.contacts.by_hand import ContactActs
 from app.db.database import Transaction
 from app.db.models import Account
@@ -41,21 +41,21 @@ def contact(
     settings = services().settings
     with services().database.read() as session:
         contact_list = list_of_path(session, list_id)
-        account, one = session.get_one(Account, contact_list.account_id), path_id(contact_id)
-        found = read_contact(session, settings, account, contact_list, one)
+        account, id_ = session.get_one(Account, contact_list.account_id), path_id(contact_id)
+        contact_page = read_contact(session, settings, account, contact_list, id_)
         return page_after(
             error,
             "contact.html",
-            found=found,
-            item=found.item,
-            state=state_of(found.item),
+            contact_page=contact_page,
+            item=contact_page.item,
+            state=state_of(contact_page.item),
             list_name=name_of(contact_list),
-            inputs=inputs_of(contact_list, found.item, form),
+            inputs=inputs_of(contact_list, contact_page.item, form),
             form=form,
             at=lambda path: link(path, [], account.id),
-            of=path_of_contact(contact_list, one),
+            of=path_of_contact(contact_list, id_),
             of_list=path_of_list(contact_list),
-            messages=link(OF_MESSAGES, [("contact_id", str(one))], account.id),
+            messages=link(MESSAGES_PATH, [("contact_id", str(id_))], account.id),
             may_update=may_write(contact_list, "contact.update"),
             may_delete=may_write(contact_list, "contact.delete"),
             may_forget=MANAGE in signed_in().scopes,
@@ -77,9 +77,9 @@ def write(transaction: Transaction, list_id: str, contact_id: str) -> str:
 @blp.changes("/lists/<list_id>/contacts/<contact_id>/subscription", "contact.update", refused=contact)
 def subscribe(transaction: Transaction, list_id: str, contact_id: str) -> str:
     """Subscribes an address of a contact, or unsubscribes it from the list."""
-    kind, wanted = (request.form.get(name, "") for name in ("kind", "subscribed"))
+    kind, subscribed = (request.form.get(name, "") for name in ("kind", "subscribed"))
     changes = _changes(transaction, list_id)
-    changes.subscribe(path_id(contact_id), kind, wanted == "true")
+    changes.subscribe(path_id(contact_id), kind, subscribed == "true")
     return _path(changes.contact_list, path_id(contact_id))
 
 

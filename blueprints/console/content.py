@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Response
 
-from app.console.content import MOST_SHOWN, Content, TextMessage, compose_content, find_content
+from app.console.content import MAX_CHARACTERS, Content, TextMessage, compose_content, find_content
 from app.console.inbox import PATH as INBOX
 from app.console.inbox import open_mail, to_look_at
 from app.console.messages import PATH, message_of
@@ -29,29 +29,29 @@ def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
     """Adds the pages below the path of a message, whose variable the function is called with."""
 
     def mail(of: Mapping[str, str]) -> Mail:
-        found = mail_of(**of)
-        if found is None:
+        opened_mail = mail_of(**of)
+        if opened_mail is None:
             raise ServiceError("not_found", detail="The message is no mail, or it is not kept any more.")
-        return found
+        return opened_mail
 
     @blp.shows(f"{path}/html", "contact.view")
     def html(**of: str) -> Response:
         """The HTML of a mail, for the frame of its page: nothing runs in it, and nothing is loaded but its own
         images."""
-        found = mail(of)
-        if found.html is None:
+        opened_mail = mail(of)
+        if opened_mail.html is None:
             raise ServiceError("not_found", detail="The message has no HTML, or it is not kept any more.")
         images = f"{request_path().removesuffix('/html')}/image"
-        shown = with_images(found.html, found.images, f"{images}?number=")
-        return framed_html(shown, images if found.images else None)
+        shown_html = with_images(opened_mail.html, opened_mail.images, f"{images}?number=")
+        return framed_html(shown_html, images if opened_mail.images else None)
 
     @blp.shows(f"{path}/image", "contact.view")
     def image(**of: str) -> Response:
         """An attached image that the HTML shows, however often, and which is loaded once: the one with the number that
         the query names, which is that of the attachment."""
-        found = mail(of)
-        file = numbered(found.files)
-        if file.content_id not in found.images:
+        opened_mail = mail(of)
+        file = numbered(opened_mail.files)
+        if file.content_id not in opened_mail.images:
             raise ServiceError("not_found", detail="The attachment is no image in the HTML.")
         return framed_image(file.media_type, file.content)
 
@@ -63,18 +63,18 @@ def add_mail_parts(path: str, mail_of: Callable[..., Mail | None]) -> None:
     @blp.shows(f"{path}/attachment", "contact.view")
     def attachment(**of: str) -> Response:
         """The attachment with the number that the query names; the first is 1."""
-        found = numbered(mail(of).files)
-        return download(found.name, found.content)
+        file = numbered(mail(of).files)
+        return download(file.name, file.content)
 
 
 @blp.shows("/messages/<uuid>/content", "contact.view")
 def content(uuid: str) -> Response:
     """What one message says: the mail with its parts, or the text message."""
-    found = _content(uuid)
-    test_id = found.test_account_id
-    captured = None if test_id is None else link(INBOX, [("uuid", found.uuid)], test_id)
-    of = f"{PATH}/{found.uuid}"
-    return framing(page("content.html", content=found, of=of, captured=captured, most_shown=MOST_SHOWN))
+    composed_content = _content(uuid)
+    test_id = composed_content.test_account_id
+    captured = None if test_id is None else link(INBOX, [("uuid", composed_content.uuid)], test_id)
+    of = f"{PATH}/{composed_content.uuid}"
+    return framing(page("content.html", content=composed_content, of=of, captured=captured, most_shown=MAX_CHARACTERS))
 
 
 def _content(uuid: str) -> Content:
@@ -91,21 +91,21 @@ add_mail_parts("/messages/<uuid>/content", lambda uuid: _content(uuid).mail)
 # One message with its parts, links and checks, wherever it was found (docs/console.md#inbox).
 
 
-def opened_page(session: ReadSession, account_id: int, message: Mail | TextMessage, **known: Any) -> Response:
+def opened_page(session: ReadSession, account_id: int, message: Mail | TextMessage, **template_values: Any) -> Response:
     """The page of a message of the account."""
     if isinstance(message, TextMessage):
-        shown: dict[str, Any] = {"sms": message, "opened": None}
+        opened_values: dict[str, Any] = {"sms": message, "opened": None}
     else:
         opened = open_mail(session, services().settings.secret_keys, account_id, message)
-        shown = {"sms": None, "opened": opened}
-    return framing(page("inbox_message.html", **shown, **known, most_shown=MOST_SHOWN))
+        opened_values = {"sms": None, "opened": opened}
+    return framing(page("inbox_message.html", **opened_values, **template_values, most_shown=MAX_CHARACTERS))
 
 
 def add_opened_parts(path: str, find: Callable[..., Mail | TextMessage]) -> None:
     """Adds the pages of the HTML, its images, the source and the attachments, of mails alone."""
 
     def mail(**of: str) -> Mail | None:
-        found = find(**of)
-        return None if isinstance(found, TextMessage) else to_look_at(found)
+        message = find(**of)
+        return None if isinstance(message, TextMessage) else to_look_at(message)
 
     add_mail_parts(path, mail)

@@ -22,7 +22,7 @@ from app.network_checks.ask import RENEWED, ask, is_under_way
 from app.resources.rows import rows_of_account
 from app.senders.resource import RESOURCE as SENDER
 from blueprints.console.blueprint import blp
-from blueprints.console.resource import MOST, add_views
+from blueprints.console.resource import MAX_ROWS, add_views
 
 DOMAIN_COLUMNS = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "links", "return_path")
 RECORD_COLUMNS = ("purpose", "name", "type", "value", "state", "found")
@@ -35,10 +35,16 @@ def domains(error: ServiceError | None = None, **_parts: str) -> Response:
         if named_account_id(session) is None:
             return choose_account(session, PATH, "Domains and senders")
         account = account_of_request(session)
-        found = shown_domains(session, services().settings, account.id)
-        senders = rows_of_account(session, SENDER, account.id, MOST)
-    known = {"domains": found, "senders": senders, "of_senders": SENDER, "form": request.form, "of": PATH}
-    return page_after(error, "domains.html", account=account, may_manage=_may_manage(), **known)
+        account_domains = shown_domains(session, services().settings, account.id)
+        senders = rows_of_account(session, SENDER, account.id, MAX_ROWS)
+    template_values = {
+        "domains": account_domains,
+        "senders": senders,
+        "of_senders": SENDER,
+        "form": request.form,
+        "of": PATH,
+    }
+    return page_after(error, "domains.html", account=account, may_manage=_may_manage(), **template_values)
 
 
 @blp.changes("/domains", MANAGE, refused=domains)
@@ -54,8 +60,8 @@ def add(transaction: Transaction) -> str:
 def domains_file() -> Response:
     """The domains as a file, a row for each."""
     with services().database.read() as session:
-        found = shown_domains(session, services().settings, account_of_request(session).id)
-    return table_file("domains.csv", DOMAIN_COLUMNS, (one.row for one in found))
+        account_domains = shown_domains(session, services().settings, account_of_request(session).id)
+    return table_file("domains.csv", DOMAIN_COLUMNS, (domain.row for domain in account_domains))
 
 
 @blp.shows("/domains/<domain_id>", "contact.view")
@@ -63,22 +69,28 @@ def domain(error: ServiceError | None = None, *, domain_id: str) -> Response:
     """The records of a domain, each with what is published and what is missing."""
     with services().database.read() as session:
         row = _find(session, domain_id)
-        found = shown_domain(session, services().settings, row)
+        domain_entry = shown_domain(session, services().settings, row)
         is_checked = is_under_way(session, "domain", row.account_id, row.id)
     hosts = (
-        form_texts(*HOSTS) if HOSTS.keys() & request.form.keys() else {name: found.row[name] or "" for name in HOSTS}
+        form_texts(*HOSTS)
+        if HOSTS.keys() & request.form.keys()
+        else {name: domain_entry.row[name] or "" for name in HOSTS}
     )
     live = {"is_checked": is_checked, "renewed": RENEWED}
     of = link(PATH, [], row.account_id)
-    return page_after(error, "domain.html", one=found, of=of, hosts=hosts, may_manage=_may_manage(), **live)
+    return page_after(
+        error, "domain.html", domain_entry=domain_entry, of=of, hosts=hosts, may_manage=_may_manage(), **live
+    )
 
 
 @blp.shows("/domains/<domain_id>/records.csv", "contact.view")
 def records_file(domain_id: str) -> Response:
     """The records of a domain as a file, a row for each."""
     with services().database.read() as session:
-        found = shown_domain(session, services().settings, _find(session, domain_id)).row["records"]
-    return table_file("records.csv", RECORD_COLUMNS, ({**one, "found": "\n".join(one["found"])} for one in found))
+        records = shown_domain(session, services().settings, _find(session, domain_id)).row["records"]
+    return table_file(
+        "records.csv", RECORD_COLUMNS, ({**record, "found": "\n".join(record["found"])} for record in records)
+    )
 
 
 @blp.changes("/domains/<domain_id>/check", MANAGE, refused=domain)

@@ -6,7 +6,7 @@ from flask import Response, request
 
 from app.clock import now
 from app.console.groups import (
-    LATEST,
+    LATEST_MESSAGES,
     PATH,
     Report,
     beside,
@@ -42,25 +42,25 @@ blp.searches(SEARCH, "report.view")
 @blp.shows("/groups/<group_id>", "report.view")
 def group(group_id: str) -> Response:
     """The report of a group, beside that of the group that `beside` names."""
-    wanted, refusal = request.args.get("beside", "").strip(), None
+    beside_id, refusal = request.args.get("beside", "").strip(), None
     with services().database.read() as session:
-        shown, other = _report(session, path_id(group_id)), None
-        if wanted:
+        report, other = _report(session, path_id(group_id)), None
+        if beside_id:
             try:
-                other = _other(session, shown, wanted)
+                other = _other(session, report, beside_id)
             except ServiceError as error:
                 refusal = error
     return page_after(
         refusal,
         "group.html",
-        one=shown,
+        report=report,
         other=other,
-        rows=list(beside(shown, other)),
-        wanted=wanted,
-        latest=LATEST,
+        rows=list(beside(report, other)),
+        beside_id=beside_id,
+        latest=LATEST_MESSAGES,
         sees_links="contact.view" in signed_in().scopes,
-        messages=link("/console/messages", [("group_id", str(shown.group["id"]))], shown.account_id),
-        csv=f"{path_of_group(shown.group['id'])}/day.csv",
+        messages=link("/console/messages", [("group_id", str(report.group["id"]))], report.account_id),
+        csv=f"{path_of_group(report.group['id'])}/day.csv",
     )
 
 
@@ -77,9 +77,9 @@ def _report(session: ReadSession, group_id: int) -> Report:
     return report_of(session, owner, group_id, now())
 
 
-def _other(session: ReadSession, shown: Report, wanted: str) -> Report:
+def _other(session: ReadSession, report: Report, beside_id: str) -> Report:
     """The report of another group of the same account. Raises `invalid_id`, `not_found`."""
-    other_id = id_in(wanted)
+    other_id = id_in(beside_id)
     if other_id is None:
-        raise ServiceError("invalid_id", field="beside", detail=f"{wanted!r} is not the id of a group.")
-    return report_of(session, shown.account_id, other_id, now())
+        raise ServiceError("invalid_id", field="beside", detail=f"{beside_id!r} is not the id of a group.")
+    return report_of(session, report.account_id, other_id, now())

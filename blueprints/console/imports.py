@@ -13,7 +13,7 @@ from flask import Response, request
 
 from app.console.lists import name_of, path_of_list
 from app.console.suppressions import PATH
-from app.console.uploads import MOST_BYTES, Upload, read_upload
+from app.console.uploads import MAX_BYTES, Upload, read_upload
 from app.contacts.cells import flat
 from app.distribution import COMMAND_LINE
 from app.errors import ServiceError
@@ -27,9 +27,9 @@ from blueprints.console.blueprint import blp
 from blueprints.console.lists import list_of_path, list_page, may_write
 from blueprints.console.suppressions import refused
 
-MOST_SENT_BACK = 2 * MOST_BYTES
+MAX_SENT_BACK = 2 * MAX_BYTES
 """Bytes of the form with which a preview is imported: the file is in it, in base64."""
-SHOWN_ROWS = 10
+PREVIEW_ROWS = 10
 
 
 @blp.takes("/lists/<list_id>/import/preview", "contact.create")
@@ -62,18 +62,18 @@ class Preview(NamedTuple):
     upload: Upload
     template: str
     leads_to: str
-    known: Mapping[str, Any]
+    template_values: Mapping[str, Any]
 
 
 def _answer(
     read: Callable[[], Preview], refuse: Callable[[ServiceError], Response], *, imports: bool = False
 ) -> Response:
     """Shows a file; or imports its valid rows, all or none, if it is what was shown before."""
-    request.max_form_memory_size = MOST_SENT_BACK
+    request.max_form_memory_size = MAX_SENT_BACK
     try:
         preview = read()
         upload = preview.upload
-        if imports and upload.problem is None and request.form.getlist("shown") != upload.shown:
+        if imports and upload.problem is None and request.form.getlist("shown") != upload.preview_facts:
             upload.problem = "This is not what was shown before. Look at it, and import it then."
         if not imports or upload.problem is not None:
             return _page(preview, 422 if imports else 200)
@@ -98,8 +98,8 @@ def _contacts(list_id: str, *, guess: bool = False) -> Preview:
     path = path_of_list(contact_list)
     at = partial(link, account_id=kind.account_id)
     actions = {"action": at(f"{path}/import"), "preview": at(f"{path}/import/preview")}
-    known = {**actions, "name": name_of(contact_list), "cell_of": _cell_of}
-    return Preview(upload, "contacts_preview.html", at(path), known)
+    template_values = {**actions, "name": name_of(contact_list), "cell_of": _cell_of}
+    return Preview(upload, "contacts_preview.html", at(path), template_values)
 
 
 def _suppressions() -> Preview:
@@ -111,15 +111,15 @@ def _suppressions() -> Preview:
     upload = read_upload(services().database, kind, content, "a seed file")
     if upload.problem is not None:
         raise ServiceError("invalid_string", field="file", detail=upload.problem)
-    known = {"action": link(f"{PATH}/import"), "account": account}
-    return Preview(upload, "suppressions_preview.html", link(PATH), known)
+    template_values = {"action": link(f"{PATH}/import"), "account": account}
+    return Preview(upload, "suppressions_preview.html", link(PATH), template_values)
 
 
 def _content() -> bytes:
     """The file, or what a preview sends back of it. Raises `invalid_string` for what no preview has sent."""
     file = request.files.get("file")
     if file is not None:
-        return bytes(file.read(MOST_BYTES + 1))
+        return bytes(file.read(MAX_BYTES + 1))
     try:
         return base64.b64decode(request.form.get("content", ""), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -136,9 +136,9 @@ def _page(preview: Preview, status: int) -> Response:
         done=done,
         refused=[upload.problem] if upload.problem else [],
         content=base64.urlsafe_b64encode(upload.content).decode("ascii"),
-        shown=upload.rows[:SHOWN_ROWS],
+        shown_rows=upload.rows[:PREVIEW_ROWS],
         back=preview.leads_to,
-        **preview.known,
+        **preview.template_values,
     )
 
 

@@ -44,7 +44,7 @@ def _captured_for(search_request: SearchRequest) -> Account | None:
 
 
 def _find(search_request: SearchRequest) -> SearchPage:
-    """Of an account that has no test account yet nothing is captured."""
+    """The captured messages that match; none for an account that has no test account yet."""
     of = _captured_for(search_request) if signed_in().sees_tests else None
     return replace(search_request, account=of or search_request.account).read_page(
         PATH, INBOX_SHAPE.resource, page_captured
@@ -80,9 +80,9 @@ blp.searches(SEARCH, "contact.view", page=_inbox)
 def captured(captured_id: str) -> Response:
     """The parts of a captured message, its links and checks."""
     with services().database.read() as session:
-        found = find_message(session, signed_in(), path_id(captured_id))
-        known = {"uuid": found.uuid, "base": f"{PATH}/{found.id}", "captured": found}
-        return opened_page(session, found.account_id, message_of_capture(found), **known)
+        message = find_message(session, signed_in(), path_id(captured_id))
+        template_values = {"uuid": message.uuid, "base": f"{PATH}/{message.id}", "captured": message}
+        return opened_page(session, message.account_id, message_of_capture(message), **template_values)
 
 
 def _message(captured_id: str) -> Mail | TextMessage:
@@ -99,11 +99,11 @@ add_opened_parts("/inbox/<captured_id>", _message)
 def _find_in_folders(search_request: SearchRequest) -> SearchPage:
     """The account's messages that match, each with whether it is in a folder."""
     settings = services().settings
-    found = messages.search(search_request, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
+    search_page = messages.search(search_request, Viewer("contact.view" in signed_in().scopes, Redaction.of(settings)))
     folders = folders_of_transports(search_request.session, settings)
-    paths = (find_file(folders, one["type"], one["uuid"]) for one in found.items)
-    items = [{**one, "in_folder": path is not None} for one, path in zip(found.items, paths, strict=True)]
-    return replace(found, items=items)
+    paths = (find_file(folders, item["type"], item["uuid"]) for item in search_page.items)
+    items = [{**item, "in_folder": path is not None} for item, path in zip(search_page.items, paths, strict=True)]
+    return replace(search_page, items=items)
 
 
 SEARCH_OF_FOLDERS = Search(
@@ -127,8 +127,8 @@ def file(uuid: str) -> Response:
     """The parts of a message in a folder, its links and checks."""
     with services().database.read() as session:
         recipient = messages.message_of(session, signed_in(), uuid)
-        known = {"uuid": recipient.uuid, "base": f"{FOLDERS}/{recipient.uuid}", "captured": None}
-        return opened_page(session, recipient.account_id, _message_in_folder(session, recipient), **known)
+        template_values = {"uuid": recipient.uuid, "base": f"{FOLDERS}/{recipient.uuid}", "captured": None}
+        return opened_page(session, recipient.account_id, _message_in_folder(session, recipient), **template_values)
 
 
 def _message_in_folder(session: ReadSession, recipient: Recipient) -> Mail | TextMessage:

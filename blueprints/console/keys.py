@@ -30,12 +30,12 @@ def keys(error: ServiceError | None = None, **_parts: str) -> Response:
         if named_account_id(session) is None:
             return choose_account(session, PATH, "Keys")
         account = account_of_request(session)
-        shown = key_states(session, account)
+        states = key_states(session, account)
     return page_after(
         error,
         "keys.html",
         account=account,
-        items=shown,
+        items=states,
         levels={level: ", ".join(scopes) for level, scopes in SCOPES.items()},
         overlaps=OVERLAPS,
         form=request.form,
@@ -58,8 +58,11 @@ def create(transaction: Transaction) -> Response:
 def keys_file() -> Response:
     """The keys of the page as a file, a row for each."""
     with services().database.read() as session:
-        shown = key_states(session, account_of_request(session))
-    rows = ([*(getattr(one, name) for name in OF_STATE), *(getattr(one.key, name) for name in OF_KEY)] for one in shown)
+        states = key_states(session, account_of_request(session))
+    rows = (
+        [*(getattr(state, name) for name in OF_STATE), *(getattr(state.key, name) for name in OF_KEY)]
+        for state in states
+    )
     return csv_file("keys.csv", (*OF_STATE, *OF_KEY), rows)
 
 

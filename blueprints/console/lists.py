@@ -21,7 +21,7 @@ from app.console.lists import (
     search,
 )
 from app.console.queries import address_filter, name_filter
-from app.console.uploads import MOST_ROWS
+from app.console.uploads import MAX_ROWS
 from app.contacts.acts import record_list_export
 from app.contacts.cells import columns_of, flat
 from app.contacts.counts import number_of_contacts
@@ -52,7 +52,7 @@ blp.searches(SEARCH, "list.view")
 def create(transaction: Transaction) -> str:
     """Creates a list with the fields of the form."""
     account_id = account_of_request(transaction).id
-    types = [one for one in request.form.getlist("field") if one in FIRST_FIELDS]
+    types = [type_ for type_ in request.form.getlist("field") if type_ in FIRST_FIELDS]
     return link(path_of_list(add_list(transaction, account_id, list_form(), types)), [], account_id)
 
 
@@ -146,7 +146,7 @@ def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -
     with services().database.read() as session:
         contact_list = list_of_path(session, list_id)
         account = session.get_one(Account, contact_list.account_id)
-        known = {
+        template_values = {
             "contact_list": contact_list,
             "name": name_of(contact_list),
             "number_of_contacts": number_of_contacts(session, contact_list.id),
@@ -157,10 +157,10 @@ def list_page(list_id: str, error: ServiceError | None = None, sent: str = "") -
             "new_contact": new_contact,
             "new_field": request.form if sent == "field" else None,
             "types": FIELD_TYPES,
-            "most_rows": MOST_ROWS,
+            "most_rows": MAX_ROWS,
             "of": path_of_list(contact_list),
             "at": lambda path: link(path, [], contact_list.account_id),
             "may_manage": MANAGE in signed_in().scopes,
             "may_create": may_write(contact_list, "contact.create"),
         }
-        return contacts_search(contact_list).page_within(session, account, error, **known)
+        return contacts_search(contact_list).page_within(session, account, error, **template_values)

@@ -12,7 +12,7 @@ from app.clock import now
 from app.console.bulk_actions import PATH as OF_ACTIONS
 from app.console.bulk_actions import offers_retry
 from app.console.messages import (
-    MOST_IN_ALL,
+    MAX_EXPORTED_MESSAGES,
     PATH,
     all_parts,
     is_live,
@@ -50,16 +50,16 @@ def _viewer() -> Viewer:
     return Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings))
 
 
-def _shown(search_request: SearchRequest, found: SearchPage) -> Mapping[str, Any]:
+def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Mapping[str, Any]:
     """What the page shows of a search beside its messages."""
     pairs, may_retry = without_cursor(search_request.pairs), {"send.email", "send.sms"} & set(signed_in().scopes)
     return {
-        "is_live": is_live(found) and pairs == search_request.pairs,
+        "is_live": is_live(search_page) and pairs == search_request.pairs,
         "every": link(f"{PATH}/all.csv", pairs),
         "retries": link(f"{OF_ACTIONS}/preview", pairs)
         if may_retry and offers_retry(search_request.account, pairs)
         else None,
-        "most": MOST_IN_ALL,
+        "most": MAX_EXPORTED_MESSAGES,
     }
 
 
@@ -71,7 +71,7 @@ SEARCH = Search(
     find=lambda search_request: search(search_request, _viewer()),
     columns=COLUMNS,
     context=lambda: {"states": SHOWN_STATES, "sees_contacts": _viewer().sees_contacts},
-    page_context=_shown,
+    page_context=_page_context,
     record_file=export_recorder("recipient.exported", "recipients"),
 )
 blp.searches(SEARCH, "report.view")
@@ -84,9 +84,9 @@ def all_messages() -> Response:
     with parts.database.read() as session:
         account = account_of_request(session)
         search_request = SearchRequest(session, parts.settings.secret_keys, account, SEARCH.query(), FILE_ROWS)
-    found = all_parts(parts.database, search_request, _viewer())
+    message_parts = all_parts(parts.database, search_request, _viewer())
     record_export(parts.database, "recipient.exported", account.id)
-    return csv_stream("messages.csv", COLUMNS, map(_rows, found))
+    return csv_stream("messages.csv", COLUMNS, map(_rows, message_parts))
 
 
 def _rows(items: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
@@ -98,21 +98,21 @@ def message(error: ServiceError | None = None, *, uuid: str) -> Response:
     """What became of a message, why, and what mends it."""
     viewer, who = _viewer(), signed_in()
     with services().database.read() as session:
-        found = read_message(session, services(), message_of(session, who, uuid))
-        recipient, state = found.recipient, found.explained.state
-        told = step_deliveries(session, recipient, found.steps) if viewer.sees_contacts else {}
+        message_page = read_message(session, services(), message_of(session, who, uuid))
+        recipient, state = message_page.recipient, message_page.explained.state
+        deliveries = step_deliveries(session, recipient, message_page.steps) if viewer.sees_contacts else {}
         is_paused = viewer.sees_contacts and state is RecipientState.PAUSED
         may_mend = viewer.sees_contacts and "contact.update" in who.scopes
         return page_after(
             error,
             "message.html",
-            message=found,
-            told=told,
+            message=message_page,
+            deliveries=deliveries,
             viewer=viewer,
             country_name=country_name,
             state=state if state in SHOWN_STATES or who.is_operator or is_paused else RecipientState.QUEUED,
-            shown=(lambda text: text) if who.is_operator else viewer.redacted,
-            actions=found.actions if may_mend else [],
+            redact=(lambda text: text) if who.is_operator else viewer.redacted,
+            actions=message_page.actions if may_mend else [],
             seconds=renewed_every(recipient, state, now()),
             facts=list(_facts(recipient, viewer)),
         )

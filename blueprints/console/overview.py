@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response
 
 from app.clock import now
-from app.console.overview import day, installation, of_account
+from app.console.overview import account_overview, day, installation
 from app.db.models import Account
 from app.http.console.guard import chosen_account_id, signed_in
 from app.http.console.pages import page
@@ -22,7 +22,7 @@ from blueprints.console.blueprint import blp
 def overview() -> Response:
     """How things are: of the account; for operators of the installation, or of the account that `account` names."""
     account_id = chosen_account_id()
-    return _of_installation() if account_id is None else _of_account(account_id)
+    return _installation_page() if account_id is None else _account_page(account_id)
 
 
 @blp.shows("/day.csv", "report.view")
@@ -32,25 +32,25 @@ def hours() -> Response:
         return day_file(day(session, chosen_account_id(), now()))
 
 
-def _of_account(account_id: int) -> Response:
+def _account_page(account_id: int) -> Response:
     with services().database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
-        found = of_account(session, account, now(), in_full="contact.view" in signed_in().scopes)
+        overview_page = account_overview(session, account, now(), in_full="contact.view" in signed_in().scopes)
     csv = f"/console/day.csv?account={account.id}"
-    return page("overview_account.html", account=account, found=found, csv=csv)
+    return page("overview_account.html", account=account, overview=overview_page, csv=csv)
 
 
-def _of_installation() -> Response:
+def _installation_page() -> Response:
     """The figures are those of the last reading: how often this page is loaded costs the database next to nothing."""
     reading = extension(FiguresReader).latest()
-    parts, shown = services(), Overview({}, [], [])
+    parts, current_overview = services(), Overview({}, [], [])
     with parts.database.read() as session:
         if reading is not None:
-            shown = overview_of(parts, session, reading.figures, redis_up=reading.redis_up)
+            current_overview = overview_of(parts, session, reading.figures, redis_up=reading.redis_up)
         return page(
             "overview_installation.html",
-            found=installation(session, parts.settings, shown),
-            is_known=are_complete(shown.figures),
+            installation=installation(session, parts.settings, current_overview),
+            is_known=are_complete(current_overview.figures),
             day=day(session, None, now()),
             csv="/console/day.csv",
         )

@@ -11,9 +11,10 @@ from app.clock import now
 from app.console.overview import queue_figures, transport_states
 from app.console.queues import (
     KINDS,
-    LOOKED_AT,
+    MAX_DEFERRED,
     NO_PAUSE,
     PATH,
+    Destination,
     PauseForm,
     add_pause,
     backoffs,
@@ -46,16 +47,16 @@ def queues(error: ServiceError | None = None, **_parts: str) -> Response:
     """What is left to send: of the account; for operators of the installation, or of the account that `account`
     names."""
     account_id, form = chosen_account_id(), _form()
-    return _of_installation(error, form) if account_id is None else _of_account(account_id, error, form)
+    return _installation_page(error, form) if account_id is None else _account_page(account_id, error, form)
 
 
-@blp.changes("/queues/transports/<transport_name>", OPERATOR, refused=lambda error, **_: _of_installation(error))
+@blp.changes("/queues/transports/<transport_name>", OPERATOR, refused=lambda error, **_: _installation_page(error))
 def switch(transaction: Transaction, transport_name: str) -> str:
     """Does with a transport what the field `enabled` says: `0` pauses it, `1` lets it go on."""
-    wanted = request.form.get("enabled", "")
-    if wanted not in ("0", "1"):
-        raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {wanted!r} is neither 0 nor 1.")
-    switch_transport(transaction, services(), transport_name, enabled=wanted == "1")
+    enabled = request.form.get("enabled", "")
+    if enabled not in ("0", "1"):
+        raise ServiceError("invalid_string", field="enabled", detail=f"enabled: {enabled!r} is neither 0 nor 1.")
+    switch_transport(transaction, services(), transport_name, enabled=enabled == "1")
     return PATH
 
 
@@ -80,7 +81,11 @@ def _form() -> PauseForm:
     return PauseForm("list", of) if (of := request.args.get("list")) else NO_PAUSE
 
 
-def _of_account(account_id: int, error: ServiceError | None, form: PauseForm) -> Response:
+def _note(destination: Destination) -> str | None:
+    return destination.note
+
+
+def _account_page(account_id: int, error: ServiceError | None, form: PauseForm) -> Response:
     parts, moment, begin = services(), now(), known_begin(services().redis)
     with parts.database.read() as session:
         account = existing(session.get(Account, account_id), "account", account_id)
@@ -99,12 +104,12 @@ def _of_account(account_id: int, error: ServiceError | None, form: PauseForm) ->
             deferred=deferred_by_domain(session, account.id, moment),
             backoffs=backoffs(session, account.id, moment),
             moment=moment,
-            looked_at=LOOKED_AT,
-            said=(lambda one: one.note) if signed_in().is_operator else (lambda one: viewer.redacted(one.reason)),
+            looked_at=MAX_DEFERRED,
+            reason_of=_note if signed_in().is_operator else (lambda row: viewer.redacted(row.reason)),
         )
 
 
-def _of_installation(error: ServiceError | None, form: PauseForm = NO_PAUSE) -> Response:
+def _installation_page(error: ServiceError | None, form: PauseForm = NO_PAUSE) -> Response:
     """The figures are those of the last reading, as on the overview."""
     reading, parts, moment = extension(FiguresReader).latest(), services(), now()
     figures = reading.figures if reading is not None else {}
@@ -124,8 +129,8 @@ def _of_installation(error: ServiceError | None, form: PauseForm = NO_PAUSE) -> 
             backoffs=backoffs(session, None, moment),
             transports=list(transport_states(session, parts.settings, {})),
             moment=moment,
-            looked_at=LOOKED_AT,
+            looked_at=MAX_DEFERRED,
             default=DEFAULT_TRANSPORT,
             of=PATH,
-            said=lambda one: one.note,
+            reason_of=_note,
         )

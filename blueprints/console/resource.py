@@ -18,7 +18,7 @@ from app.resources.definition import ResourceDefinition
 from app.resources.rows import create_item, rows_of_account, values_from_texts
 from blueprints.console.blueprint import blp
 
-MOST = 200
+MAX_ROWS = 200
 """Rows of a noun that a page has, by their key."""
 
 
@@ -31,7 +31,7 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
     def create(transaction: Transaction) -> str:
         """Makes what the form says."""
         account_id = account_of_request(transaction).id
-        form = form_texts(*(one.name for one in resource.input_attributes))
+        form = form_texts(*(attribute.name for attribute in resource.input_attributes))
         create_item(transaction, resource, account_id, values_from_texts(resource, form))
         return link(of, [], account_id)
 
@@ -40,7 +40,7 @@ def add_views(resource: ResourceDefinition, of: str, page: Callable[..., Respons
         """A row for each, as a file."""
         with services().database.read() as session:
             rows = rows_of_account(session, resource, account_of_request(session).id, FILE_ROWS)
-        return table_file(f"{resource.plural}.csv", [one.key for one in resource.read_attributes], rows)
+        return table_file(f"{resource.plural}.csv", [attribute.key for attribute in resource.read_attributes], rows)
 
     @blp.changes(f"{path}/<{resource.noun}_id>/delete", resource.scopes["delete"])
     def delete(transaction: Transaction, **ids: str) -> str:

@@ -81,11 +81,11 @@ def _key(token: str) -> Principal:
         raise ServiceError("api_key_invalid", detail=PUBLISHED) from None
     with services().database.read() as session:
         try:
-            found = find_principal(session, token[:LONGEST_KEY])
+            principal = find_principal(session, token[:LONGEST_KEY])
         except ServiceError:
             raise ServiceError("api_key_invalid", detail="There is no such key, or it was revoked.") from None
-    check_network(found.allowed_networks)
-    return found
+    check_network(principal.allowed_networks)
+    return principal
 
 
 def _acts_now(transaction: Transaction, token: str) -> None:

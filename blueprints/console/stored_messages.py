@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from flask import Response, request
 
 from app.accounts.sessions import MANAGE
-from app.console.messages import PATH as OF_MESSAGES
+from app.console.messages import PATH as MESSAGES_PATH
 from app.console.stored_messages import (
     ATTRIBUTES,
     LONGEST_VALUES,
     PATH,
     VERSIONS,
     Reader,
-    compared,
+    compare_version,
     find_message,
     newest_lists,
     preview_message,
@@ -76,7 +76,7 @@ def versions(message_id: str) -> Response:
     with services().database.read() as session:
         message = message_of_path(session, message_id)
         kept = versions_of(session, message)
-    return page("message_versions.html", message=message, versions=kept, most=MAX_VERSIONS, of=_own(message))
+    return page("message_versions.html", message=message, versions=kept, most=MAX_VERSIONS, of=_page_path(message))
 
 
 @blp.shows("/stored-messages/<message_id>/versions/<version_number>", VERSIONS)
@@ -85,10 +85,10 @@ def version(error: ServiceError | None = None, *, message_id: str, version_numbe
     against = request.args.get("against")
     with services().database.read() as session:
         message = message_of_path(session, message_id)
-        found = compared(session, message, path_id(version_number), path_id(against) if against else None)
+        comparison = compare_version(session, message, path_id(version_number), path_id(against) if against else None)
     may_manage = MANAGE in signed_in().scopes
-    known = {"shown_id": shown_id(message.id), "may_manage": may_manage, "of": _own(message)}
-    return page_after(error, "message_version.html", message=message, found=found, **known)
+    template_values = {"shown_id": shown_id(message.id), "may_manage": may_manage, "of": _page_path(message)}
+    return page_after(error, "message_version.html", message=message, comparison=comparison, **template_values)
 
 
 @blp.changes("/stored-messages/<message_id>/versions/<version_number>/restore", MANAGE, refused=version)
@@ -106,46 +106,46 @@ def message_of_path(session: ReadSession | Transaction, message_id: str) -> Mess
 
 def path_of(message: Message) -> str:
     """The path of the page of a message, for operators with its account."""
-    return link(_own(message), [], message.account_id)
+    return link(_page_path(message), [], message.account_id)
 
 
-def _own(message: Message) -> str:
+def _page_path(message: Message) -> str:
     return f"{PATH}/{shown_id(message.id)}"
 
 
 # One stored message: writing it, what it looks like, and a test (docs/console.md#stored-messages).
 
-MOST_SENT = 8 * MAX_BODY_BYTES
+MAX_FORM_BYTES = 8 * MAX_BODY_BYTES
 """Bytes of the form of a message: two bodies, of which each byte may be written as three, and the rest."""
 
 
 @blp.shows("/stored-messages/<message_id>", "message.view")
 def message(message_id: str) -> Response:
     """The content of a message, and what it looks like without any values."""
-    one = _message(message_id)
-    return _one(one, {name: getattr(one, name) or "" for name in ATTRIBUTES[one.type]}, Reader())
+    message = _message(message_id)
+    return _one(message, {name: getattr(message, name) or "" for name in ATTRIBUTES[message.type]}, Reader())
 
 
 def _as_written(error: ServiceError | None = None, *, message_id: str) -> Response:
     """The page with the message of the form as its reader would get it."""
-    one = _message(message_id)
-    return _one(one, _written(one), _reader(), error)
+    message = _message(message_id)
+    return _one(message, _written(message), _reader(), error)
 
 
 @blp.changes("/stored-messages/<message_id>", MANAGE, refused=_as_written)
 def write(transaction: Transaction, message_id: str) -> str:
     """Stores what the form says."""
-    one = message_of_path(transaction, message_id)
-    update_message(transaction, one, load(WRITTEN[one.type], _attributes(_written(one))))
-    return path_of(one)
+    message = message_of_path(transaction, message_id)
+    update_message(transaction, message, load(WRITTEN[message.type], _attributes(_written(message))))
+    return path_of(message)
 
 
 @blp.changes("/stored-messages/<message_id>/delete", MANAGE)
 def delete(transaction: Transaction, message_id: str) -> str:
     """Deletes a message. Reports of its sends are kept."""
-    one = message_of_path(transaction, message_id)
-    transaction.delete(one)
-    return link(PATH, [], one.account_id)
+    message = message_of_path(transaction, message_id)
+    transaction.delete(message)
+    return link(PATH, [], message.account_id)
 
 
 @blp.takes("/stored-messages/<message_id>/preview", "send.email", "send.sms")
@@ -157,23 +157,23 @@ def show(message_id: str) -> Response:
 @blp.takes("/stored-messages/<message_id>/html", "send.email", "send.sms")
 def show_html(message_id: str) -> Response:
     """The HTML of the form as its reader would get it, to the byte, for the frame of the page. Stores nothing."""
-    one = _message(message_id)
+    message = _message(message_id)
     try:
-        found = _preview(one, _written(one), _reader())
+        previewed = _preview(message, _written(message), _reader())
     except ServiceError as error:
         return framed_text("\n".join(texts_of(error)))
-    rendered = found.forecast.masked.rendered if found.forecast.masked else None
+    rendered = previewed.forecast.masked.rendered if previewed.forecast.masked else None
     if rendered is None or rendered.html is None:
-        return framed_text(found.forecast.detail or "There is no HTML body.")
+        return framed_text(previewed.forecast.detail or "There is no HTML body.")
     return framed_html(rendered.html)
 
 
 @blp.changes("/stored-messages/<message_id>/test", "send.email", "send.sms", refused=_as_written)
 def send(transaction: Transaction, message_id: str) -> str:
     """Sends a message, as it is stored, to the address of the form, and goes to what is sent."""
-    one = message_of_path(transaction, message_id)
-    uuid = send_test(transaction, services(), one, _reader(), load=load_send, request_id=request_id())
-    return f"{OF_MESSAGES}/{uuid}"
+    message = message_of_path(transaction, message_id)
+    uuid = send_test(transaction, services(), message, _reader(), load=load_send, request_id=request_id())
+    return f"{MESSAGES_PATH}/{uuid}"
 
 
 def _message(message_id: str) -> Message:
@@ -183,7 +183,7 @@ def _message(message_id: str) -> Message:
 
 def _written(message: Message) -> dict[str, str]:
     """The content of the form. Browsers end each line of it by CR and LF."""
-    request.max_form_memory_size = MOST_SENT
+    request.max_form_memory_size = MAX_FORM_BYTES
     return {name: request.form.get(name, "").replace("\r\n", "\n") for name in ATTRIBUTES[message.type]}
 
 
@@ -192,7 +192,7 @@ def _attributes(form: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _reader() -> Reader:
-    request.max_form_memory_size = MOST_SENT
+    request.max_form_memory_size = MAX_FORM_BYTES
     return Reader(**form_texts("list", "address", "values"))
 
 
@@ -212,8 +212,12 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
             faults = fault.errors
     with services().database.read() as session:
         lists = newest_lists(session, message.account_id) if may_send else ()
-    shown = [] if error is None else error.errors
-    at = {one.field: one.developer_message for one in shown if one.collection is None and one.field}
+    field_errors = [] if error is None else error.errors
+    at = {
+        field_error.field: field_error.developer_message
+        for field_error in field_errors
+        if field_error.collection is None and field_error.field
+    }
     places = {*form, *Reader.__slots__}
     answer = page_after(
         error,
@@ -224,14 +228,18 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         lists=lists,
         preview=preview,
         is_sent=preview is not None and preview.forecast.outcome == ForecastOutcome.SEND,
-        faults=[one.developer_message for one in faults],
+        faults=[fault.developer_message for fault in faults],
         errors=at,
-        refused=[one.developer_message for one in shown if one.collection is not None or one.field not in places],
+        refused=[
+            field_error.developer_message
+            for field_error in field_errors
+            if field_error.collection is not None or field_error.field not in places
+        ],
         may_manage=MANAGE in who.scopes,
         may_send=may_send,
         sees_versions=VERSIONS in who.scopes,
         longest_values=LONGEST_VALUES,
-        own=_own(message),
+        message_path=_page_path(message),
         of=link(PATH, [], message.account_id),
         shown_id=shown_id(message.id),
     )

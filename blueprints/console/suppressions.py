@@ -10,7 +10,7 @@ from flask import Response
 
 from app.bulk_actions.kinds import UNBLOCK
 from app.console.bulk_actions import offers_unblocking
-from app.console.messages import PATH as OF_MESSAGES
+from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import SearchPage, SearchRequest, address_filter, without_cursor
 from app.console.suppressions import (
     PATH,
@@ -22,7 +22,7 @@ from app.console.suppressions import (
     remove_suppression,
     search,
 )
-from app.console.uploads import MOST_ROWS
+from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import STATES
 from app.db.database import Transaction
 from app.errors import ServiceError
@@ -37,17 +37,19 @@ from blueprints.console.blueprint import blp
 from blueprints.console.bulk_actions import BulkPreview
 
 
-def _row(one: Suppression) -> Mapping[str, Any] | None:
-    """Without forgotten people."""
-    return None if one.address is None else {**asdict(one), "list": one.list_name, "list_id": one.list_id}
+def _row(suppression: Suppression) -> Mapping[str, Any] | None:
+    """A suppression as a row of the file; None for a forgotten person."""
+    if suppression.address is None:
+        return None
+    return {**asdict(suppression), "list": suppression.list_name, "list_id": suppression.list_id}
 
 
-def _shown_on_page(search_request: SearchRequest, _found: SearchPage) -> Mapping[str, Any]:
+def _page_context(search_request: SearchRequest, _search_page: SearchPage) -> Mapping[str, Any]:
     pairs = without_cursor(search_request.pairs)
     unblocks = (
         link(f"{PATH}/unblock", pairs) if _may_change() and offers_unblocking(search_request.account, pairs) else None
     )
-    return {"shown": _shown(), "unblocks": unblocks}
+    return {"redact": _redaction(), "unblocks": unblocks}
 
 
 SEARCH = Search(
@@ -58,8 +60,8 @@ SEARCH = Search(
     find=search,
     columns=("state", "kind", "address", "list_id", "list", "reason", "creation_time", "reply"),
     row=_row,
-    context=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MOST_ROWS},
-    page_context=_shown_on_page,
+    context=lambda: {"states": STATES, "may_change": _may_change(), "most_rows": MAX_ROWS},
+    page_context=_page_context,
     record_file=export_recorder("suppression.exported", "suppressions"),
 )
 blp.searches(SEARCH, "contact.view")
@@ -80,33 +82,40 @@ def suppression(state: str, suppression_id: str) -> Response:
     """Why an address gets nothing, since when, and by what."""
     secret_keys = services().settings.secret_keys
     with services().database.read() as session:
-        account_id, one = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
-        found = causes(session, secret_keys, account_id, one)
-    messages = link(OF_MESSAGES, [address_filter(one.address)], account_id) if one.address else None
-    return page("suppression.html", one=one, causes=found, shown=_shown(), messages=messages, may_change=_may_change())
+        account_id, suppression = find_suppression(session, signed_in().account_id, state, path_id(suppression_id))
+        address_causes = causes(session, secret_keys, account_id, suppression)
+    messages = link(MESSAGES_PATH, [address_filter(suppression.address)], account_id) if suppression.address else None
+    return page(
+        "suppression.html",
+        suppression=suppression,
+        causes=address_causes,
+        redact=_redaction(),
+        messages=messages,
+        may_change=_may_change(),
+    )
 
 
 @blp.changes("/suppressions/<state>/<suppression_id>/remove", "contact.update")
 def remove(transaction: Transaction, state: str, suppression_id: str) -> str:
     """Unblocks an address, or resubscribes it."""
-    account_id, one = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))
-    remove_suppression(transaction, services().settings.secret_key, account_id, one)
-    return link(PATH, [address_filter(one.address or "")], account_id)
+    account_id, suppression = find_suppression(transaction, signed_in().account_id, state, path_id(suppression_id))
+    remove_suppression(transaction, services().settings.secret_key, account_id, suppression)
+    return link(PATH, [address_filter(suppression.address or "")], account_id)
 
 
 @blp.shows("/suppressions/unblock", "contact.update")
 def preview_unblocking() -> Response:
     """How many blocked addresses the query finds, and the newest of them."""
-    return UNBLOCKING.shown()
+    return UNBLOCKING.show()
 
 
 @blp.takes("/suppressions/unblock", "contact.update")
 def unblock() -> Response:
     """Asks for unblocking all that a search shows, as a bulk action."""
-    return UNBLOCKING.asked()
+    return UNBLOCKING.submit()
 
 
-def _shown() -> Callable[[str | None], str | None]:
+def _redaction() -> Callable[[str | None], str | None]:
     """A reply as the signed-in person may read it."""
     return (lambda text: text) if signed_in().is_operator else Viewer(True, Redaction.of(services().settings)).redacted
 

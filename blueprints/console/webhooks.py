@@ -60,10 +60,10 @@ def webhooks(error: ServiceError | None = None, **_parts: str) -> Response:
         if named_account_id(session) is None:
             return choose_account(session, PATH, "Webhooks")
         account = account_of_request(session)
-        shown = webhook_states(session, account.id)
-    known = {"may_manage": _may_manage(), "names": EVENT_NAMES, "form": request.form}
+        states = webhook_states(session, account.id)
+    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "form": request.form}
     links = {"action": link(PATH), "csv": link(f"{PATH}.csv")}
-    return page_after(error, "webhooks.html", account=account, items=shown, **known, **links)
+    return page_after(error, "webhooks.html", account=account, items=states, **template_values, **links)
 
 
 @blp.changes("/webhooks", MANAGE, refused=webhooks)
@@ -84,34 +84,34 @@ def create(transaction: Transaction) -> Response:
 def webhooks_file() -> Response:
     """The webhooks of the page as a file, a row for each."""
     with services().database.read() as session:
-        shown = webhook_states(session, account_of_request(session).id)
-    rows = ([getattr(one, name, getattr(one.webhook, name, None)) for name in FILE_COLUMNS] for one in shown)
+        states = webhook_states(session, account_of_request(session).id)
+    rows = ([getattr(state, name, getattr(state.webhook, name, None)) for name in FILE_COLUMNS] for state in states)
     return csv_file("webhooks.csv", FILE_COLUMNS, rows)
 
 
 @blp.shows("/webhooks/<webhook_id>", "contact.view")
 def webhook(error: ServiceError | None = None, *, webhook_id: str) -> Response:
     """The choice of a webhook, its secrets by their ids, and its deliveries."""
-    pairs = [one for one in query_pairs() if one[0] != "account"]
+    pairs = [pair for pair in query_pairs() if pair[0] != "account"]
     with services().database.read() as session:
         state = webhook_state(session, signed_in().account_id, path_id(webhook_id))
-        found = read_webhook(session, services().settings.secret_keys, state, pairs, PAGE_ROWS)
+        webhook_page = read_webhook(session, services().settings.secret_keys, state, pairs, PAGE_ROWS)
     links = {
-        "older": link(state.path, found.older) if found.older else None,
+        "older": link(state.path, webhook_page.older) if webhook_page.older else None,
         "newest": link(state.path) if pairs else None,
         "csv": link(f"{state.path}/deliveries.csv"),
     }
-    known = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWED}
-    return page_after(error, "webhook.html", found=found, one=state, **known, **links)
+    template_values = {"may_manage": _may_manage(), "names": EVENT_NAMES, "renewed": RENEWED}
+    return page_after(error, "webhook.html", webhook_page=webhook_page, webhook_state=state, **template_values, **links)
 
 
 @blp.shows("/webhooks/<webhook_id>/deliveries.csv", "contact.view")
 def deliveries_file(webhook_id: str) -> Response:
     """The newest deliveries to a webhook as a file."""
     with services().database.read() as session:
-        one = _webhook(session, webhook_id)
-        found = deliveries_of(session, services().settings.secret_keys, one, [], FILE_ROWS)[0]
-    rows = ([getattr(delivery, name) for name in DELIVERY_COLUMNS] for delivery in found)
+        webhook = _webhook(session, webhook_id)
+        attempts = deliveries_of(session, services().settings.secret_keys, webhook, [], FILE_ROWS)[0]
+    rows = ([getattr(delivery, name) for name in DELIVERY_COLUMNS] for delivery in attempts)
     return csv_file("deliveries.csv", DELIVERY_COLUMNS, rows)
 
 
@@ -125,9 +125,9 @@ def test(transaction: Transaction, webhook_id: str) -> str:
 @blp.changes("/webhooks/<webhook_id>/check", MANAGE, refused=webhook)
 def check(transaction: Transaction, webhook_id: str) -> str:
     """Has a worker look up where the host of a webhook that was refused leads by now."""
-    one = _webhook(transaction, webhook_id)
-    check_again(one)
-    ask(transaction, services(), "webhook", one.account_id, one.id)
+    webhook = _webhook(transaction, webhook_id)
+    check_again(webhook)
+    ask(transaction, services(), "webhook", webhook.account_id, webhook.id)
     return _path(webhook_id)
 
 
@@ -141,16 +141,18 @@ def replay(transaction: Transaction, webhook_id: str) -> str:
 @blp.changes("/webhooks/<webhook_id>/choice", MANAGE, refused=webhook)
 def choose(transaction: Transaction, webhook_id: str) -> str:
     """Sets what a webhook receives to the events and lists of the form, from now on; all, where it names none."""
-    one = _webhook(transaction, webhook_id)
-    choose_events(transaction, one, request.form.getlist("event") or None, _chosen_lists(transaction, one.account_id))
+    webhook = _webhook(transaction, webhook_id)
+    choose_events(
+        transaction, webhook, request.form.getlist("event") or None, _chosen_lists(transaction, webhook.account_id)
+    )
     return _path(webhook_id)
 
 
 @blp.changes("/webhooks/<webhook_id>/rotate", MANAGE, refused=webhook)
 def rotate(transaction: Transaction, webhook_id: str) -> Response:
     """Makes a further secret, and shows it, only this once."""
-    one = _webhook(transaction, webhook_id)
-    return _with_secret(one, *rotate_secret(transaction, services().settings, one))
+    webhook = _webhook(transaction, webhook_id)
+    return _with_secret(webhook, *rotate_secret(transaction, services().settings, webhook))
 
 
 @blp.changes("/webhooks/<webhook_id>/remove-secret", MANAGE, refused=webhook)
@@ -163,9 +165,9 @@ def remove(transaction: Transaction, webhook_id: str) -> str:
 @blp.changes("/webhooks/<webhook_id>/delete", MANAGE)
 def delete(transaction: Transaction, webhook_id: str) -> str:
     """Deletes a webhook, with the events that wait for it."""
-    one = _webhook(transaction, webhook_id)
-    account_id = one.account_id
-    delete_webhook(transaction, one)
+    webhook = _webhook(transaction, webhook_id)
+    account_id = webhook.account_id
+    delete_webhook(transaction, webhook)
     return link(PATH, [], account_id)
 
 
@@ -185,8 +187,8 @@ def _chosen_lists(transaction: Transaction, account_id: int) -> Sequence[int] | 
     return lists_named(transaction, account_id, request.form.get("lists", ""))
 
 
-def _with_secret(one: Webhook, key_id: str, secret: str) -> Response:
-    return page("webhook_secret.html", of=f"{PATH}/{one.id}", key_id=key_id, secret=secret)
+def _with_secret(webhook: Webhook, key_id: str, secret: str) -> Response:
+    return page("webhook_secret.html", of=f"{PATH}/{webhook.id}", key_id=key_id, secret=secret)
 
 
 # One delivery to a webhook: its request, what proves it, and the answer (docs/console.md#webhooks).
@@ -197,13 +199,13 @@ def delivery(error: ServiceError | None = None, *, webhook_id: str, delivery_id:
     """The request of a delivery and the answer, and how its signature is verified."""
     with services().database.read() as session:
         state, attempt = _delivery(session, webhook_id, delivery_id)
-        found = read_delivery(session, services().settings.public_url, state.webhook, attempt)
+        delivery_page = read_delivery(session, services().settings.public_url, state.webhook, attempt)
     return page_after(
         error,
         "delivery.html",
-        one=state,
-        found=found,
-        events=[orjson.dumps(event, option=orjson.OPT_INDENT_2).decode() for event in found.events],
+        webhook_state=state,
+        delivery_page=delivery_page,
+        events=[orjson.dumps(event, option=orjson.OPT_INDENT_2).decode() for event in delivery_page.events],
         of=state.path,
         may_manage=_may_manage(),
     )

@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from app.automations.parse import read_definition
 from app.clock import now, timestamp
-from app.console.automations import WHY_ENDED
+from app.console.automations import END_REASON_WORDS
 from app.console.queries import PAGE_ROWS
 from app.db.models import AuditEntry, Automation, AutomationRun, AutomationStep
 from app.runs.define import update_automation
@@ -236,7 +236,7 @@ WHY: tuple[tuple[dict[str, Any], str], ...] = (
     ({"skips_next": True}, "Its next message, change or call is skipped"),
     ({"state": "held", "reason": "paused"}, "while the automation was paused, and is held until"),
     ({"state": "held", "reason": "restored"}, "is held until an operator releases it."),
-    *(({"state": "ended", "reason": reason}, said) for reason, said in WHY_ENDED.items()),
+    *(({"state": "ended", "reason": reason}, said) for reason, said in END_REASON_WORDS.items()),
     ({"state": "ended", "reason": "of another release"}, "of another release."),
 )
 

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
-from app.console.uploads import MOST_ROWS
+from app.console.uploads import MAX_ROWS
 from app.db.models import Contact, List
 from app.distribution import COMMAND_LINE
 from app.imports.rows import MAX_FIRST_ROWS
@@ -162,7 +162,7 @@ def test_empty_cells_clear_only_where_the_box_says_so_and_that_was_shown(tenant:
     [
         (b"", "the file is empty"),
         (b"email\n", "the file has no row below the names of its columns"),
-        (b"email\n" + b"a@example.com\n" * (MOST_ROWS + 1), "more than 5,000 rows"),
+        (b"email\n" + b"a@example.com\n" * (MAX_ROWS + 1), "more than 5,000 rows"),
         (
             b"x" * (1024 * 1024 + 1),
             f"1,048,576 bytes here; `{COMMAND_LINE} contacts import FILE.csv` reads longer ones",

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from app.clock import now
-from app.console.inbox import MOST_LINKS, MailLink, checks_of, html_facts
+from app.console.inbox import MAX_LINKS, MailLink, checks_of, html_facts
 from app.db.models import AuditEntry, Recipient
 from app.privacy.files import folders_of_transports
 from app.retention.slices import delete_content
@@ -332,4 +332,4 @@ def test_links_have_the_texts_that_readers_see() -> None:
     facts = html_facts('<a href="https://x.example"> Read <b>more</b><img alt="now"></a><a name="x">no</a> a&amp;b')
     assert [(one.target, one.text) for one in facts.links] == [("https://x.example", "Read morenow")]
     assert (facts.images, facts.without_alt, facts.remote_images, facts.words) == (1, 0, 0, 4)
-    assert len(html_facts('<a href="https://x.example">x</a>' * 500).links) == MOST_LINKS
+    assert len(html_facts('<a href="https://x.example">x</a>' * 500).links) == MAX_LINKS

@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 from app.accounts.keys import issue_key
 from app.accounts.testing import refreshed_test_account
 from app.clock import this_second
-from app.console.overview import MOST
+from app.console.overview import MAX_ROWS
 from app.db.models import Account, AuditEntry, Contact, List, ListField
 from app.distribution import COMMAND_LINE
 from tests.support.browser import Browser, linked, operator, signed_in, words
@@ -159,16 +159,16 @@ def test_an_operator_finds_an_account_beyond_the_first_by_a_part_of_its_name(ten
     times = {"creation_time": this_second(), "last_modified_time": this_second()}
     with tenant.services.database.write() as transaction:
         mark = unique("100%_Sure")
-        transaction.add_all(Account(name=f"{mark} {number:02}", **times) for number in range(MOST + 1))
+        transaction.add_all(Account(name=f"{mark} {number:02}", **times) for number in range(MAX_ROWS + 1))
     browser = operator(tenant.app)
 
     def found(part: str) -> TestResponse:
         return browser.get(PATH, query_string={"account_name": part})
 
     first = found(mark.swapcase())
-    assert (first.text.count(f">{mark} "), f"The first {MOST} by name" in words(first)) == (MOST, True)
-    last = found(f"{mark} {MOST}")
-    assert (last.text.count(f">{mark} "), last.text.count(f">{mark} {MOST}<")) == (1, 1)
+    assert (first.text.count(f">{mark} "), f"The first {MAX_ROWS} by name" in words(first)) == (MAX_ROWS, True)
+    last = found(f"{mark} {MAX_ROWS}")
+    assert (last.text.count(f">{mark} "), last.text.count(f">{mark} {MAX_ROWS}<")) == (1, 1)
     nothing = found("no such account<")
     assert "No account has this in its name." in words(nothing)
     assert 'value="no such account&lt;"' in nothing.text

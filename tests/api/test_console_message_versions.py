@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from app.accounts.testing import refreshed_test_account
-from app.console.stored_messages import MOST_LINES
+from app.console.stored_messages import MAX_LINES
 from app.db.models import Account, AuditEntry, Message, MessageVersion
 from app.messages.define import update_message
 from tests.support.browser import Browser, linked, operator, signed_in, words
@@ -193,10 +193,10 @@ def test_a_copy_leaves_the_history_to_its_original(tenant: Tenant) -> None:
 
 
 def test_a_page_shows_so_many_lines_of_a_body(tenant: Tenant) -> None:
-    message_id = tenant.add_message(body_text="\n".join("a" * 3 * MOST_LINES))
-    write(tenant, message_id, body_text="\n".join("b" * 3 * MOST_LINES))
+    message_id = tenant.add_message(body_text="\n".join("a" * 3 * MAX_LINES))
+    write(tenant, message_id, body_text="\n".join("b" * 3 * MAX_LINES))
     page = signed_in(tenant).get(f"{PATH}/{message_id}/versions/2").text
-    assert page.count('<tr class="removed">') == MOST_LINES
+    assert page.count('<tr class="removed">') == MAX_LINES
     assert page.count('<tr class="added">') == 0
     assert f"messages difference {message_id} --version 2 --against 1" in unescape(page)
 

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
-from app.console.messages import FRESH
+from app.console.messages import FRESH_FOR
 from app.contacts.suppress import block, unsubscribe
 from app.db.models import Account, AuditEntry, BlockedAddress, QueueEntry, Recipient, RecipientStep, Unsubscriber
 from tests.support.browser import operator, signed_in, words
@@ -210,7 +210,7 @@ def test_a_message_is_renewed_soon_before_its_outcome_and_less_often_for_an_hour
     settle(tenant, uuid, "delivered")
     assert 'hx-trigger="every 10s"' in browser.get(f"{PATH}/{uuid}").text
     with tenant.services.database.write() as transaction:
-        long_ago = update(Recipient).where(Recipient.uuid == uuid).values(sent_time=now() - FRESH)
+        long_ago = update(Recipient).where(Recipient.uuid == uuid).values(sent_time=now() - FRESH_FOR)
         transaction.execute(long_ago)
     assert "hx-trigger" not in browser.get(f"{PATH}/{uuid}").text
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.clock import now, timestamp
-from app.console.queues import MOST_COUNTED
+from app.console.queues import MAX_COUNT
 from app.db.models import Account, AuditEntry, DomainBackoff, QueueEntry, RecipientStep, Transport
 from app.routing.transports import create_transport, delete_transport, find_transport
 from tests.support.browser import Browser, operator, signed_in, words
@@ -50,7 +50,7 @@ def add_entries(tenant: Tenant, number: int, **values: Any) -> None:
 @pytest.fixture
 def backlog(tenant: Tenant) -> Iterator[None]:
     """More messages than are counted, long due."""
-    add_entries(tenant, MOST_COUNTED + 1)
+    add_entries(tenant, MAX_COUNT + 1)
     yield
     with tenant.services.database.write() as transaction:
         for one in transaction.scalars(select(QueueEntry).where(QueueEntry.account_id == tenant.id)):

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from app.clock import now, this_second, timestamp
-from app.console.step_deliveries import MOST_EVENTS
+from app.console.step_deliveries import MAX_EVENTS
 from app.db.models import Event, Recipient, RecipientStep
 from tests.api.test_console_messages import send, settle
 from tests.api.test_console_webhooks import add_delivery, add_webhook
@@ -105,7 +105,7 @@ def test_an_event_that_is_too_far_behind_or_purged_is_left_out(tenant: Tenant, s
     moment = add_step(tenant, uuid, "sent")
     add_delivery(tenant, webhook, time=moment + timedelta(seconds=1), after_event=0)
     assert told(tenant, uuid) == []
-    filler = [{"webhook_id": webhook, "payload": "{}"} for _ in range(MOST_EVENTS)]
+    filler = [{"webhook_id": webhook, "payload": "{}"} for _ in range(MAX_EVENTS)]
     tenant.add_all(Event, filler)
     tell(tenant, webhook, uuid, "sent", moment)
     assert told(tenant, uuid) == []

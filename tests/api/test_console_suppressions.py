@@ -19,7 +19,7 @@ from werkzeug.test import TestResponse, encode_multipart
 from app.addresses import AccountAddress
 from app.bulk_actions.run import run_due
 from app.clock import now, this_second
-from app.console.uploads import MOST_ROWS
+from app.console.uploads import MAX_ROWS
 from app.contacts.blocked import PERMANENT, Block, block_addresses
 from app.contacts.suppress import block, unsubscribe
 from app.db.address_forms import PREFIX
@@ -302,7 +302,7 @@ def test_an_import_shows_the_first_faults_before_anything_is_written(tenant: Ten
         (b"", "the file is empty"),
         (b"email\n", "the file has no row below the names of its columns"),
         (b"name\nann@example.com\n", "names no column address, email, mobile"),
-        (b"email\n" + b"a@example.com\n" * (MOST_ROWS + 1), "more than 5,000 rows"),
+        (b"email\n" + b"a@example.com\n" * (MAX_ROWS + 1), "more than 5,000 rows"),
         (b"x" * (1024 * 1024 + 1), "at most 1,048,576 bytes here; a seed file reads longer ones."),
         (FOREIGN_FILES[0][0], f"{FOREIGN_FILES[0][1]}."),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response, request
 
 from app.accounts.exports import record_export
-from app.console.overview import MOST, Day, live_accounts, only_account
+from app.console.overview import MAX_ROWS, Day, live_accounts, only_account
 from app.console.queries import (
     FILE_ROWS,
     PAGE_ROWS,
@@ -171,7 +171,7 @@ def choose_account(session: ReadSession, path: str, title: str) -> Response:
     part = dict(query_pairs()).get(ACCOUNT_NAME, "").strip()[:LONGEST_NAME]
     accounts = live_accounts(session, part)
     return page(
-        "choose_account.html", accounts=accounts, most=MOST, field=ACCOUNT_NAME, part=part, of=path, title=title
+        "choose_account.html", accounts=accounts, most=MAX_ROWS, field=ACCOUNT_NAME, part=part, of=path, title=title
     )
 
 
