@@ -44,7 +44,7 @@ from app.services import Services
 # A name, an address or a reply may contain sequences that move the cursor, change the screen or its title, or reverse
 # the direction of a line. Pure.
 
-ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that are invisible or change how others are shown: controls, direction and format marks,
 surrogates, and line separators."""
 JOINERS = "\u200c\u200d"
@@ -62,7 +62,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def _escaped(character: str) -> str:
-    if unicodedata.category(character) not in ESCAPED or character in JOINERS:
+    if unicodedata.category(character) not in ESCAPED_CATEGORIES or character in JOINERS:
         return character
     return ESCAPES.get(character) or character.encode("unicode_escape", "surrogatepass").decode("ascii")
 

@@ -39,7 +39,7 @@ class ActionWords(NamedTuple):
     scopes: tuple[str, ...] = SENDING_SCOPES
 
 
-NAMES: Mapping[str, ActionWords] = {
+ACTION_WORDS: Mapping[str, ActionWords] = {
     RETRY.name: ActionWords("Retry", "Retried", MESSAGES_PATH),
     RELEASE.name: ActionWords("Release", "Released", HELD_PATH),
     DROP_AS_SENT.name: ActionWords("End as sent:", "Ended as sent", HELD_PATH),
@@ -90,7 +90,7 @@ class ActionPage:
     @property
     def words(self) -> ActionWords:
         """What the action does, in words."""
-        return NAMES[self.row.action]
+        return ACTION_WORDS[self.row.action]
 
     @property
     def noun(self) -> str:

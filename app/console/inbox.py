@@ -210,9 +210,9 @@ def links_of(
 ) -> Sequence[MailLink]:
     """The first links of the mail: those of the HTML, or of the text without one; one statement."""
     links = facts.links if mail.html is not None else _links_in_text(mail.text or "")
-    parsed = {link.target: _parsed(secret_keys, link.target) for link in links}
+    parsed = {link.target: _parse_link(secret_keys, link.target) for link in links}
     ids = {link.link_id for link in parsed.values() if isinstance(link, StoredLink)}
-    stored = _stored(session, account_id, ids) if ids else {}
+    stored = _stored_urls(session, account_id, ids) if ids else {}
 
     def target(url: str) -> str:
         link = parsed[url]
@@ -227,12 +227,12 @@ def _links_in_text(text: str) -> list[HtmlLink]:
     return [HtmlLink(url) for url in links_in_source("text_email", text)[:MAX_LINKS]]
 
 
-def _parsed(secret_keys: SecretKeys, url: str) -> StoredLink | InlineLink | None:
+def _parse_link(secret_keys: SecretKeys, url: str) -> StoredLink | InlineLink | None:
     token = _TRACKED.search(url)
     return None if token is None else parse_link_token(secret_keys, token[1])
 
 
-def _stored(session: Session, account_id: int, ids: Iterable[int]) -> dict[int, str]:
+def _stored_urls(session: Session, account_id: int, ids: Iterable[int]) -> dict[int, str]:
     statement = select(SendLink.id, SendLink.url).where(SendLink.account_id == account_id, in_json(SendLink.id, ids))
     return {row.id: row.url for row in session.execute(statement)}
 

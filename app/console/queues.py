@@ -42,7 +42,7 @@ MAX_IN_FLIGHT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class MessageCount:
     """Messages of an account; a number may be the least that there are."""
 
     number: int
@@ -60,16 +60,16 @@ class Turn:
 
     account_id: int
     name: str
-    high: Waiting
-    normal: Waiting
-    later: Waiting
+    high: MessageCount
+    normal: MessageCount
+    later: MessageCount
     in_flight: int
     due_since: datetime | None
 
     @property
-    def due(self) -> Waiting:
+    def due(self) -> MessageCount:
         """What is due of both priorities."""
-        return Waiting(self.high.number + self.normal.number)
+        return MessageCount(self.high.number + self.normal.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def _turns(session: Session, account_ids: Sequence[int], begin: QueueBegin, mome
         if (row := rows.get(account_id)) is None:
             continue  # deleted, with entries that the cleaning removes
         since = min((due_time for due_time in (row.first_high, row.first_normal) if due_time is not None), default=None)
-        later = Waiting(row.later_high + row.later_normal)
-        numbers = Waiting(row.high), Waiting(row.normal), later, in_flight.get(account_id, 0)
+        later = MessageCount(row.later_high + row.later_normal)
+        numbers = MessageCount(row.high), MessageCount(row.normal), later, in_flight.get(account_id, 0)
         turns.append(Turn(row.id, row.name, *numbers, since))
     return turns
 

@@ -31,7 +31,7 @@ MAX_EVENTS = 1000
 """Events of a webhook among which that of a step is looked for: those of one request."""
 MAX_ATTEMPTS = 100
 """Attempts after a step among which those with its event are looked for."""
-DISORDER = 100
+MAX_DISORDER = 100
 """Attempts are logged when they end, not in the order in which they began: the id of the first one after a moment is
 the lowest of so many."""
 EVENT_BY_STEP = {
@@ -117,7 +117,7 @@ def _find_attempts(session: Session, pairs: Sequence[_Pair]) -> None:
 def _lowest_id(moment: datetime) -> Select[Any]:
     """The lowest id among the attempts of all webhooks that began first after the moment."""
     soon = select(WebhookAttempt.id).where(WebhookAttempt.time >= moment)
-    return select(func.min(soon.order_by(WebhookAttempt.time).limit(DISORDER).subquery().c.id))
+    return select(func.min(soon.order_by(WebhookAttempt.time).limit(MAX_DISORDER).subquery().c.id))
 
 
 def _first_attempt(pair: _Pair, lowest: int) -> Select[Any]:

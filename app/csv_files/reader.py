@@ -107,7 +107,7 @@ def _faulty_line(file: BinaryIO, encoding: str) -> int | None:
     """The first line that does not have the encoding; None if all have it."""
     lines = 0
     try:
-        for text in _decoded(file, encoding, "strict"):
+        for text in _decoded_blocks(file, encoding, "strict"):
             lines += text.count("\n")
     except UnicodeError as error:
         if isinstance(error, UnicodeDecodeError):
@@ -119,7 +119,7 @@ def _faulty_line(file: BinaryIO, encoding: str) -> int | None:
 def _is_mostly_utf_8(file: BinaryIO) -> bool:
     """Whether more characters beyond ASCII are UTF-8 than bytes are not."""
     excess = 0
-    for text in _decoded(file, UTF_8, "surrogateescape"):
+    for text in _decoded_blocks(file, UTF_8, "surrogateescape"):
         if not text.isascii():
             excess += len(NON_ASCII_CHARACTER.findall(text)) - 2 * len(UNDECODED_BYTE.findall(text))
     return excess > 0
@@ -133,7 +133,7 @@ def check_encoding(file: BinaryIO, encoding: str) -> None:
         raise UnreadableFile(f"line {line} is not {encoding}{advice}")
 
 
-def _decoded(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
+def _decoded_blocks(file: BinaryIO, encoding: str, errors: str) -> Iterator[str]:
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     while block := file.read(BLOCK_BYTES):
@@ -222,7 +222,7 @@ class CsvReader:
         self._lines_read = self._length = 0
         self._row_lines: list[str] = []
         self._parser = csv.reader(self._lines(), delimiter=delimiter, strict=True)
-        head = next(self._parsed(), None)
+        head = next(self._parsed_rows(), None)
         if head is None:
             raise UnreadableFile("the file is empty; its first line names the columns")
         if head.problem is not None:
@@ -236,7 +236,7 @@ class CsvReader:
         """The rows that are left, each with as many cells as the head: those that a row lacks at its end are empty, and
         one that has more is a problem. Rows without a character in any cell are skipped."""
         width = len(self.head)
-        for row in self._parsed():
+        for row in self._parsed_rows():
             size = len(row.cells)
             if size > width:
                 yield row._replace(problem=f"has {size} cells, the head has {width}")
@@ -245,7 +245,7 @@ class CsvReader:
             else:
                 yield row
 
-    def _parsed(self) -> Iterator[FileRow]:
+    def _parsed_rows(self) -> Iterator[FileRow]:
         while True:
             self._row_lines, self._length = [], 0
             try:

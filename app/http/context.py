@@ -17,10 +17,10 @@ from app.settings import plain_host
 
 EXTENSION = "tms"
 
-FAULT = "tms.fault"
+FAULT_KEY = "tms.fault"
 """The WSGI variable in which the server passes the error of an invalid request, a `ServiceError`."""
 
-SHARED = "tms.shared"
+SHARED_KEY = "tms.shared"
 """The WSGI variable in which a view tells the server that the body is kept in memory for all clients."""
 
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})

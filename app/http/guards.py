@@ -23,7 +23,7 @@ from app.http.console.guard import guard_console
 from app.http.console.pages import add_headers, is_console, is_console_path
 from app.http.context import (
     EXTENSION,
-    FAULT,
+    FAULT_KEY,
     address_text,
     check_network,
     current_globals,
@@ -80,7 +80,7 @@ def _guard() -> None:
     request_globals.span = tracing.begin_request(
         request_id, _span_name(http_request), http_request.headers.get("Traceparent")
     )
-    fault: ServiceError | None = http_request.environ.get(FAULT)
+    fault: ServiceError | None = http_request.environ.get(FAULT_KEY)
     if fault is not None:
         raise fault
     if VERSION.fullmatch(segment):
@@ -150,7 +150,7 @@ def _authenticate(app: Flask, http_request: Request, request_globals: Any) -> Pr
     extension(KeyUses).note(principal.key_id)
     logs.client.set({**(logs.client.get() or {}), "key": principal.key_name})
     request_globals.allowance = allowance = count_request(parts, principal.key_id, principal.rate_limit)
-    if allowance is not None and allowance.exceeded:
+    if allowance is not None and allowance.is_exceeded:
         raise ServiceError("too_many_requests", retry_after=allowance.reset)
     return principal
 

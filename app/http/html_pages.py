@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from app.accounts.accounts import Brand
 from app.errors import Code, ServiceError
-from app.http.context import FAULT
+from app.http.context import FAULT_KEY
 from app.http.paths import first_segment
 from app.http.responses import not_cached
 
@@ -97,7 +97,7 @@ def expects_html(error: ServiceError) -> bool:
     may have been."""
     if first_segment() not in PAGE_SEGMENTS:
         return False
-    return FAULT not in request.environ or error.code == "service_unavailable"
+    return FAULT_KEY not in request.environ or error.code == "service_unavailable"
 
 
 def recipient_page(template: str, status: int = 200, brand: Brand | None = None, **values: Any) -> Response:

@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 # They are `fcntl` locks, which belong to a process: it must not open its own file twice.
 
 LOCK_FILE_SUFFIX = ".requests"
-KEPT_SECONDS = 3600
+DEAD_FILE_SECONDS = 3600
 """Seconds for which the file of a dead process is kept: it shows that its claims have ended. Longer than any lease."""
 
 
@@ -149,7 +149,7 @@ def _delete_stale_files(folder: Path) -> None:
                     continue
                 status = os.fstat(descriptor)
                 age = time.time() - status.st_mtime
-                if status.st_size and age > KEPT_SECONDS:
+                if status.st_size and age > DEAD_FILE_SECONDS:
                     path.unlink()
                 elif not status.st_size and age > 1:
                     os.write(descriptor, b"\n")

@@ -12,7 +12,7 @@ from app.errors import ServiceError
 from app.ids import BIGGEST
 
 API = "v1"
-PATH_WORDS = "tms.words"
+PATH_WORDS_KEY = "tms.words"
 UNMATCHED_ROUTE = "unmatched"
 CONVERTER = re.compile(r"<\w+(?:\([^)]*\))?:")
 ID = re.compile(r"[0-9]{1,19}")
@@ -47,7 +47,7 @@ def first_segment_of(path: str) -> str:
 def collect_path_words(app: Flask) -> None:
     """Collects the fixed segments of all routes, for `loggable_path`."""
     segments = {segment for rule in app.url_map.iter_rules() for segment in rule.rule.split("/")}
-    app.extensions[PATH_WORDS] = frozenset(segment for segment in segments if "<" not in segment)
+    app.extensions[PATH_WORDS_KEY] = frozenset(segment for segment in segments if "<" not in segment)
 
 
 def route_label(rule: Rule | None) -> str:
@@ -58,7 +58,7 @@ def route_label(rule: Rule | None) -> str:
 def loggable_path(path: str) -> str:
     """A path with only the fixed segments of routes and, in the API, integers and uuids: paths can contain tokens and
     secrets, even where no route expects them."""
-    words = current_app.extensions[PATH_WORDS]
+    words = current_app.extensions[PATH_WORDS_KEY]
     is_api = first_segment_of(path) == API
     segments = path.split("/")
     return "/".join(s if s in words or (is_api and PUBLIC_ID.fullmatch(s)) else "…" for s in segments[:12])

@@ -22,8 +22,9 @@ from app.settings import Rate, parse_rate
 
 logger = logging.getLogger(__name__)
 
-PORTION = 100
-"""The part of a limit that a process takes at a time. Of a limit below twice that, it takes single requests."""
+PORTIONS_PER_LIMIT = 100
+"""How many portions a limit has, of which a process takes one at a time. Of a limit below twice that number, it takes
+single requests."""
 MAX_COUNTERS = 10_000
 """Counters of which a process keeps requests; beyond that number, it asks Redis anew for all."""
 
@@ -37,7 +38,7 @@ class Allowance:
     limit: int
     remaining: int
     reset: int
-    exceeded: bool
+    is_exceeded: bool
 
 
 def rate_of(services: Services, account_rate: str | None) -> Rate | None:
@@ -109,7 +110,7 @@ class Portions:
             if portion is not None and portion.window == window and portion.left:
                 return portion.use()
         whose, rate = counter
-        size = max(1, rate.count // PORTION)
+        size = max(1, rate.count // PORTIONS_PER_LIMIT)
         taken = increment(redis, f"tms:rate:{whose}:{rate.seconds}:{window}", rate.seconds, size)
         granted = min(size, rate.count - taken + size)
         if granted <= 0:

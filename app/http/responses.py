@@ -10,7 +10,7 @@ import orjson
 from flask import Response, request
 from werkzeug.datastructures import Headers
 
-from app.http.context import SHARED
+from app.http.context import SHARED_KEY
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -39,7 +39,7 @@ def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[s
 
 def static_response(content: bytes, content_type: str) -> Response:
     """A response with bytes that the process keeps, whoever reads them: the server does not copy them."""
-    request.environ[SHARED] = True
+    request.environ[SHARED_KEY] = True
     return Response(content, content_type=content_type)
 
 

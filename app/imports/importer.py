@@ -190,7 +190,7 @@ class SlicedImport:
 
     def _write(self, transaction: Transaction) -> Upserted:
         # First, so that of two processes with the same import one waits here and then finds that it was overtaken.
-        stored = self._stored(transaction) if self._keep else None
+        stored = self._lock_stored(transaction) if self._keep else None
         done = self._kind.write(transaction, self.slice, False)
         if done.has_changed and not self._is_recorded:
             before = {"rows_done_before": self._begin} if self._begin else {}
@@ -199,7 +199,7 @@ class SlicedImport:
             self._count(stored, done)
         return done
 
-    def _stored(self, transaction: Transaction) -> ContactImport:
+    def _lock_stored(self, transaction: Transaction) -> ContactImport:
         """Reads the stored import and locks its row. Raises `OvertakenImport` if its position has changed."""
         at = ContactImport.id == self.position.id, ContactImport.rows_done == self.position.rows_done
         position = transaction.scalars(select(ContactImport).where(*at).with_for_update()).first()
@@ -215,4 +215,4 @@ class SlicedImport:
         position.left_out += done.left_out
 
     def _end(self, transaction: Transaction) -> None:
-        self._stored(transaction).end_time = this_second()
+        self._lock_stored(transaction).end_time = this_second()

@@ -185,7 +185,7 @@ class SuppressionsOfAccount:
     def number_of_new(self, session: Session, rows: Iterable[Row]) -> int:
         """How many suppressions of the rows are not there."""
         keys = {*map(_key, rows)}
-        return len(keys - {*self._known(session, [address for address, _, _ in keys])})
+        return len(keys - {*self._stored_keys(session, [address for address, _, _ in keys])})
 
     def _require_lists(self, transaction: Transaction, rows: Sequence[Row]) -> None:
         """Keeps the lists of the rows from being deleted. Raises `invalid_id` for one that is gone since it was
@@ -198,7 +198,7 @@ class SuppressionsOfAccount:
                 detail = f"The list {row.values['list']!r} was deleted."
                 raise ServiceError("invalid_id", field="list", index=index, detail=detail)
 
-    def _known(self, session: Session, addresses: Sequence[NormalizedAddress]) -> Iterator[Key]:
+    def _stored_keys(self, session: Session, addresses: Sequence[NormalizedAddress]) -> Iterator[Key]:
         """The suppressions of the addresses."""
         for address, lists in lists_of_entries(session, self.account_id, addresses).items():
             yield from ((address, UNSUBSCRIBED, list_id) for list_id in lists)

@@ -84,7 +84,7 @@ def lines_of(text: str | None) -> list[str]:
 def compare(old: Sequence[str], new: Sequence[str], most: int = NO_LINE_LIMIT) -> tuple[list[Hunk], bool]:
     """The lines that differ, with `CONTEXT` equal ones around them: the first `most`, and whether there are more."""
     hunks: list[Hunk] = []
-    for places in _together(_differing(_Comparison(old, new).runs, len(old), len(new))):
+    for places in _hunk_places(_pieces(_Comparison(old, new).runs, len(old), len(new))):
         if most == 0:
             return hunks, True
         lines = _lines(old, new, places)
@@ -110,7 +110,7 @@ def _range(numbers: Sequence[int | None]) -> str:
     return f"{line_numbers[0]},{len(line_numbers)}" if line_numbers else "0,0"
 
 
-def _differing(runs: Sequence[Run], old_length: int, new_length: int) -> Iterator[Place]:
+def _pieces(runs: Sequence[Run], old_length: int, new_length: int) -> Iterator[Place]:
     """The pieces between the equal lines."""
     old = new = 0
     for first, second, count in [*runs, (old_length, new_length, 0)]:
@@ -119,7 +119,7 @@ def _differing(runs: Sequence[Run], old_length: int, new_length: int) -> Iterato
         old, new = first + count, second + count
 
 
-def _together(places: Iterable[Place]) -> Iterator[list[Place]]:
+def _hunk_places(places: Iterable[Place]) -> Iterator[list[Place]]:
     """Pieces of which the equal lines around them meet are one hunk."""
     hunk: list[Place] = []
     for place in places:
@@ -187,7 +187,7 @@ class _Comparison:
 
     def _anchors(self, place: Place) -> list[tuple[int, int]]:
         """The lines that each text has once, as many as are in the same order in both."""
-        old, new = _once(self._old, place[0], place[1]), _once(self._new, place[2], place[3])
+        old, new = _unique_places(self._old, place[0], place[1]), _unique_places(self._new, place[2], place[3])
         common = [(at, there) for line, at in old.items() if at >= 0 and (there := new.get(line, -1)) >= 0]
         return _longest_rising(common)
 
@@ -219,7 +219,7 @@ class _Comparison:
                 new += 1
 
 
-def _once(lines: Sequence[int], first: int, end: int) -> dict[int, int]:
+def _unique_places(lines: Sequence[int], first: int, end: int) -> dict[int, int]:
     """Line -> its place, or -1 if it comes again, in the order of their first places."""
     places: dict[int, int] = {}
     for place in range(first, end):

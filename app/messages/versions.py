@@ -71,7 +71,7 @@ class _PendingVersions:
     def __call__(self) -> Sequence[DriverStatement]:
         given, formers = [], {}
         for message_id, (message, former) in self.messages.items():
-            changed = [] if former is None else differing(former.content, content_of(message))
+            changed = [] if former is None else differing_fields(former.content, content_of(message))
             if former is None or changed:
                 given.append({"message_id": message_id, "changed": changed})
             if former is not None and changed:
@@ -85,7 +85,7 @@ class _PendingVersions:
         return []
 
 
-def differing(before: Mapping[str, str | None], other: Mapping[str, str | None]) -> list[str]:
+def differing_fields(before: Mapping[str, str | None], other: Mapping[str, str | None]) -> list[str]:
     """The names of the fields that differ."""
     return [name for name in FIELDS if before[name] != other[name]]
 

@@ -274,7 +274,7 @@ def apply_contacts(
     if not entries:
         return
     contact_list = get_list(context.transaction, context.account.id, row.id)
-    unsubscribed = _unsubscribed(unsubscribers, row.name)
+    unsubscribed = _unsubscribed_addresses(unsubscribers, row.name)
     checked = []
     for index, entry in enumerate(entries):
         place = f"{path}.contacts[{index}]"
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _unsubscribed(unsubscribers: Sequence[Entry], list_name: str | None) -> set[NormalizedAddress]:
+def _unsubscribed_addresses(unsubscribers: Sequence[Entry], list_name: str | None) -> set[NormalizedAddress]:
     """The addresses that the file unsubscribes from the list."""
     return {
         normalize_address(kind, entry[kind])

@@ -35,11 +35,11 @@ class Changes:
         """The counts, such as `2 lists created, 1 key changed`; empty if there are none."""
         done = ((self.created, "created"), (self.updated, "changed"))
         return ", ".join(
-            f"{_counted(count, noun)} {word}" for counts, word in done for noun, count in counts.items() if count
+            f"{_count_words(count, noun)} {word}" for counts, word in done for noun, count in counts.items() if count
         )
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_words(count: int, noun: str) -> str:
     plural = "" if count == 1 else "es" if noun.endswith("s") else "s"
     return f"{count} {noun}{plural}"
 

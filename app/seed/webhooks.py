@@ -32,14 +32,14 @@ Urls = Mapping[str, CheckedUrl | ServiceError]
 def check_urls(settings: Settings, accounts: Sequence[Mapping[str, Any]]) -> Urls:
     """Checks all URLs of a file before its transaction begins: a name server may be slow to answer. The error of a URL
     counts only if the webhook is new."""
-    return {url: _checked(settings, url) for account in accounts for url in _urls(account)}
+    return {url: _check_url(settings, url) for account in accounts for url in _urls(account)}
 
 
 def _urls(account: Mapping[str, Any]) -> list[str]:
     return [webhook["url"] for webhook in account.get("webhooks", [])]
 
 
-def _checked(settings: Settings, url: str) -> CheckedUrl | ServiceError:
+def _check_url(settings: Settings, url: str) -> CheckedUrl | ServiceError:
     try:
         return checked_url(settings, url)
     except ServiceError as error:

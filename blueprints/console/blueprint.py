@@ -15,7 +15,7 @@ from app.http.console.searches import Search
 from app.http.context import services
 
 View = TypeVar("View", bound=Callable[..., Any])
-Refused = Callable[..., Response]
+RefusalPage = Callable[..., Response]
 """The page that tells of a refusal, from the error and the parts of the path."""
 
 
@@ -37,7 +37,7 @@ class ConsoleBlueprint(Blueprint):
         """Adds a view that takes a form, in transactions of its own."""
         return self._adds("POST", path, scopes)
 
-    def changes(self, path: str, *scopes: str, refused: Refused | None = None) -> Callable[[View], View]:
+    def changes(self, path: str, *scopes: str, refused: RefusalPage | None = None) -> Callable[[View], View]:
         """Adds a view that takes a form in a transaction, which it gets; it returns the path of the page that comes
         next, or a page. `refused` answers what was refused in place of the page of errors; what was not found and what
         is not permitted have that page always."""

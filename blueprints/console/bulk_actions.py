@@ -13,7 +13,7 @@ from app.bulk_actions.preview import VALID_FOR, Numbers, check_shown, preview
 from app.bulk_actions.query import query_of
 from app.bulk_actions.read import BULK_ACTIONS, STATES, page_actions
 from app.clock import now
-from app.console.bulk_actions import NAMES, PATH, RENEWAL_SECONDS, SENDING_SCOPES, read_action, text_filter
+from app.console.bulk_actions import ACTION_WORDS, PATH, RENEWAL_SECONDS, SENDING_SCOPES, read_action, text_filter
 from app.console.messages import PATH as MESSAGES_PATH
 from app.console.queries import Pairs
 from app.db.database import Transaction
@@ -78,7 +78,9 @@ class BulkPreview:
                 account=account,
                 preview=previewed,
                 viewer=Viewer("contact.view" in signed_in().scopes, Redaction.of(services().settings)),
-                kinds=[(NAMES[name], previewed.of(kind)) for name, kind in self.kinds.items()] if previewed else [],
+                kinds=[(ACTION_WORDS[name], previewed.of(kind)) for name, kind in self.kinds.items()]
+                if previewed
+                else [],
                 words=REASON_TEXTS,
                 seconds=int(UNDO_PERIOD.total_seconds()),
                 valid=int(VALID_FOR.total_seconds()),
@@ -135,7 +137,7 @@ def action(error: ServiceError | None = None, *, action_id: str) -> Response:
 def undo(transaction: Transaction, action_id: str) -> str:
     """Cancels an action that waits, or stops one that runs, for who may ask for one of its kind."""
     bulk_action = cancel(transaction, signed_in().account_id, path_id(action_id))
-    needed = NAMES[bulk_action.action].scopes
+    needed = ACTION_WORDS[bulk_action.action].scopes
     if not _has_any(needed):
         raise ServiceError("permission_denied", detail=f"This needs the scope {' or '.join(needed)}.")
     return link(f"{PATH}/{bulk_action.id}", None, bulk_action.account_id)

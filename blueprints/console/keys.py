@@ -19,8 +19,8 @@ from app.http.context import check_network, services
 from app.http.paths import path_id
 from blueprints.console.blueprint import blp
 
-OF_KEY = ("id", "name", "access_level", "token_hint", "creation_time", "last_used_time", "revoked_time")
-OF_STATE = ("is_test", "state", "end_time")
+KEY_COLUMNS = ("id", "name", "access_level", "token_hint", "creation_time", "last_used_time", "revoked_time")
+STATE_COLUMNS = ("is_test", "state", "end_time")
 
 
 @blp.shows("/keys", MANAGE)
@@ -60,10 +60,10 @@ def keys_file() -> Response:
     with services().database.read() as session:
         states = key_states(session, account_of_request(session))
     rows = (
-        [*(getattr(state, name) for name in OF_STATE), *(getattr(state.key, name) for name in OF_KEY)]
+        [*(getattr(state, name) for name in STATE_COLUMNS), *(getattr(state.key, name) for name in KEY_COLUMNS)]
         for state in states
     )
-    return csv_file("keys.csv", (*OF_STATE, *OF_KEY), rows)
+    return csv_file("keys.csv", (*STATE_COLUMNS, *KEY_COLUMNS), rows)
 
 
 @blp.changes("/keys/networks", MANAGE, refused=keys)

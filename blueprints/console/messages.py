@@ -9,7 +9,7 @@ from flask import Response
 
 from app.accounts.exports import record_export
 from app.clock import now
-from app.console.bulk_actions import PATH as OF_ACTIONS
+from app.console.bulk_actions import PATH as ACTIONS_PATH
 from app.console.bulk_actions import offers_retry
 from app.console.messages import (
     MAX_EXPORTED_MESSAGES,
@@ -56,7 +56,7 @@ def _page_context(search_request: SearchRequest, search_page: SearchPage) -> Map
     return {
         "is_live": is_live(search_page) and pairs == search_request.pairs,
         "every": link(f"{PATH}/all.csv", pairs),
-        "retries": link(f"{OF_ACTIONS}/preview", pairs)
+        "retries": link(f"{ACTIONS_PATH}/preview", pairs)
         if may_retry and offers_retry(search_request.account, pairs)
         else None,
         "most": MAX_EXPORTED_MESSAGES,

@@ -16,7 +16,9 @@ from app.http.context import check_network, request_host, services
 from blueprints.console.blueprint import blp
 
 LONGEST_KEY = 500
-PUBLISHED = "The demo's published keys do not work where others can reach the service, or under a host beyond loopback."
+PUBLISHED_KEY_DETAIL = (
+    "The demo's published keys do not work where others can reach the service, or under a host beyond loopback."
+)
 
 
 @blp.shows("/sign-in", PUBLIC)
@@ -78,7 +80,7 @@ def _key(token: str) -> Principal:
     try:
         refuse_published(token, services().settings, request_host)
     except ServiceError:
-        raise ServiceError("api_key_invalid", detail=PUBLISHED) from None
+        raise ServiceError("api_key_invalid", detail=PUBLISHED_KEY_DETAIL) from None
     with services().database.read() as session:
         try:
             principal = find_principal(session, token[:LONGEST_KEY])

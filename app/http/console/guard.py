@@ -119,7 +119,7 @@ def _count_request(session: SignedIn) -> None:
     """Counts against the rate limit. Raises `too_many_requests`."""
     whose = f"session:{session.session_id}" if session.key_id is None else session.key_id
     g.allowance = count_request(services(), whose, session.rate_limit)
-    if g.allowance is not None and g.allowance.exceeded:
+    if g.allowance is not None and g.allowance.is_exceeded:
         detail = f"The rate limit of this key or session is used up. Reload this page in {g.allowance.reset} seconds."
         raise ServiceError("too_many_requests", detail=detail, retry_after=g.allowance.reset)
 

@@ -195,7 +195,7 @@ Rows = Iterable[Sequence[Any]]
 def csv_file(name: str, head: Sequence[str], rows: Rows) -> Response:
     """The rows as a file that the browser stores under the name; spreadsheets evaluate nothing in it. There are no more
     of them than a page of the API has."""
-    return _attached(name, _text([head]) + _cells(rows))
+    return _attachment(name, _text([head]) + _cells(rows))
 
 
 def day_file(day: Day) -> Response:
@@ -212,7 +212,7 @@ def table_file(name: str, columns: Sequence[str], items: Iterable[Mapping[str, A
 def csv_stream(name: str, head: Sequence[str], parts: Iterable[Rows]) -> Response:
     """A CSV file of rows that come part by part: each part is sent before the next one is read. `parts` keeps none that
     it has handed out, as a generator does: a browser may take its time."""
-    return _attached(name, chain([_text([head])], map(_cells, parts)))
+    return _attachment(name, chain([_text([head])], map(_cells, parts)))
 
 
 def _cells(rows: Rows) -> bytes:
@@ -226,6 +226,6 @@ def _text(rows: Rows) -> bytes:
     return text.getvalue().encode()
 
 
-def _attached(name: str, text: bytes | Iterator[bytes]) -> Response:
+def _attachment(name: str, text: bytes | Iterator[bytes]) -> Response:
     disposition = f'attachment; filename="{name}"'
     return Response(text, content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition})

@@ -84,7 +84,7 @@ class Admission:
 READ_BYTES = 64 * 1024
 MAX_READS = 16
 """Reads per report, so that a fast client does not keep the thread from the others."""
-MISSING = {ConnectionState.HEAD: "header", ConnectionState.BODY: "body"}
+MISSING_PART = {ConnectionState.HEAD: "header", ConnectionState.BODY: "body"}
 """The part that an incomplete request lacks."""
 
 
@@ -132,7 +132,7 @@ class Receiver:
     def refuse(self, connection: Connection, fault: ServiceError) -> PendingRequest | None:
         """The connection's request, complete or not, as one to be answered with this error. An answer that is not taken
         ends instead."""
-        if connection.state in MISSING or connection.state is ConnectionState.PROCESSING:
+        if connection.state in MISSING_PART or connection.state is ConnectionState.PROCESSING:
             try:
                 return PendingRequest(connection, connection.refuse(fault))
             except Exception:
@@ -142,7 +142,7 @@ class Receiver:
 
     def expire(self, connection: Connection) -> PendingRequest | None:
         """The client has been too slow: an incomplete request is refused, any other connection is closed."""
-        missing = MISSING.get(connection.state)
+        missing = MISSING_PART.get(connection.state)
         if missing is not None:
             return self.refuse(connection, invalid(f"The {missing} of the request did not come in time."))
         self._connections.close(connection)

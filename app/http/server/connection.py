@@ -86,10 +86,10 @@ TURN_SECONDS = 0.25
 
 END_OF_HEAD = b"\r\n\r\n"
 EMPTY_LINES = re.compile(rb"(?:\r\n)+")
-RESET = struct.pack("ii", 1, 0)
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """Value of SO_LINGER: the system drops what it has not sent, and tells the client that the connection has failed."""
 BARE_LF = re.compile(rb"(?<!\r)\n")
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+CONTINUE_RESPONSE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ConnectionState(Enum):
@@ -255,7 +255,7 @@ class Connection:
             self._body = Body(length, self._limits.body_bytes)
             if expects_continue and not self._buffer:
                 with contextlib.suppress(OSError):
-                    self.sock.send(CONTINUE)
+                    self.sock.send(CONTINUE_RESPONSE)
 
     def _ignore_rest(self, request: Request) -> None:
         request.force_close()
@@ -378,7 +378,7 @@ class Connection:
         self._close_body()
         with contextlib.suppress(OSError):
             if self.unsent or self.stream is not None:
-                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             self.sock.close()
         self._outgoing.discard()
         try:

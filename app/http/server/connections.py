@@ -149,7 +149,7 @@ def make_poller() -> Poller:
 
 RELIEF_DIVISOR = 64
 """With too much held, one part in so many is freed at once, so that the next bytes do not begin another search."""
-DISPENSABLE = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
+DISPENSABLE_STATES = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
 """States of connections that are closed at the end of the process; a body that is being sent may still arrive."""
 
 
@@ -270,7 +270,7 @@ class Connections:
         """Limits the deadlines of dispensable connections, at the end of the process."""
         with self._lock:
             for connection in self._waiting():
-                if connection.state in DISPENSABLE:
+                if connection.state in DISPENSABLE_STATES:
                     connection.deadline = min(connection.deadline, deadline)
 
     # ------------------------------------------------------------------------------------------ by the owner

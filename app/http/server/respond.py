@@ -13,7 +13,7 @@ from gunicorn.config import Config
 from gunicorn.http import wsgi
 
 from app.errors import ServiceError
-from app.http.context import FAULT, SHARED
+from app.http.context import FAULT_KEY, SHARED_KEY
 from app.http.errors import RETRY_AFTER, error_body
 from app.http.responses import JSON
 from app.http.server.connection import Connection
@@ -50,7 +50,7 @@ def _run(connection: Connection, request: Request, application: Application, cfg
     response, environ = wsgi.create(request, connection, connection.client, connection.server, cfg)
     environ["wsgi.multithread"] = True
     if request.fault is not None:
-        environ[FAULT] = request.fault
+        environ[FAULT_KEY] = request.fault
     if last:
         response.force_close()
     parts = application(environ, response.start_response)
@@ -64,7 +64,7 @@ def _run(connection: Connection, request: Request, application: Application, cfg
     finally:
         if hasattr(parts, "close"):
             parts.close()
-    if SHARED in environ:
+    if SHARED_KEY in environ:
         connection.share_output()
     return not response.should_close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.idempotency import KEPT_SECONDS, IdempotencyLocks, idempotency_locks
+from app.http.idempotency import DEAD_FILE_SECONDS, IdempotencyLocks, idempotency_locks
 
 
 def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
@@ -60,4 +60,4 @@ def test_files_of_dead_processes_are_deleted_after_an_hour(tmp_path: Path) -> No
 
 
 def make_old(path: Path) -> None:
-    os.utime(path, (path.stat().st_mtime - KEPT_SECONDS - 1,) * 2)
+    os.utime(path, (path.stat().st_mtime - DEAD_FILE_SECONDS - 1,) * 2)
