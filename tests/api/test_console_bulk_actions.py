@@ -287,7 +287,7 @@ def is_free(database: Database) -> bool:
 def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read in parts, up to a maximum, and only what the reader may see is in it."""
     monkeypatch.setattr("blueprints.console.messages.FILE_ROWS", 10)
-    monkeypatch.setattr("app.console.messages.MOST_IN_ALL", 40)
+    monkeypatch.setattr("app.console.messages.MAX_EXPORTED_MESSAGES", 40)
     addresses = [f"p{number:02}@example.com" for number in range(35)]
     failed(rows, *addresses)
     rows.add_send(["other@example.com"])
