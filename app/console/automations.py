@@ -58,7 +58,7 @@ class ShownStep:
     does: str
     here: int
     results: Sequence[WordCount]
-    reported: Sequence[WordCount]
+    reported_counts: Sequence[WordCount]
     sides: Sequence[tuple[str, Sequence[ShownStep]]] = ()
 
 
@@ -290,7 +290,7 @@ class RunPage:
     does: str | None
     """What the step does that is next."""
     why: Sequence[str]
-    passed: Sequence[Mapping[str, Any]]
+    passed_steps: Sequence[Mapping[str, Any]]
     has_contact: bool
     address: str | None
 

@@ -84,7 +84,7 @@ class Subscription:
 
     kind: AddressKind
     address: str
-    subscribed: bool
+    is_subscribed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class DeliveryPage:
 
     attempt: WebhookAttempt
     events: Sequence[Payload]
-    kept: int
+    kept_events: int
     claims: Mapping[str, str]
     key_ids: Sequence[str]
     body_sha256: str | None

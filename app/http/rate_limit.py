@@ -79,19 +79,19 @@ class Portion:
     this one has left."""
 
     window: int
-    taken: int = 0
-    left: int = 0
+    requests_taken: int = 0
+    requests_left: int = 0
 
     def use(self) -> int:
         """Uses a request that is left; returns how many are used, as far as this process knows: the others may have
         some left."""
-        self.left -= 1
-        return self.taken - self.left
+        self.requests_left -= 1
+        return self.requests_taken - self.requests_left
 
     def add(self, taken: int, granted: int) -> int:
         """Adds requests that this process has got, so that so many are taken now, and uses one of them."""
-        self.taken = max(self.taken, taken)
-        self.left += granted
+        self.requests_taken = max(self.requests_taken, taken)
+        self.requests_left += granted
         return self.use()
 
 
@@ -107,7 +107,7 @@ class Portions:
         `RedisError`."""
         with self._lock:
             portion = self._portions.get(counter)
-            if portion is not None and portion.window == window and portion.left:
+            if portion is not None and portion.window == window and portion.requests_left:
                 return portion.use()
         whose, rate = counter
         size = max(1, rate.count // PORTIONS_PER_LIMIT)

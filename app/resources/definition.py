@@ -50,11 +50,11 @@ class Choice(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Reference(Kind):
-    """A row of another noun, by its name or its id. The use case takes its id, under the key `into`."""
+    """A row of another noun, by its name or its id. The use case takes its id, under the key `id_key`."""
 
     model: Any
     noun: str
-    into: str
+    id_key: str
 
 
 @dataclass(frozen=True, slots=True)

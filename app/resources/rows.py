@@ -75,7 +75,7 @@ def _values(transaction: Transaction, resource: ResourceDefinition, account_id: 
     for attribute in resource.input_attributes:
         if isinstance(kind := attribute.kind, Reference) and attribute.key in values:
             name_or_id = values.pop(attribute.key)
-            values[kind.into] = (
+            values[kind.id_key] = (
                 None
                 if name_or_id is None
                 else find_by_name_or_id(transaction, kind.model, account_id, name_or_id, kind.noun).id

@@ -39,7 +39,7 @@ def test_the_page_of_seed_files_is_up_to_date() -> None:
 def test_every_column_is_an_attribute(resource: ResourceDefinition) -> None:
     columns = {one.key for one in inspect(resource.model).column_attrs} - {"account_id"}
     attributes = {one.key for one in resource.read_attributes} | {
-        one.kind.into for one in resource.input_attributes if isinstance(one.kind, Reference)
+        one.kind.id_key for one in resource.input_attributes if isinstance(one.kind, Reference)
     }
     assert columns - attributes == set()
 

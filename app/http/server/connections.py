@@ -160,8 +160,8 @@ class Holding:
 
     address: str
     connections: int = 0
-    held: int = 0
-    awaiting: dict[Connection, None] = field(default_factory=dict)
+    held_bytes: int = 0
+    awaiting_connections: dict[Connection, None] = field(default_factory=dict)
 
 
 class Connections:
@@ -197,7 +197,7 @@ class Connections:
         """Adds an accepted connection, which waits for its first request."""
         with self._lock:
             self._by_descriptor[connection.descriptor] = connection
-            self._enter(connection).awaiting[connection] = None
+            self._enter(connection).awaiting_connections[connection] = None
             self._poller.add(connection.descriptor)
             connection.is_waiting = True
             self._on_count(len(self._by_descriptor))
@@ -205,7 +205,7 @@ class Connections:
     def wait(self, connection: Connection, *, writing: bool = False) -> None:
         """Ends the caller's ownership: the connection waits until its client sends, or reads, something."""
         with self._lock:
-            self._count(connection).awaiting[connection] = None
+            self._count(connection).awaiting_connections[connection] = None
             self._poller.arm(connection.descriptor, writing=writing)
             connection.is_waiting = True
 
@@ -219,7 +219,7 @@ class Connections:
         ones that have got an answer come last: their next request would be lost."""
         with self._lock:
             for holding in sorted(self._by_address.values(), key=lambda holding: -holding.connections):
-                waiting = [connection for connection in holding.awaiting if connection.is_waiting]
+                waiting = [connection for connection in holding.awaiting_connections if connection.is_waiting]
                 oldest = next((connection for connection in waiting if not connection.is_kept), None)
                 if oldest is not None or waiting:
                     return self._take(oldest or waiting[0])
@@ -234,8 +234,8 @@ class Connections:
             if not self.is_too_much:
                 return largest
             now, enough = time.monotonic(), self._most_held - self._most_held // RELIEF_DIVISOR
-            for holding in sorted(self._by_address.values(), key=lambda holding: -holding.held):
-                counted = [connection for connection in holding.awaiting if connection.counted]
+            for holding in sorted(self._by_address.values(), key=lambda holding: -holding.held_bytes):
+                counted = [connection for connection in holding.awaiting_connections if connection.counted]
                 for connection in sorted(counted, key=lambda connection: connection.counted * (connection.began - now)):
                     if self._held <= enough or not self._take(connection):
                         break
@@ -255,7 +255,7 @@ class Connections:
         return (
             connection
             for holding in self._by_address.values()
-            for connection in holding.awaiting
+            for connection in holding.awaiting_connections
             if connection.is_waiting
         )
 
@@ -278,7 +278,7 @@ class Connections:
     def complete(self, connection: Connection) -> None:
         """The connection no longer waits for its client."""
         with self._lock:
-            self._count(connection).awaiting.pop(connection, None)
+            self._count(connection).awaiting_connections.pop(connection, None)
 
     def close(self, connection: Connection) -> None:
         """Closes it, unless it is closed."""
@@ -304,13 +304,13 @@ class Connections:
         weight = connection.weight
         if weight != connection.counted:
             self._held += weight - connection.counted
-            holding.held += weight - connection.counted
+            holding.held_bytes += weight - connection.counted
             connection.counted = weight
         return holding
 
     def _uncount(self, connection: Connection) -> None:
         self._held -= connection.counted
-        connection.holding.held -= connection.counted
+        connection.holding.held_bytes -= connection.counted
         connection.counted = 0
 
     def _enter(self, connection: Connection) -> Holding:
@@ -322,6 +322,6 @@ class Connections:
     def _leave(self, connection: Connection) -> None:
         holding = connection.holding
         holding.connections -= 1
-        holding.awaiting.pop(connection, None)
+        holding.awaiting_connections.pop(connection, None)
         if not holding.connections:
             del self._by_address[holding.address]
