@@ -114,20 +114,24 @@ def _contents(session: Session, account_id: int, ids: list[int]) -> dict[int, di
 
 def get_message(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     """One message, with its content if `expand` requests it."""
-    message = _one(session, MESSAGES, account_id, message_id, query)
+    message = _read_message(session, MESSAGES, account_id, message_id, query)
     if "content" in query.expand:
-        message["_embedded"] = {"content": _one(session, CONTENT, account_id, message_id, Query(zone=query.zone))}
+        message["_embedded"] = {
+            "content": _read_message(session, CONTENT, account_id, message_id, Query(zone=query.zone))
+        }
     return message
 
 
 def get_content(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     """A message's content, with the message if `expand` requests it."""
-    content = _one(session, CONTENT, account_id, message_id, query)
+    content = _read_message(session, CONTENT, account_id, message_id, query)
     if "message" in query.expand:
-        content["_embedded"] = {"message": _one(session, MESSAGES, account_id, message_id, Query(zone=query.zone))}
+        content["_embedded"] = {
+            "message": _read_message(session, MESSAGES, account_id, message_id, Query(zone=query.zone))
+        }
     return content
 
 
-def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
+def _read_message(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     message = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
     return existing(message, "message", shown_id(message_id))

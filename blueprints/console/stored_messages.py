@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from flask import Response, request
 
@@ -123,13 +123,13 @@ MAX_FORM_BYTES = 8 * MAX_BODY_BYTES
 def message(message_id: str) -> Response:
     """The content of a message, and what it looks like without any values."""
     message = _message(message_id)
-    return _one(message, {name: getattr(message, name) or "" for name in ATTRIBUTES[message.type]}, Reader())
+    return _message_page(message, {name: getattr(message, name) or "" for name in ATTRIBUTES[message.type]}, Reader())
 
 
 def _as_written(error: ServiceError | None = None, *, message_id: str) -> Response:
     """The page with the message of the form as its reader would get it."""
     message = _message(message_id)
-    return _one(message, _written(message), _reader(), error)
+    return _message_page(message, _written(message), _reader(), error)
 
 
 @blp.changes("/stored-messages/<message_id>", MANAGE, refused=_as_written)
@@ -200,7 +200,20 @@ def _preview(message: Message, form: Mapping[str, str], reader: Reader) -> Previ
     return preview_message(services(), message, _attributes(form), reader, load=load_send, request_id=request_id())
 
 
-def _one(message: Message, form: Mapping[str, str], reader: Reader, error: ServiceError | None = None) -> Response:
+def _error_texts(error: ServiceError | None, fields: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Field -> the text of its error, and the texts of the errors that belong to none of the fields of the page."""
+    texts_by_field, other_texts = {}, []
+    for field_error in [] if error is None else error.errors:
+        if field_error.collection is None and field_error.field:
+            texts_by_field[field_error.field] = field_error.developer_message
+        if field_error.collection is not None or field_error.field not in fields:
+            other_texts.append(field_error.developer_message)
+    return texts_by_field, other_texts
+
+
+def _message_page(
+    message: Message, form: Mapping[str, str], reader: Reader, error: ServiceError | None = None
+) -> Response:
     """The page, with what the message of the form looks like, and the errors of what was to be done at their fields."""
     who = signed_in()
     may_send = "send.email" in who.scopes
@@ -212,13 +225,7 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
             faults = fault.errors
     with services().database.read() as session:
         lists = newest_lists(session, message.account_id) if may_send else ()
-    field_errors = [] if error is None else error.errors
-    at = {
-        field_error.field: field_error.developer_message
-        for field_error in field_errors
-        if field_error.collection is None and field_error.field
-    }
-    places = {*form, *Reader.__slots__}
+    texts_by_field, other_texts = _error_texts(error, {*form, *Reader.__slots__})
     answer = page_after(
         error,
         "stored_message.html",
@@ -229,12 +236,8 @@ def _one(message: Message, form: Mapping[str, str], reader: Reader, error: Servi
         preview=preview,
         is_sent=preview is not None and preview.forecast.outcome == ForecastOutcome.SEND,
         faults=[fault.developer_message for fault in faults],
-        errors=at,
-        refused=[
-            field_error.developer_message
-            for field_error in field_errors
-            if field_error.collection is not None or field_error.field not in places
-        ],
+        errors=texts_by_field,
+        refused=other_texts,
         may_manage=MANAGE in who.scopes,
         may_send=may_send,
         sees_versions=VERSIONS in who.scopes,
