@@ -93,7 +93,7 @@ class _AddressExplanation:
         named = _account_words(session, account)
         newest = session.scalars(newest_messages(session, self._address).limit(limit)).all()
         settings = services().settings
-        self._messages = [explain_recipient(session, recipient_facts, settings, named) for recipient_facts in newest]
+        self._messages = [explain_recipient(session, recipient, settings, named) for recipient in newest]
         # A message that did not arrive is followed by what stands in its way.
         tells = bool(self._messages) and self._messages[0].state not in ARRIVED_STATES
         self._now = [] if tells else list(obstacles(session, Route(account, kind, self._address, named)))
@@ -141,8 +141,13 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _facts_of_message(message: Explanation) -> Row:
-    columns = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
-    return {**columns, "address": message.address, "state": message.state.value, "findings": _facts(message.findings)}
+    attributes = {name: getattr(message.recipient, name) for name in ("uuid", "type", "reason", "creation_time")}
+    return {
+        **attributes,
+        "address": message.address,
+        "state": message.state.value,
+        "findings": _facts(message.findings),
+    }
 
 
 def _facts(findings: Sequence[Finding]) -> list[Row]:

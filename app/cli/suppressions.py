@@ -82,19 +82,11 @@ def _export_filter(model: Model, account_id: int) -> tuple[Any, ...]:
 def _entries(state: str) -> Any:
     if state == "blocked":
         blocked = BlockedAddress
-        entry = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
-        return select(literal(state), *entry)
-    unsubscriber = Unsubscriber
-    listed = (
-        unsubscriber.kind,
-        unsubscriber.address,
-        shown(unsubscriber.list_id),
-        List.name,
-        null(),
-        unsubscriber.creation_time,
-        null(),
-    )
-    return select(literal(state), *listed).outerjoin(List, List.id == unsubscriber.list_id)
+        columns = blocked.kind, blocked.address, null(), null(), blocked.reason, blocked.creation_time, blocked.reply
+        return select(literal(state), *columns)
+    entry = Unsubscriber
+    unsubscribed = entry.kind, entry.address, shown(entry.list_id), List.name, null(), entry.creation_time, null()
+    return select(literal(state), *unsubscribed).outerjoin(List, List.id == entry.list_id)
 
 
 MAX_LISTED_ENTRIES = 20
