@@ -291,7 +291,7 @@ class ServiceError(Exception):
 
 
 def in_catalogue_order(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors of a request in the order of the catalogue (docs/sending.md#order-of-errors)."""
+    """The errors of a request in the order of the catalogue (docs/send-errors.md#order-of-errors)."""
     return sorted(errors, key=lambda error: RANK[error.code])
 
 

@@ -405,23 +405,23 @@ class Settings:
     )
     postmark_webhook_secret: str = _secret(
         "secret that Postmark sends with its events, as password or at the end of the URL "
-        "([relay hooks](inbound.md#postmark))",
+        "([relay hooks](relay-hooks.md#postmark))",
         parse_url_secret,
         "off",
     )
     mailgun_signing_key: str = _secret(
-        "key by which Mailgun signs its events ([relay hooks](inbound.md#mailgun))", parse_secret, "off"
+        "key by which Mailgun signs its events ([relay hooks](relay-hooks.md#mailgun))", parse_secret, "off"
     )
     sparkpost_webhook_secret: str = _secret(
         "secret that SparkPost sends with its events, as password or bearer token "
-        "([relay hooks](inbound.md#sparkpost))",
+        "([relay hooks](relay-hooks.md#sparkpost))",
         parse_url_secret,
         "off",
     )
     ses_topics: tuple[str, ...] = _setting(
         (),
         "ARNs of the topics of Amazon SNS to which Amazon SES publishes its events, separated by commas "
-        "([relay hooks](inbound.md#amazon-ses))",
+        "([relay hooks](relay-hooks.md#amazon-ses))",
         parse_topics,
         "off",
     )

@@ -1,4 +1,4 @@
-"""Relay hooks: requests by which relays report bounces, complaints and deliveries (docs/inbound.md#relay-hooks).
+"""Relay hooks: requests by which relays report bounces, complaints and deliveries (docs/relay-hooks.md).
 
 They need no key: each hook checks by itself that a request is genuine. One that is not, and one of a hook that is not
 configured, is `not_found`.

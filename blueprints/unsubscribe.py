@@ -1,5 +1,5 @@
 """The pages of an opt-out link. They need no key: the token in the link identifies the recipient
-(docs/inbound.md#unsubscribing).
+(docs/unsubscribing.md).
 
 GET shows a form, because mail and sms apps fetch links automatically; only POST unsubscribes, or takes it back.
 """

@@ -1,4 +1,4 @@
-"""The documentation as a site: `make site` (docs/architecture.md#pages).
+"""The documentation as a site: `make site` (docs/development.md#pages).
 
 The pages are plain Markdown, which forges show, too. What the site needs beside them is here: the order of the pages,
 which is that of the links in index.md, and what Sphinx is to take from them.

@@ -1,4 +1,4 @@
-"""Automations and their runs as clients see them (docs/endpoints.md#automations)."""
+"""Automations and their runs as clients see them (docs/automation-endpoints.md)."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ DEFINITION_BODY = {
 
 
 class ResumptionSchema(CodeSchema):
-    """What becomes of the steps that fell due in the pause (docs/automations.md#pausing)."""
+    """What becomes of the steps that fell due in the pause (docs/automation-runs.md#pausing)."""
 
     held = String(choices=("send", "skip", "shift"))
 

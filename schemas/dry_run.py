@@ -1,4 +1,4 @@
-"""The response of a dry run (docs/sending.md#dry-run)."""
+"""The response of a dry run (docs/dry-run.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields whose errors are codes of the catalogue (docs/errors.md#values-of-a-body).
+"""Fields whose errors are codes of the catalogue (docs/body-errors.md#values-of-a-body).
 
 The schemas of this service use `String`, `Name`, `Boolean`, `Integer`, `Email`, `Mobile`, `Object` and `Array`.
 `Number`, `PositiveNumber`, `Bitfield` and `Collection`, and a least length of strings, complete the API's error table:

@@ -19,7 +19,7 @@ from app.errors import ServiceError
 from app.names import check_name
 from app.settings import parse_rate, parse_retention
 
-# The name and the colour of an account on the pages that recipients see (docs/inbound.md#pages-for-recipients).
+# The name and the colour of an account on the pages that recipients see (docs/unsubscribing.md#pages-for-recipients).
 
 LONGEST_NAME = 100
 COLOUR = re.compile(r"#[0-9a-f]{6}")

@@ -71,7 +71,7 @@ def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
 
 def delete_domain(session: Session, account_id: int, name: str) -> None:
     """Removes the domain: sends from it are refused from now on, and what waits does not leave without it
-    (docs/delivery.md#why-a-message-waits). Raises `ServiceError` (`invalid_id`)."""
+    (docs/waiting.md). Raises `ServiceError` (`invalid_id`)."""
     session.delete(find_domain(session, account_id, name))
     hold_hosts(session, account_id)
 

@@ -51,7 +51,7 @@ def gives_up_place(entry: Entry, reason: str) -> bool:
 
 
 # Waits that end by what becomes of a message, in the transaction that writes what became of it: nothing polls
-# (docs/automations.md#rules).
+# (docs/automation-runs.md#rules).
 #
 # Such a transaction holds the lock of the recipient. A worker locks the recipient before it looks whether it happened
 # (app/runs/facts.py), so either it sees it, or the wait that it writes is seen here. A run that is locked is passed

@@ -1,4 +1,4 @@
-"""The rules of automations: how far a run goes at a moment (docs/automations.md#rules). Pure.
+"""The rules of automations: how far a run goes at a moment (docs/automation-runs.md#rules). Pure.
 
 A walk begins at the run's next step and ends where the run must wait, where it ends, or behind the one step that acts:
 a message, a change or a call. So what a step does commits with the row that says that it is passed, and the facts are
@@ -43,7 +43,7 @@ from app.automations.facts import (
 )
 from app.clock import DATE_FORM
 
-# When a wait ends: clocks and dates in the account's zone, and how late a moment may be (docs/automations.md#time).
+# When a wait ends: clocks and dates in the account's zone, and how late a moment may be (docs/automation-runs.md#time).
 # Pure.
 #
 # Moments that are computed here are in UTC, so that they are subtracted as elapsed time: Python subtracts two datetimes

@@ -1,4 +1,4 @@
-"""The commands of a defined noun, from `list` to `delete` (docs/architecture.md#resource-definitions)."""
+"""The commands of a defined noun, from `list` to `delete` (docs/code-layout.md#resource-definitions)."""
 
 from __future__ import annotations
 

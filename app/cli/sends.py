@@ -331,7 +331,7 @@ def retry(
         return _row(recipient, current_entry(transaction, recipient))
 
 
-# `flask sends pause`, `resume` and `pauses` (docs/delivery.md#pauses).
+# `flask sends pause`, `resume` and `pauses` (docs/waiting.md#pauses).
 
 
 def subject_options(command: Any) -> Any:

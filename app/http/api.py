@@ -119,7 +119,7 @@ def _method_view(view: Any, method: str) -> Any:
 
 
 def check_declarations(app: Flask) -> None:
-    """Refuses to start with a route that does not declare its scope (docs/architecture.md#plugins). Raises
+    """Refuses to start with a route that does not declare its scope (docs/plugins.md). Raises
     `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:

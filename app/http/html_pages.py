@@ -20,7 +20,7 @@ from app.http.context import FAULT_KEY
 from app.http.paths import first_segment
 from app.http.responses import not_cached
 
-# The language of the pages that recipients see: that of their browser (docs/inbound.md#pages-for-recipients).
+# The language of the pages that recipients see: that of their browser (docs/unsubscribing.md#pages-for-recipients).
 #
 # The catalogues are gettext's, in `app/locale`. `make translations` reads the texts out of the templates and compiles
 # what translators have written.

@@ -197,7 +197,7 @@ Work = Callable[[Transaction], Response]
 
 @dataclass(frozen=True, slots=True)
 class SecretWork:
-    """The work of a request with secret values (docs/sending.md#secret-values)."""
+    """The work of a request with secret values (docs/secret-values.md)."""
 
     work: Work
 

@@ -53,7 +53,7 @@ def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
 
 
 def parse_dry_run(value: str | None) -> bool:
-    """The value of `dry_run` (docs/sending.md#dry-run), false without one. Raises `invalid_query_syntax`."""
+    """The value of `dry_run` (docs/dry-run.md), false without one. Raises `invalid_query_syntax`."""
     if value not in (None, "true", "false"):
         detail = f"dry_run: {printable(value)!r} is not one of true, false."
         raise parameter_error("invalid_query_syntax", "dry_run", detail)

@@ -49,7 +49,7 @@ class FailReason(enum.StrEnum):
     CONTENT_MISSING = "content_missing"
     """The text message is empty after personalisation."""
     UNREADABLE_VALUES = "secret_values_unreadable"
-    """The secret values of the recipient cannot be decrypted, or are gone (docs/sending.md#secret-values)."""
+    """The secret values of the recipient cannot be decrypted, or are gone (docs/secret-values.md)."""
 
     REJECTED = "rejected"
     """The gateway refused the text message."""
@@ -125,7 +125,7 @@ POSTPONEMENTS = {
     WaitReason.TRANSPORT: Postponement("for its turn"),
 }
 """All reasons for which the service itself puts a message off, in the order in which delivery looks for them
-(app/sends/delivery/postponed.py); the table of docs/delivery.md#why-a-message-waits."""
+(app/sends/delivery/postponed.py); the table of docs/waiting.md."""
 
 
 class MissingRequirement(NamedTuple):

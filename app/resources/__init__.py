@@ -1,1 +1,1 @@
-"""Definitions of what people set up, from which its doors are made (docs/architecture.md#resource-definitions)."""
+"""Definitions of what people set up, from which its doors are made (docs/code-layout.md#resource-definitions)."""

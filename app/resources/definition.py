@@ -1,4 +1,4 @@
-"""The definition of a noun that people set up (docs/architecture.md#resource-definitions).
+"""The definition of a noun that people set up (docs/code-layout.md#resource-definitions).
 
 One definition says which attributes a noun has, how each is read, shown and given, and which use cases change it. From
 it come the commands (`app.cli.resource`), the table, the file and the form of the console

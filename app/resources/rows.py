@@ -1,4 +1,4 @@
-"""Reading and changing the rows of a defined noun, for all doors (docs/architecture.md#resource-definitions)."""
+"""Reading and changing the rows of a defined noun, for all doors (docs/code-layout.md#resource-definitions)."""
 
 from __future__ import annotations
 

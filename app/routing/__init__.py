@@ -1,4 +1,4 @@
-"""Named transports and the routes that choose them (docs/transports.md#routes).
+"""Named transports and the routes that choose them (docs/routes.md#routes).
 
 `transports` and `routes` define both, `table` is what the sender workers keep of them and says which transports the
 sends of an account may name, and `try_out` sends one message over a transport.

@@ -1,4 +1,4 @@
-"""Defining routes (docs/transports.md#routes).
+"""Defining routes (docs/routes.md#routes).
 
 The routes of a type have positions from 1; a message takes the first whose conditions it meets. So a route is put where
 it belongs, and the others move.

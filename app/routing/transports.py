@@ -1,4 +1,4 @@
-"""Defining named transports (docs/transports.md#named-transports).
+"""Defining named transports (docs/routes.md#named-transports).
 
 A transport belongs to the installation, not to an account. Its URL is stored encrypted, because it contains a password,
 and only its scheme and host are ever shown.

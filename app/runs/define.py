@@ -1,4 +1,4 @@
-"""Creating and changing automations, which is not possible over HTTP (docs/automations.md#versions)."""
+"""Creating and changing automations, which is not possible over HTTP (docs/automation-runs.md#versions)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.names import check_name
 from app.runs.pause import locked_automation
 from app.runs.references import Resolution, resolve
 
-# Taking runs along to the newest version of their automation (docs/automations.md#versions).
+# Taking runs along to the newest version of their automation (docs/automation-runs.md#versions).
 
 
 def move_runs(

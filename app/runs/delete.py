@@ -1,4 +1,4 @@
-"""Deleting automations (docs/automations.md#deleting).
+"""Deleting automations (docs/automation-runs.md#deleting).
 
 Deleting changes one row, whatever the number of runs: what is due is ended when it is found (`advance`), and the rest
 in chunks. The row is kept for the reports and events of what the automation has sent.

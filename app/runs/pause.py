@@ -1,4 +1,4 @@
-"""Pausing and resuming automations, and cancelling runs, by hand (docs/automations.md#pausing).
+"""Pausing and resuming automations, and cancelling runs, by hand (docs/automation-runs.md#pausing).
 
 Pausing changes one row: runs that fall due meanwhile are held when they are found (`advance`). Resuming changes one
 row, too, whatever the number of runs: what is held is let go in chunks (`release`), and what is shifted is shifted when

@@ -1,4 +1,4 @@
-"""Reading automations, their runs and their counts (docs/endpoints.md#automations)."""
+"""Reading automations, their runs and their counts (docs/automation-endpoints.md)."""
 
 from __future__ import annotations
 

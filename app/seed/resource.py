@@ -1,4 +1,4 @@
-"""Seeding the rows of a defined noun (docs/architecture.md#resource-definitions)."""
+"""Seeding the rows of a defined noun (docs/code-layout.md#resource-definitions)."""
 
 from __future__ import annotations
 

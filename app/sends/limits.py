@@ -5,4 +5,4 @@ from __future__ import annotations
 MAX_RECIPIENTS = 100
 """Maximum of one send (docs/sending.md#recipients)."""
 MAX_SECRET_VALUES = 20
-"""Names in `secret_values` (docs/sending.md#secret-values)."""
+"""Names in `secret_values` (docs/secret-values.md)."""

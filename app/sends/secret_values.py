@@ -1,4 +1,4 @@
-"""Secret values: wildcard values that a send names in `secret_values` (docs/sending.md#secret-values).
+"""Secret values: wildcard values that a send names in `secret_values` (docs/secret-values.md).
 
 A recipient's row has their names with null in place of the texts. These are in its queue entry, as one encrypted text
 that is of use to this recipient alone, and are deleted with the entry when the recipient is settled

@@ -1,5 +1,5 @@
 """The links and addresses by which a recipient or a mail server responds to a message, putting them into its bodies,
-and the effect of a request to unsubscribe (docs/inbound.md#unsubscribing)."""
+and the effect of a request to unsubscribe (docs/unsubscribing.md)."""
 
 from __future__ import annotations
 

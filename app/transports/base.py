@@ -48,7 +48,7 @@ class DeliveryResult(NamedTuple):
     read it, so hosts, ports and paths go into `note`, which only the operator sees. `status` is an RFC 3463 code whose
     class agrees with the outcome (2, 4 or 5); None if the gateway has no such codes. For an accepted text message,
     `gateway_id` is the gateway's own id, which its receipts refer to, and `segments` the number of parts; None if they
-    are unknown. `untaken` allows another transport to send the message (docs/transports.md#failover); None unless it is
+    are unknown. `untaken` allows another transport to send the message (docs/routes.md#failover); None unless it is
     certain that the other side has taken nothing of it. `about_sender` is whether a refusal came before the other side
     knew the recipient, so that it cannot be about the address.
     """

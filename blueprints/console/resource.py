@@ -1,4 +1,4 @@
-"""The views of a defined noun in the console (docs/architecture.md#resource-definitions)."""
+"""The views of a defined noun in the console (docs/code-layout.md#resource-definitions)."""
 
 from __future__ import annotations
 

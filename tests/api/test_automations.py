@@ -1,4 +1,4 @@
-"""`/v1/automations` (docs/endpoints.md#automations)."""
+"""`/v1/automations` (docs/automation-endpoints.md)."""
 
 from __future__ import annotations
 

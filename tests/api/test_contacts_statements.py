@@ -1,5 +1,5 @@
 """A request issues as many statements for a thousand contacts as for one
-(docs/architecture.md#fixed-number-of-statements)."""
+(docs/development.md#fixed-number-of-statements)."""
 
 from __future__ import annotations
 

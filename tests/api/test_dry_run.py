@@ -1,4 +1,4 @@
-"""`?dry_run=true` (docs/sending.md#dry-run): what a send would do, with nothing stored."""
+"""`?dry_run=true` (docs/dry-run.md): what a send would do, with nothing stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Field types for plugins, tested over HTTP with a plugin (docs/errors.md#values-of-a-body)."""
+"""Field types for plugins, tested over HTTP with a plugin (docs/body-errors.md#values-of-a-body)."""
 
 from __future__ import annotations
 

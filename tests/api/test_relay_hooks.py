@@ -1,4 +1,4 @@
-"""Relay hooks over HTTP: which requests count, and their effects (docs/inbound.md#relay-hooks)."""
+"""Relay hooks over HTTP: which requests count, and their effects (docs/relay-hooks.md)."""
 
 from __future__ import annotations
 

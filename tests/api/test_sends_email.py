@@ -75,7 +75,7 @@ def test_a_recipient_is_due_at_once(sends: SendsApi) -> None:
 
 @each(("given", "kept"), [("high", "high"), ("normal", "normal"), (None, "normal")])
 def test_the_priority_stands_in_the_send_and_in_the_queue(sends: SendsApi, given: str | None, kept: str) -> None:
-    """An addition (docs/delivery.md#priority); without it a send has the normal one."""
+    """An addition (docs/waiting.md#priority); without it a send has the normal one."""
     accepted = sends.send(sends.email(priority=given, recipients=[{"email": new_email()} for _ in range(3)]))
     assert accepted.send.priority == kept
     assert [row.priority for row in accepted.recipients] == [kept] * 3

@@ -1,4 +1,4 @@
-"""The page behind an opt-out link (docs/inbound.md#unsubscribing)."""
+"""The page behind an opt-out link (docs/unsubscribing.md)."""
 
 from __future__ import annotations
 

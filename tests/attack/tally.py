@@ -57,7 +57,7 @@ class Tally:
         return [f"{row.family}, {row.attack}, {fault}" for row in self.rows.values() for fault in row.faults]
 
     def lines(self) -> list[str]:
-        """Markdown, which is readable as plain text, in the form that stands in docs/security.md."""
+        """Markdown, which is readable as plain text."""
         return table(HEAD, [row.cells() for row in self.rows.values()])
 
 

@@ -1,4 +1,4 @@
-"""The rows that a run prints, and the table of docs/reliability.md, made from the figures of one or more runs."""
+"""The rows that a run prints, and the table that `--figures FILE` prints of one or more runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/reliability.md names each promise and each fault of the suite, and each promise is tried and checked."""
+"""docs/reliability.md names each promise of the suite, docs/fault-tests.md each fault, and each promise is tried and
+checked."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ from tests.chaos.__main__ import parse
 from tests.chaos.promises import CHECKS, Promise
 from tests.chaos.registry import FAULTS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
-def rows(heading: str) -> list[list[str]]:
+def rows(page: str, heading: str) -> list[list[str]]:
     """The cells of the first table of a section, without links."""
-    _, _, section = PAGE.partition(f"\n## {heading}\n")
+    _, _, section = (DOCS / page).read_text("utf-8").partition(f"\n## {heading}\n")
     lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
     return [[LINK.sub(r"\1", cell).strip() for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
 def test_each_promise_of_the_suite_is_a_row_of_the_page() -> None:
-    promised = {first for first, _, proofs in rows("Promises") if "make chaos" in proofs}
+    promised = {first for first, _, proofs in rows("reliability.md", "Promises") if "make chaos" in proofs}
     assert promised == set(Promise)
 
 
@@ -33,5 +34,5 @@ def test_each_promise_is_tried_by_a_fault_and_has_a_check() -> None:
 
 
 def test_each_fault_is_described() -> None:
-    described = [name for first, _ in rows("The faults") for name in re.findall(r"`([^`]+)`", first)]
+    described = [name for first, _ in rows("fault-tests.md", "The faults") for name in re.findall(r"`([^`]+)`", first)]
     assert sorted(described) == sorted(parse([]).names)

@@ -1,4 +1,4 @@
-"""`flask automations`: what is created and changed by files (docs/automations.md#versions)."""
+"""`flask automations`: what is created and changed by files (docs/automation-runs.md#versions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports about a domain, from the mail to the command line (docs/inbound.md#reports-about-a-domain)."""
+"""Reports about a domain, from the mail to the command line (docs/domain-reports.md)."""
 
 from __future__ import annotations
 

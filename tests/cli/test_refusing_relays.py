@@ -1,5 +1,5 @@
 """What commands say of a relay that refuses everything of an account, and what mends it
-(docs/delivery.md#a-relay-that-refuses-everything)."""
+(docs/retries.md#a-relay-that-refuses-everything)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with a block, by its language (docs/architecture.md#pages)."""
+"""What is done with a block, by its language (docs/development.md#pages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every code block of the pages works as it is written (docs/architecture.md#pages)."""
+"""Every code block of the pages works as it is written (docs/development.md#pages)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Fuzzing of what reads the texts of clients, strangers and operators (docs/security.md#fuzzing)."""
+"""Fuzzing of what reads the texts of clients, strangers and operators (docs/security-tests.md#fuzzing)."""

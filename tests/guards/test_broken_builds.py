@@ -1,5 +1,6 @@
 """Hooks and deliberately broken builds replace what exists by what takes the same calls, and say what must be found;
-otherwise those builds would be sound, or broken in another way (docs/reliability.md, docs/security.md#attacks)."""
+otherwise those builds would be sound, or broken in another way (docs/fault-tests.md, docs/security-tests.md#attacks).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests run over one of the two databases (docs/architecture.md#suites)."""
+"""Which tests run over one of the two databases (docs/development.md#suites)."""
 
 from __future__ import annotations
 

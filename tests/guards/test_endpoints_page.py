@@ -1,4 +1,4 @@
-"""docs/endpoints.md: it has every endpoint with its scope, and its examples work."""
+"""docs/endpoints.md and docs/automation-endpoints.md have every endpoint with its scope, and their examples work."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
 
-PAGE = (Path(__file__).parents[2] / "docs" / "endpoints.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = "\n".join((DOCS / name).read_text("utf-8") for name in ("endpoints.md", "automation-endpoints.md"))
 SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
-SECTIONS = {(method, path): text for method, path, text in SECTION.findall(PAGE)}
+SECTIONS = {(method, path): text for method, path, text in SECTION.findall(TEXT)}
 EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
 SHOWN = re.compile(r"```json\n(.*?)```", re.DOTALL)
 UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
@@ -41,7 +42,7 @@ def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-def test_it_has_every_endpoint_with_its_scope(app: Flask) -> None:
+def test_the_pages_have_every_endpoint_with_its_scope(app: Flask) -> None:
     assert set(SECTIONS) == set(routes(app))
     for route, scopes in routes(app).items():
         assert all(f"`{scope}`" in SECTIONS[route] for scope in scopes), route
@@ -62,7 +63,7 @@ class Curl:
 
     @classmethod
     def read(cls, command: str, ids: dict[str, Any]) -> Curl:
-        """The page's ids are all 1, and its uuid is always the same; `ids` are those of the test."""
+        """The ids of the pages are all 1, and its uuid is always the same; `ids` are those of the test."""
         command = command.replace(UUID, ids["uuid"])
         for name, row_id in ids.items():
             command = re.sub(rf"/{name}/1\b", f"/{name}/{row_id}", command)

@@ -1,4 +1,4 @@
-"""The allowed imports (docs/architecture.md#imports), checked against the imports themselves."""
+"""The allowed imports (docs/code-layout.md#imports), checked against the imports themselves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The reasons for which a message waits stand in one table, which delivery goes through, `sends explain` puts into
-words and the page shows (docs/delivery.md#why-a-message-waits)."""
+words and the page shows (docs/waiting.md)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_reason_that_ends_an_attempt_has_a_text_and_a_code() -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    page = (ROOT / "docs" / "delivery.md").read_text("utf-8")
-    section = page[page.index("## Why a message waits") : page.index("## Size limits")]
+    page = (ROOT / "docs" / "waiting.md").read_text("utf-8")
+    section, _, _ = page.partition("\n## ")
     shown = [(reason.value, how.waits, ATTEMPT[how.text is None]) for reason, how in POSTPONEMENTS.items()]
     assert ROW.findall(section) == shown
 

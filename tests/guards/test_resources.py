@@ -1,4 +1,4 @@
-"""Every door knows every attribute of a defined noun (docs/architecture.md#resource-definitions)."""
+"""Every door knows every attribute of a defined noun (docs/code-layout.md#resource-definitions)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Routes and their scopes (docs/requests.md#keys-and-scopes), and what is refused at start
-(docs/architecture.md#plugins)."""
+(docs/plugins.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions stay short enough to read from top to bottom (docs/architecture.md#imports)."""
+"""Functions stay short enough to read from top to bottom (docs/code-layout.md#imports)."""
 
 from __future__ import annotations
 

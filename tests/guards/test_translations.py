@@ -1,4 +1,5 @@
-"""The catalogues of the pages for recipients have all texts in all languages (docs/inbound.md#pages-for-recipients)."""
+"""The catalogues of the pages for recipients have all texts in all languages
+(docs/unsubscribing.md#pages-for-recipients)."""
 
 from __future__ import annotations
 

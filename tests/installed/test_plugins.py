@@ -1,5 +1,5 @@
 """A package that depends on the service by its name adds a blueprint, a transport and a relay hook to it
-(docs/architecture.md#plugins)."""
+(docs/plugins.md)."""
 
 from __future__ import annotations
 

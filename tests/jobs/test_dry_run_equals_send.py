@@ -1,4 +1,4 @@
-"""What a dry run rendered is what the transport gets (docs/sending.md#dry-run)."""
+"""What a dry run rendered is what the transport gets (docs/dry-run.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Secret values: encrypted until their recipient is settled, gone then, and shown nowhere
-(docs/sending.md#secret-values)."""
+(docs/secret-values.md)."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: WorkerBench)
 
 
 def test_an_answer_of_redis_is_waited_for_for_ten_seconds(bench: WorkerBench) -> None:
-    """RQ would wait for minutes, and the mail with it (docs/reliability.md#the-faults)."""
+    """RQ would wait for minutes, and the mail with it (docs/fault-tests.md#the-faults)."""
     with connect_redis(bench.redis.url) as client:
         worker = Worker([SENDS], client, Stop(threading.Event()))
         assert worker.dequeue_timeout == 5

@@ -1,4 +1,4 @@
-"""A second, simple reading of the rules of automations (docs/automations.md#rules), to compare the service with.
+"""A second, simple reading of the rules of automations (docs/automation-runs.md#rules), to compare the service with.
 
 It knows a contact's whole history in advance and plays the steps one after the other, as the page tells them. It shares
 the words of a definition with the service, and no rule.

@@ -1,4 +1,4 @@
-"""Which tests run over one of the two databases (docs/architecture.md#suites).
+"""Which tests run over one of the two databases (docs/development.md#suites).
 
 The fixture `settings` runs a test over SQLite and over PostgreSQL. What the files below prove asks nothing of the
 database: what a request, a command or a page says, and what becomes of a message outside of it. Their tests run over

@@ -1,4 +1,4 @@
-"""`make lint` audits the dependencies (docs/architecture.md#dependencies)."""
+"""`make lint` audits the dependencies (docs/development.md#dependencies)."""
 
 from __future__ import annotations
 

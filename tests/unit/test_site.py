@@ -1,4 +1,4 @@
-"""What `make site` refuses (docs/architecture.md#pages)."""
+"""What `make site` refuses (docs/development.md#pages)."""
 
 from __future__ import annotations
 

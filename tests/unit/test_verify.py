@@ -1,4 +1,4 @@
-"""`make verify` runs what a change concerns, and says what it has left out (docs/architecture.md#suites)."""
+"""`make verify` runs what a change concerns, and says what it has left out (docs/development.md#suites)."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ class Account(Timestamps, Base):
     """Whether opens and clicks by machines cause events, too (docs/tracking.md#machines)."""
     email_priority: Mapped[Impersonal] = mapped_column(default="normal", server_default="normal")
     sms_priority: Mapped[Impersonal] = mapped_column(default="normal", server_default="normal")
-    """The priority of sends of the type that have none (docs/delivery.md#priority)."""
+    """The priority of sends of the type that have none (docs/waiting.md#priority)."""
     brand_name: Mapped[Impersonal | None]
     brand_colour: Mapped[Impersonal | None]
-    """On the pages that recipients see (docs/inbound.md#pages-for-recipients); null: none."""
+    """On the pages that recipients see (docs/unsubscribing.md#pages-for-recipients); null: none."""
     time_zone: Mapped[Impersonal] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""

@@ -74,7 +74,7 @@ class ReplyPart(Base):
 
 
 class DomainReport(Base):
-    """A report that another mail server sent about a sending domain (docs/inbound.md#reports-about-a-domain)."""
+    """A report that another mail server sent about a sending domain (docs/domain-reports.md)."""
 
     __tablename__ = "domain_reports"
     __table_args__ = (

@@ -112,7 +112,7 @@ class QueueEntry(Base):
     """The recipient's secret values, if it has any: null in its row stands for each."""
 
 
-# Pauses: of which accounts, lists and domains nothing is sent until somebody goes on (docs/delivery.md#pauses).
+# Pauses: of which accounts, lists and domains nothing is sent until somebody goes on (docs/waiting.md#pauses).
 
 
 class SendPause(Base):

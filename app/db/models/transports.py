@@ -79,7 +79,7 @@ IS_OPEN = "ended_time IS NULL"
 
 class RelayRefusal(Base):
     """What a transport has refused of an account's emails, for reasons that lie in no mailbox, since it last accepted
-    one (docs/delivery.md#a-relay-that-refuses-everything).
+    one (docs/retries.md#a-relay-that-refuses-everything).
 
     From `noticed_time` on it counts as a relay that refuses everything: no attempt but one starts before `until_time`.
     The next email that is accepted sets `ended_time`, or deletes a row of which nobody took notice.

@@ -1,4 +1,4 @@
-"""Storing the reports about a domain, each once (docs/inbound.md#reports-about-a-domain)."""
+"""Storing the reports about a domain, each once (docs/domain-reports.md)."""
 
 from __future__ import annotations
 

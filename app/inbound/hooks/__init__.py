@@ -2,5 +2,5 @@
 
     request -> the hook of a relay checks that it is genuine and reads its events -> `take` records them
 
-Each relay has a module; installed packages add others (docs/inbound.md#relay-hooks).
+Each relay has a module; installed packages add others (docs/relay-hooks.md).
 """

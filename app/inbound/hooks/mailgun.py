@@ -1,4 +1,4 @@
-"""Events of Mailgun (docs/inbound.md#mailgun).
+"""Events of Mailgun (docs/relay-hooks.md#mailgun).
 
 Each request has one event and a signature, which covers a time and a one-time token, but not the event. So a token is
 accepted for a limited time, and with one event only: a copy of the request changes nothing, and a forged event under an

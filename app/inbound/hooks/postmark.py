@@ -1,4 +1,4 @@
-"""Events of Postmark (docs/inbound.md#postmark).
+"""Events of Postmark (docs/relay-hooks.md#postmark).
 
 Each request has one event, which names the mail by the metadata that our transport gave it. Postmark signs nothing; it
 sends a user and a password, or a secret in the URL.

@@ -1,4 +1,4 @@
-"""Events of SendGrid (docs/inbound.md#sendgrid).
+"""Events of SendGrid (docs/relay-hooks.md#sendgrid).
 
 They name the Message-ID that a mail had when the relay accepted it, which contains the recipient's uuid. The secret in
 the URL proves that a call is genuine.

@@ -1,4 +1,4 @@
-"""Events of Amazon SES, which come through Amazon SNS (docs/inbound.md#amazon-ses)."""
+"""Events of Amazon SES, which come through Amazon SNS (docs/relay-hooks.md#amazon-ses)."""
 
 from __future__ import annotations
 

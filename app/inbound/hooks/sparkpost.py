@@ -1,4 +1,4 @@
-"""Events of SparkPost (docs/inbound.md#sparkpost).
+"""Events of SparkPost (docs/relay-hooks.md#sparkpost).
 
 They come in batches and name the mail by the metadata that our transport gave it. SparkPost signs nothing; it sends a
 user and a password, or a bearer token.

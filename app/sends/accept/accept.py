@@ -98,7 +98,7 @@ def _check_scope(principal: Principal, type_: MessageType | None) -> None:
 def accept(transaction: Transaction, services: Services, request: SendRequest) -> AcceptedSend:
     """Writes the send, and wakes a worker after the commit.
 
-    Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
+    Raises `ServiceError` with every violation, in the order of the catalogue (docs/send-errors.md#order-of-errors); the
     transaction must then be rolled back.
     """
     with span("accept", tms__recipients=len(request.draft.recipients)):

@@ -1,5 +1,5 @@
 """The send of an automation's step: what a client would send, with the rules, the content and the counts of any send,
-but the step in place of a group (docs/automations.md#what-a-step-sends)."""
+but the step in place of a group (docs/automation-runs.md#what-a-step-sends)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def effective_content(draft: SendDraft, saved_message: SavedMessage | None) -> C
 def check_content(
     draft: SendDraft, saved_message: SavedMessage | None, content: Content, errors: ErrorCollector
 ) -> None:
-    """Collects what is missing or invalid (docs/sending.md#order-of-errors)."""
+    """Collects what is missing or invalid (docs/send-errors.md#order-of-errors)."""
     if draft.type == "sms":
         if is_blank(content.body_text):
             errors.add("content_missing", field="body_text", detail="body_text is missing, or only white space.")

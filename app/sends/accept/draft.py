@@ -191,7 +191,7 @@ def _value_error(name: str, value: object) -> Violation | None:
 def secret_value_errors(
     names: Sequence[str], recipients: Sequence[RecipientDraft], *, with_list: bool
 ) -> Iterator[Violation]:
-    """Each of `secret_values` names a value of at least one recipient, once (docs/sending.md#secret-values)."""
+    """Each of `secret_values` names a value of at least one recipient, once (docs/secret-values.md)."""
     value_names = (
         {name.removeprefix("#").lower() for recipient in recipients for name in recipient.values} if names else set()
     )

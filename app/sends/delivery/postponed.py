@@ -1,4 +1,4 @@
-"""What is due and not sent now (docs/delivery.md#why-a-message-waits): who looks for each reason of the table
+"""What is due and not sent now (docs/waiting.md): who looks for each reason of the table
 (`app.recipients.states.POSTPONEMENTS`), in its order.
 
 A pause and the back-off of a domain are looked for in the transaction that claims a batch, the others once it is
@@ -247,7 +247,7 @@ def load_senders(session: Session, recipients: Iterable[ClaimedRecipient]) -> Se
     return {(account, address): ApprovedSender(rate, list_id) for account, address, rate, list_id in rows}
 
 
-# A relay that refuses everything of an account (docs/delivery.md#a-relay-that-refuses-everything).
+# A relay that refuses everything of an account (docs/retries.md#a-relay-that-refuses-everything).
 #
 # What makes it one is counted with the outcomes (`app/sends/outcomes/relay_refusals.py`). Loading a batch tells whether
 # an account has such a relay, so that nothing more is read for all others. Its messages go over the further transports

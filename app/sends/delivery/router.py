@@ -196,7 +196,7 @@ def _end(transport: Transport[Any]) -> None:
 
 
 # A message that its transport has certainly not taken, so that the next one of its route sends it
-# (docs/transports.md#failover).
+# (docs/routes.md#failover).
 
 
 class PassedMessage(NamedTuple):

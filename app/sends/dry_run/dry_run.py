@@ -1,4 +1,4 @@
-"""What a send would do: the use cases of a dry run and of a preview (docs/sending.md#dry-run)."""
+"""What a send would do: the use cases of a dry run and of a preview (docs/dry-run.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What makes a message wait, or would: one table of the reasons, with what mends each
-(docs/delivery.md#why-a-message-waits).
+(docs/waiting.md).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class AttemptResult(NamedTuple):
     `attempt` is the number of the attempt, so that a result read from a journal is never mistaken for that of a later
     attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise `result`
     is the transport's answer, and `rendered` how many bytes the message was rendered to. `transport` is the name of the
-    transport that answered; None for the one in the settings (docs/transports.md#named-transports). `retry_in` is the
+    transport that answered; None for the one in the settings (docs/routes.md#named-transports). `retry_in` is the
     time in seconds until the next attempt after a deferral, infinite if there is none; None if the retry rules apply.
     `is_test` is whether the account is a test account.
     """

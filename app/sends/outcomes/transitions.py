@@ -200,7 +200,7 @@ class RetryRules:
         return cls(settings.retry_delay, settings.retry_period, settings.uncertain_wait)
 
     def next_attempt(self, recipient: RecipientRow, moment: datetime, retry_in: float | None = None) -> datetime | None:
-        """The time of the next attempt; None when the period is over (docs/delivery.md#retries). `retry_in` replaces
+        """The time of the next attempt; None when the period is over (docs/retries.md). `retry_in` replaces
         the delay.
 
         The last attempt falls on the end of the period, however long the delays have grown by then.

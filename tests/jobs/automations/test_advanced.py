@@ -1,4 +1,5 @@
-"""Advanced automations: steps in their order and at their time, for each contact once (docs/automations.md#rules)."""
+"""Advanced automations: steps in their order and at their time, once for each contact
+(docs/automation-runs.md#rules)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The whole engine against a simple reading of the rules: random automations, and random histories of their contacts,
-through HTTP and the workers under a clock that the test moves (docs/automations.md#rules)."""
+through HTTP and the workers under a clock that the test moves (docs/automation-runs.md#rules)."""
 
 from __future__ import annotations
 

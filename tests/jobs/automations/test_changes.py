@@ -1,4 +1,4 @@
-"""Messages and automations that change while runs wait (docs/automations.md#versions)."""
+"""Messages and automations that change while runs wait (docs/automation-runs.md#versions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting automations: what runs ends, and what was sent stays (docs/automations.md#deleting)."""
+"""Deleting automations: what runs ends, and what was sent stays (docs/automation-runs.md#deleting)."""
 
 from __future__ import annotations
 

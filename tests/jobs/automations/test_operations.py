@@ -93,7 +93,7 @@ def test_ended_runs_are_deleted_after_the_retention_but_not_what_keeps_a_contact
 
 
 def test_steps_are_counted_when_they_are_passed_and_stay_counted_when_runs_are_deleted(story: Story) -> None:
-    """In a statement of the chunk; showing the counts reads no passed step (docs/automations.md#counts)."""
+    """In a statement of the chunk; showing the counts reads no passed step (docs/automation-runs.md#counts)."""
     gold_waits = {"name": "gold", "branch": {"if": "first_name:EXACTLY:Gold"}, "then": WAIT}
     automation_id = story.automation(**ADVANCED, steps=[gold_waits, {"name": "mail", "send": story.message()}])
     gold = story.contact(first_name="Gold")

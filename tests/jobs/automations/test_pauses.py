@@ -1,4 +1,4 @@
-"""Pausing, resuming and cancelling by hand (docs/automations.md#pausing)."""
+"""Pausing, resuming and cancelling by hand (docs/automation-runs.md#pausing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When waits end, in the zone of the account and after an outage of the workers (docs/automations.md#time)."""
+"""When waits end, in the zone of the account and after an outage of the workers (docs/automation-runs.md#time)."""
 
 from __future__ import annotations
 

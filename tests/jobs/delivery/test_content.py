@@ -130,7 +130,7 @@ def test_recipients_do_not_see_each_other(rows: Rows, worker: Services, mail_ser
 
 
 def test_a_retried_mail_keeps_its_message_id_and_date(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """See docs/delivery.md#retries."""
+    """See docs/retries.md."""
     folder = tmp_path / "mail"
     folder.write_text("no folder can be made here")
     worker = make_worker(email_transport_url=f"file://{folder}")

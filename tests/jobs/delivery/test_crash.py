@@ -1,4 +1,4 @@
-"""Killing a worker loses nothing and duplicates at most the message in flight (docs/delivery.md#crash-safety)."""
+"""Killing a worker loses nothing and duplicates at most the message in flight (docs/crash-safety.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Per-domain back-off: mail of an account to a domain that defers it pauses (docs/delivery.md#domain-back-off)."""
+"""Per-domain back-off: mail of an account to a domain that defers it pauses (docs/retries.md#domain-back-off)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A message that a transport has certainly not taken goes to the next one of its route, and no other does
-(docs/transports.md#failover)."""
+(docs/routes.md#failover)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: which rows, in which order, at which cost (docs/delivery.md#fairness)."""
+"""Claims: which rows, in which order, at which cost (docs/waiting.md#fairness)."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ RESULTS = {
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
 def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
-    """The same for 2 and for 100 recipients (docs/architecture.md#fixed-number-of-statements). A single recipient needs
+    """The same for 2 and for 100 recipients (docs/development.md#fixed-number-of-statements). A single recipient needs
     two fewer, because its size is not checked."""
     rows.add_webhook()
     list_id = rows.add_list()

@@ -1,4 +1,4 @@
-"""Feedback channels of a mail: headers for mail programs and links in the body (docs/inbound.md#unsubscribing)."""
+"""Feedback channels of a mail: headers for mail programs and links in the body (docs/unsubscribing.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Journals that cannot be written, read or removed, by whatever the system says: no sender dies of it, nothing is lost
-or sent twice, and sending goes on as soon as it can (docs/delivery.md#crash-safety).
+or sent twice, and sending goes on as soon as it can (docs/crash-safety.md).
 
 The tests run as root, whom permissions do not stop: a folder is replaced by a file, and files have a greatest size.
 """

@@ -1,5 +1,5 @@
 """A pause keeps messages of an account, to a list or to a domain back, and lets them go afterwards, each once and in
-its order (docs/delivery.md#pauses)."""
+its order (docs/waiting.md#pauses)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priority: high goes first within the turn of its account, without starving normal (docs/delivery.md#priority)."""
+"""Priority: high goes first within the turn of its account, without starving normal (docs/waiting.md#priority)."""
 
 from __future__ import annotations
 

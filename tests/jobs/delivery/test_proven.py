@@ -1,5 +1,5 @@
 """What is proven to have arrived is not sent again, whatever the answer to its attempt was: a receipt of a text, or a
-report of a mail server or relay, decides as soon as no worker has the message (docs/delivery.md#late-evidence)."""
+report of a mail server or relay, decides as soon as no worker has the message (docs/retries.md#late-evidence)."""
 
 from __future__ import annotations
 

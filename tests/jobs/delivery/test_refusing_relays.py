@@ -1,5 +1,5 @@
 """A relay that refuses everything of an account is a fault of our own: messages wait, and nobody is blocked
-(docs/delivery.md#a-relay-that-refuses-everything)."""
+(docs/retries.md#a-relay-that-refuses-everything)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a send needed when it was accepted is asked again when it leaves (docs/delivery.md#why-a-message-waits)."""
+"""What a send needed when it was accepted is asked again when it leaves (docs/waiting.md)."""
 
 from __future__ import annotations
 

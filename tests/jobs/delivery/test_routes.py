@@ -1,4 +1,4 @@
-"""Routes over named transports: which one sends, and what stands in the timeline (docs/transports.md#routes)."""
+"""Routes over named transports: which one sends, and what stands in the timeline (docs/routes.md#routes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail that may have arrived is not sent again blindly (docs/delivery.md#uncertain-mail)."""
+"""A mail that may have arrived is not sent again blindly (docs/retries.md#uncertain-mail)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """When waits end: times of day and dates in the account's zone, and how late a moment may be
-(docs/automations.md#time)."""
+(docs/automation-runs.md#time)."""
 
 from __future__ import annotations
 

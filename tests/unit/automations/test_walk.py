@@ -1,4 +1,4 @@
-"""How far a run goes at a moment (docs/automations.md#rules)."""
+"""How far a run goes at a moment (docs/automation-runs.md#rules)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading reports about a domain, whoever wrote them (docs/inbound.md#reports-about-a-domain)."""
+"""Reading reports about a domain, whoever wrote them (docs/domain-reports.md)."""
 
 from __future__ import annotations
 

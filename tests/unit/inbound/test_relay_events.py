@@ -1,4 +1,4 @@
-"""What the events of relays report (docs/inbound.md#relay-hooks)."""
+"""What the events of relays report (docs/relay-hooks.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an attempt result: retry time, bounce, rows to write (docs/delivery.md#retries)."""
+"""What follows from an attempt result: retry time, bounce, rows to write (docs/retries.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to a secret value, and what is masked (docs/sending.md#secret-values)."""
+"""What belongs to a secret value, and what is masked (docs/secret-values.md)."""
 
 from __future__ import annotations
 
