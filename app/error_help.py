@@ -36,13 +36,13 @@ _TYPES = {
         "Let every path begin with `/v1`; the reference at /docs lists all of them.",
     ),
     "api_key_missing": Help(
-        "The request does not say whose it is.",
+        "The request has no API key.",
         "The client sends no Authorization header or an empty one, often because a variable with the key is not set, "
         "or because the client drops the header when it follows a redirect.",
         "Send the header `Authorization: Bearer <key>` with every request, and try it out with `GET /v1/`.",
     ),
     "api_key_invalid": Help(
-        "There is an Authorization header, but its key opens nothing here.",
+        "The request has an Authorization header, but without a valid key of this service.",
         "A key that was revoked or cut off when it was copied, a key of another installation, a scheme other than "
         "Bearer, or a key with an expiry date.",
         "Compare the key with the one that you were given, and try it out with `GET /v1/`. A lost key cannot be shown "
@@ -81,7 +81,7 @@ _TYPES = {
         "The header Allow of this answer lists the methods of the path; OPTIONS asks for it without a key.",
     ),
     "conflict": Help(
-        "The request is valid in itself, but does not go together with something that exists.",
+        "The request is valid in itself, but conflicts with something that exists.",
         "An address that another contact of the list has, a group of the other type, an element that occurs twice in "
         "the body, or an Idempotency-Key that was used for another request or whose request is still in progress.",
         "`fields`, if present, names the object that has the value: update that one instead. For an Idempotency-Key, "
@@ -101,11 +101,11 @@ _TYPES = {
         f"(`{TMS} accounts update ACCOUNT --rate-limit N/minute`).",
     ),
     "service_unavailable": Help(
-        "The service could not do it at the moment. The request itself may be perfectly valid.",
+        "The service could not carry out the request at the moment. The request itself may be valid.",
         "An overload, a restart, or a database that does not answer.",
         "Repeat the request after as many seconds as `Retry-After` says, a POST with the same `Idempotency-Key` so "
         f"that nothing happens twice. If it persists, give the operator the `id` of this error; `{TMS} status` shows "
-        "what is the matter.",
+        "what is wrong.",
     ),
 }
 
@@ -118,7 +118,7 @@ _SCHEMA = {
         "`unsubscribe_type`, take none, word or link.",
     ),
     "not_empty": Help(
-        "The attribute is there, but there is nothing in it.",
+        "The attribute is there, but it is empty.",
         "An array without elements, such as `recipients` or `contacts` of a query that found nobody.",
         "Give at least one element, or do not send the request when there is nothing to send.",
     ),
@@ -148,7 +148,7 @@ _SCHEMA = {
         "/docs/openapi.json` describes every attribute.",
     ),
     "invalid_boolean": Help(
-        "The attribute takes true or false, and nothing that only resembles them.",
+        "The attribute takes only true or false.",
         '"true" in quotation marks, 1 and 0, or null, which some libraries send for an unset value.',
         "Send `true` or `false` without quotation marks, or leave the attribute out.",
     ),
@@ -159,7 +159,7 @@ _SCHEMA = {
         "Send the digits alone, such as `12`. `GET /v1/lists` and the other collections show the ids.",
     ),
     "invalid_number": Help(
-        "The list field has the type Number or Currency, and the value is no number.",
+        "The list field has the type Number or Currency, and the value is not a number.",
         'A number in quotation marks, with a currency sign, or with a comma ("1,50").',
         "Send a JSON number with a point, such as `1.5`, or `null` to clear the field.",
     ),
@@ -180,23 +180,23 @@ _SCHEMA = {
         "Put the elements in brackets, such as `[{…}]`, even if there is only one.",
     ),
     "invalid_object": Help(
-        "Here belongs a JSON object, and something else came.",
+        "The value must be a JSON object, and something else was sent.",
         "A body that is an array or a text, an element that is null, or JSON that was serialised twice.",
         "Send attributes in braces, such as `{…}`. Several contacts go into the array `contacts` of an object.",
     ),
     "invalid_collection": Help(
-        "The attribute takes a collection of the API, and this is none.",
+        "The attribute takes a collection of the API, and the value is not one.",
         "Only extensions of this installation have such attributes; the API itself does not use this code.",
         "Send a collection as the `developer_message` describes it.",
     ),
     "invalid_id": Help(
-        "An id in the body leads to nothing in this account. (An id in the path is `not_found`.)",
+        "An id in the body does not exist in this account. (An id in the path is `not_found`.)",
         "Something that was deleted, an id of another account or installation, or `group_id` of one group together "
         "with `group_name` of another.",
         "Find the id in its collection: `GET /v1/lists`, `GET /v1/messages` or `GET /v1/transactional-groups`.",
     ),
     "invalid_url": Help(
-        "The list field has the type Website Address / URL, and the value is no web address.",
+        "The list field has the type Website Address / URL, and the value is not a web address.",
         "An address without `https://`, with spaces, or of another scheme such as mailto.",
         "Send it in full, such as `https://acme.example/shop`, or `null` to clear the field.",
     ),
@@ -207,7 +207,7 @@ _SCHEMA = {
     ),
     "invalid_iso_date": Help(
         "A value of a Date of Birth field is not written as the API reads dates.",
-        "The form of a country, such as 31/01/1990, or a time behind the date.",
+        "The form of a country, such as 31/01/1990, or a time after the date.",
         "Write the year, the month and the day: `1990-01-31`.",
     ),
     "invalid_date": Help(
@@ -232,7 +232,7 @@ _SCHEMA = {
         "Send the digits alone with the country code in front: `61491570156` for 0491 570 156 in Australia.",
     ),
     "unexpected_field": Help(
-        "The request has an attribute that does not belong there. It was refused so that a typing error does no harm "
+        "The request has an attribute that does not belong there. It was refused so that a typing error does not go "
         "unnoticed.",
         "A misspelled name, a key that is no field of the list, a read-only attribute such as `blocked`, or an "
         "attribute for emails in a text message.",
@@ -248,8 +248,8 @@ _QUERIES = {
         "Give a name of the IANA database, such as `Australia/Brisbane`, or leave `_tz` out for UTC.",
     ),
     "parameter_not_supported": Help(
-        "The query has a parameter that this resource does not know. It was refused so that you do not take everything "
-        "for a filtered answer.",
+        "The query has a parameter that this resource does not know. It was refused so that you do not mistake all "
+        "items for filtered ones.",
         "A misspelled name, a list field that this list does not have, or a parameter of another endpoint.",
         "Remove or rename what `field` names; the `developer_message` lists the filters of the resource.",
     ),
@@ -259,8 +259,8 @@ _QUERIES = {
         "Remove the parameter, or send the request to the collection, such as `GET /v1/lists`.",
     ),
     "invalid_operator": Help(
-        "Behind the colon of a filter stands something other than an operator.",
-        "`:gt`, `:like` and others from other APIs, or a colon without anything behind it.",
+        "The text after the colon of a filter is not an operator.",
+        "`:gt`, `:like` and others from other APIs, or a colon without anything after it.",
         "Use `:ne` for other values, `:in` for several, and ranges such as `id:in=10..20` for greater and less.",
     ),
     "invalid_query_syntax": Help(
@@ -271,7 +271,7 @@ _QUERIES = {
         "and leave the rest of the link as it is.",
     ),
     "text_search_not_supported": Help(
-        "The API does not search in texts, so it has no use for `q`.",
+        "The API has no text search, so it does not accept `q`.",
         "A client that was written for an API with such a search.",
         "Filter by fields instead, such as `GET /v1/lists?name=Customers`.",
     ),
@@ -281,17 +281,17 @@ _QUERIES = {
         "Remove `order_by`, and sort what you have received.",
     ),
     "invalid_limit": Help(
-        "`limit` says how many items a page has, and this is no number that it can be.",
+        "`limit` is the number of items on a page, and the value is not allowed.",
         "A number above 1000, a negative one, or a text.",
         "Give `limit` from 0 to 1000, and follow `_links.next` for more. `limit=0` only counts.",
     ),
     "invalid_offset": Help(
-        "`offset` says how many items are skipped, and this is no number that it can be.",
+        "`offset` is the number of items to skip, and the value is not allowed.",
         "A negative number, often of a page number that begins with 0, or a text.",
         "Give `offset` of 0 or more, or follow `_links.next` and `_links.prev` instead of computing it.",
     ),
     "invalid_filter_list": Help(
-        "A list of values behind `:in` cannot be read.",
+        "A list of values after `:in` cannot be read.",
         "Two commas in a row, one at the end, no value at all, or more than 1,000 values.",
         "Separate 1 to 1,000 values with single commas, such as `id:in=12,13`; a comma within a value is `\\,`. Divide "
         "longer lists among several requests.",
@@ -464,7 +464,7 @@ _SENDS = {
         f"(`{TMS} domains add DOMAIN`, then `{TMS} domains verify DOMAIN`).",
     ),
     "redundant_unsubscribe_type": Help(
-        "A stored message settles how people opt out, so the request cannot settle it, too.",
+        "A stored message decides how people opt out, so the request must not decide it.",
         "`unsubscribe_type` that is sent with every text message, also with `message_id`.",
         "Leave out `unsubscribe_type`, or leave out `message_id` and give the text in `body_text`.",
     ),
@@ -475,7 +475,7 @@ _SENDS = {
         f"`{TMS} senders create`.",
     ),
     "recipient_missing_list_id": Help(
-        "A contact is known by its id within a list only, and the send names no list.",
+        "The id of a contact is valid only within its list, and the send names no list.",
         "`contact_id` in a recipient, but no `list_id` beside `recipients`.",
         "Give the `list_id` of the contact, from `GET /v1/lists`, or name the recipient by `email` or `mobile`.",
     ),
@@ -490,7 +490,7 @@ _SENDS = {
         "No stop word as a whole word in the text, one that stands in a conditional and is not shown to all, or an "
         "`unsubscribe_type` that was left out and so means word.",
         "Write something like `Reply STOP to opt out` into `body_text`. If the text offers a link instead, or needs no "
-        "way out, say so with `unsubscribe_type` link or none.",
+        "opt-out, say so with `unsubscribe_type` link or none.",
     ),
 }
 
