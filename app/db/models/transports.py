@@ -1,4 +1,4 @@
-"""Named transports, the accounts that may name them, the routes that choose them (docs/transports.md), and what relays
+"""Named transports, the accounts that may name them, the routes that choose them (docs/routes.md), and what relays
 refuse."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No answer of a transport stops the sender, whatever its text and types (docs/transports.md)."""
+"""No answer of a transport stops the sender, whatever its text and types (docs/plugins.md#results)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail over the transport of an installed package (docs/transports.md)."""
+"""Mail over the transport of an installed package (docs/plugins.md#custom-transports)."""
 
 from __future__ import annotations
 
