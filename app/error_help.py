@@ -33,7 +33,7 @@ _TYPES = {
     "invalid_api_version": Help(
         "The path begins with a version that this service does not have.",
         "A base URL with `/v2`, or with the version of another API.",
-        "Let every path begin with `/v1`; the reference at /docs lists all of them.",
+        "Begin every path with `/v1`; the reference at /docs lists all paths.",
     ),
     "api_key_missing": Help(
         "The request has no API key.",
@@ -50,8 +50,8 @@ _TYPES = {
     ),
     "ip_restricted": Help(
         "The key is valid, but the account takes requests from chosen networks only, and yours came from another.",
-        "A new server or another way out of your network, or a proxy in front of the service that the operator has not "
-        "named in TRUSTED_PROXIES.",
+        "A new server, a changed outgoing address of your network, or a proxy in front of the service that the "
+        "operator has not named in TRUSTED_PROXIES.",
         "Send the request from a permitted network, or ask the operator to permit the address of your server "
         f"(`{TMS} accounts update ACCOUNT --allow-network CIDR`).",
     ),
@@ -379,10 +379,10 @@ _SENDS = {
         "Give `name` 1 to 255 letters, digits, spaces and `. _ - ( )`, each name once, such as `invoice-2026-01.pdf`.",
     ),
     "invalid_attachment_extension": Help(
-        "The end of an attachment's name and its MIME type contradict each other, which filters take for malware.",
+        "The extension of an attachment's name does not fit its MIME type. Filters take such attachments for malware.",
         "A name without an extension, or `type` left at that of another file.",
-        "Let the extension of `name` fit `type`, such as `.pdf` for application/pdf; `application/octet-stream` goes "
-        "with every extension.",
+        "Make the extension of `name` fit `type`, such as `.pdf` for application/pdf; `application/octet-stream` "
+        "accepts every extension.",
     ),
     "invalid_attachment_content": Help(
         "The content of an attachment cannot be decoded.",
