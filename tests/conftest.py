@@ -75,11 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """In a fresh checkout, the processes of a test run share the work of rewriting assertions."""
-    of_xdist = getattr(session.config, "workerinput", None)
-    if of_xdist is not None:
+    worker_input = getattr(session.config, "workerinput", None)
+    if worker_input is not None:
         gc.disable()  # until all is collected
-        number = int(of_xdist["workerid"].removeprefix("gw"))
-        import_early(session.config, number, of_xdist["workercount"], collect_ignore)
+        number = int(worker_input["workerid"].removeprefix("gw"))
+        import_early(session.config, number, worker_input["workercount"], collect_ignore)
 
 
 @pytest.hookimpl(trylast=True)
@@ -90,9 +90,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
-    of_xdist = getattr(config, "workerinput", None)
-    if of_xdist is not None:
-        items[:] = handed_out(items, of_xdist["workercount"])
+    worker_input = getattr(config, "workerinput", None)
+    if worker_input is not None:
+        items[:] = handed_out(items, worker_input["workercount"])
 
 
 @pytest.hookimpl(trylast=True)
@@ -239,8 +239,8 @@ def app(settings: Settings) -> Iterator[Flask]:
 @pytest.fixture
 def services(app: Flask) -> Services:
     """The parts of the application's process."""
-    found: Services = app.extensions[EXTENSION]
-    return found
+    app_services: Services = app.extensions[EXTENSION]
+    return app_services
 
 
 @pytest.fixture

@@ -56,9 +56,9 @@ def _added() -> Iterator[Added]:
 
 
 ADDED = list(_added())
-COLLECTIONS = [one for one in ADDED if one.is_collection]
-INSTANCES = [one for one in ADDED if "GET" in one.methods and not one.is_collection]
-POSTS = [one for one in ADDED if "POST" in one.methods and endpoint_of("POST", one.path) is None]
+COLLECTIONS = [path for path in ADDED if path.is_collection]
+INSTANCES = [path for path in ADDED if "GET" in path.methods and not path.is_collection]
+POSTS = [path for path in ADDED if "POST" in path.methods and endpoint_of("POST", path.path) is None]
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     }
 
 
-def found(api: Client, path: str, query: str = "") -> dict[str, Any]:
+def answer_to(api: Client, path: str, query: str = "") -> dict[str, Any]:
     """The body of a successful answer."""
     answer = api.get(f"{path}?{query}" if query else path)
     assert answer.status_code == 200, answer.text
@@ -96,37 +96,39 @@ def items(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(every)
 
 
-@each("one", COLLECTIONS)
-def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
-    page = found(api, path)
+@each("added", COLLECTIONS)
+def test_a_collection_has_the_envelope_and_pages(api: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
+    page = answer_to(api, path)
     assert set(page) == COLLECTION
     assert (page["offset"], page["limit"], page["size"]) == (0, 100, len(items(page)))
     assert page["_links"] == {"self": {"href": path}}
     assert len(items(page)) >= 2
-    first = found(api, path, "limit=1")
+    first = answer_to(api, path, "limit=1")
     assert [items(first), first["size"]] == [items(page)[:1], 1]
-    assert items(found(api, first["_links"]["next"]["href"])) == items(page)[1:2]
-    assert items(found(api, path, "limit=1&offset=1")) == items(page)[1:2]
-    counted = found(api, path, "limit=0")
+    assert items(answer_to(api, first["_links"]["next"]["href"])) == items(page)[1:2]
+    assert items(answer_to(api, path, "limit=1&offset=1")) == items(page)[1:2]
+    counted = answer_to(api, path, "limit=0")
     assert [items(counted), counted["size"]] == [[], len(items(page))]
 
 
-@each("one", COLLECTIONS)
-def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], one: Added) -> None:
-    for item in items(found(api, one.href(ids))):
-        assert found(api, item["_links"]["self"]["href"])["_links"]["self"] == item["_links"]["self"]
+@each("added", COLLECTIONS)
+def test_every_item_links_to_itself(api: Client, ids: dict[str, Any], added: Added) -> None:
+    for item in items(answer_to(api, added.href(ids))):
+        assert answer_to(api, item["_links"]["self"]["href"])["_links"]["self"] == item["_links"]["self"]
 
 
-@each("one", COLLECTIONS)
-def test_a_collection_takes_the_common_parameters(api: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
-    (item, *_) = items(found(api, path))
+@each("added", COLLECTIONS)
+def test_a_collection_takes_the_common_parameters(api: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
+    (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
-    assert set(items(found(api, path, f"fields={name}"))[0]) == {name, "_links"}
-    assert items(found(api, path, f"{name}={item[name]}")) == [item]
-    assert item not in items(found(api, path, f"{name}:ne={item[name]}"))
-    times = {name for name, value in items(found(api, path, "_tz=Australia/Brisbane"))[0].items() if _is_time(value)}
+    assert set(items(answer_to(api, path, f"fields={name}"))[0]) == {name, "_links"}
+    assert items(answer_to(api, path, f"{name}={item[name]}")) == [item]
+    assert item not in items(answer_to(api, path, f"{name}:ne={item[name]}"))
+    times = {
+        name for name, value in items(answer_to(api, path, "_tz=Australia/Brisbane"))[0].items() if _is_time(value)
+    }
     assert times == {name for name, value in item.items() if isinstance(value, str) and name.endswith("_time")}
 
 
@@ -134,10 +136,10 @@ def _is_time(value: object) -> bool:
     return isinstance(value, str) and value.endswith("+1000")
 
 
-@each("one", COLLECTIONS)
-def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
-    (item, *_) = items(found(api, path))
+@each("added", COLLECTIONS)
+def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
+    (item, *_) = items(answer_to(api, path))
     name = next(iter(item))
     for query, code in (
         ("nonsense=1", "parameter_not_supported"),
@@ -156,58 +158,58 @@ def test_a_collection_refuses_what_every_collection_refuses(api: Client, ids: di
         bad_query(api.get(f"{path}?{query}"), code)
 
 
-@each("one", INSTANCES)
+@each("added", INSTANCES)
 def test_an_instance_links_to_itself_and_takes_the_common_parameters(
-    api: Client, ids: dict[str, Any], one: Added
+    api: Client, ids: dict[str, Any], added: Added
 ) -> None:
-    path = one.href(ids)
-    whole = found(api, path)
+    path = added.href(ids)
+    whole = answer_to(api, path)
     assert whole["_links"]["self"] == {"href": path}
     name = next(iter(whole))
-    assert set(found(api, path, f"fields={name}")) == {name, "_links"}
+    assert set(answer_to(api, path, f"fields={name}")) == {name, "_links"}
     bad_query(api.get(f"{path}?fields=nonsense"), "invalid_query_syntax", field="fields")
     bad_query(api.get(f"{path}?_tz=Nowhere"), "invalid_time_zone")
     bad_query(api.get(f"{path}?nonsense=1"), "parameter_not_supported", field="nonsense")
     bad_query(api.get(f"{path}?{name}=1"), "parameter_not_available", field=name)
 
 
-@each("one", [one for one in ADDED if NAMES.search(one.path)])
-def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict[str, Any], one: Added) -> None:
+@each("added", [added for added in ADDED if NAMES.search(added.path)])
+def test_an_unknown_id_is_not_found(api: Client, other_tenant: Tenant, ids: dict[str, Any], added: Added) -> None:
     """Each id of the path: one that nothing has, one that is none, and all of them for another account."""
-    for name in NAMES.findall(one.path):
+    for name in NAMES.findall(added.path):
         for value in (str(uuid.uuid4()) if name == "uuid" else BEYOND, "nonsense", -1):
-            wrong = one.href({**ids, name: value})
-            for method in one.methods:
+            wrong = added.href({**ids, name: value})
+            for method in added.methods:
                 not_found(api.request(method, wrong))
-    for method in one.methods:
-        not_found(other_tenant.api.request(method, one.href(ids)))
+    for method in added.methods:
+        not_found(other_tenant.api.request(method, added.href(ids)))
 
 
-@each("one", ADDED)
-def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
-    known = one.methods | {"OPTIONS"} | ({"HEAD"} if "GET" in one.methods else set())
-    assert set(anon.request("OPTIONS", path).headers["Allow"].split(", ")) == known
-    for method in {"GET", "POST", "PATCH", "PUT", "DELETE"} - known:
+@each("added", ADDED)
+def test_a_path_tells_its_methods(api: Client, anon: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
+    methods = added.methods | {"OPTIONS"} | ({"HEAD"} if "GET" in added.methods else set())
+    assert set(anon.request("OPTIONS", path).headers["Allow"].split(", ")) == methods
+    for method in {"GET", "POST", "PATCH", "PUT", "DELETE"} - methods:
         answer = api.request(method, path)
         check_error(answer, 405, "method_not_allowed")
-        assert set(answer.headers["Allow"].split(", ")) == known
-    for method in one.methods:
+        assert set(answer.headers["Allow"].split(", ")) == methods
+    for method in added.methods:
         check_error(anon.request(method, path), 401, "api_key_missing")
 
 
-@each("one", ADDED)
-def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
-    for method in one.methods:
+@each("added", ADDED)
+def test_an_error_has_the_path_and_the_page_of_its_code(api: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
+    for method in added.methods:
         body = bad_query(api.request(method, f"{path}/?nonsense=1"), "parameter_not_supported", field="nonsense")
         assert body["_links"]["self"]["href"].rstrip("/") == path
         assert api.get(body["_links"]["error"]["href"]).status_code == 200
 
 
-@each("one", POSTS)
-def test_a_post_reads_its_body_as_every_other(api: Client, ids: dict[str, Any], one: Added) -> None:
-    path = one.href(ids)
+@each("added", POSTS)
+def test_a_post_reads_its_body_as_every_other(api: Client, ids: dict[str, Any], added: Added) -> None:
+    path = added.href(ids)
     check_error(api.raw("POST", path, b"{"), 400, "invalid_request", "invalid_request")
     check_error(api.raw("POST", path, b"{}", "text/csv"), 400, "invalid_request", "invalid_request")
     invalid(api.post(path, []), "invalid_object")

@@ -86,7 +86,7 @@ def world(app: Flask, settings: Settings) -> Iterator[OrderFixture]:
 def wrong_level(world: OrderFixture, request: Request) -> Request:
     """The limited key of the account that the request comes from."""
     accounts = (world.tenant, world.spent)
-    owner = next((one for one in accounts if request.token in one.tokens.values()), world.tenant)
+    owner = next((account for account in accounts if request.token in account.tokens.values()), world.tenant)
     return replace(request, token=owner.tokens["limited"])
 
 

@@ -96,19 +96,19 @@ def test_an_automation_has_every_property_its_definition_and_its_steps(app: Flas
     tenant = new_author(app)
     automation_id = create(tenant, {**STANDARD, "after": "1 day", "if": "plan:HAS"})
     path = f"{PATH}/{automation_id}"
-    found = tenant.api.get(path).get_json()
-    assert list(found) == [*FIELDS, "definition", "steps", "_links"]
-    assert [(step["name"], step["kind"]) for step in found["steps"]] == [("delay", "wait"), ("message", "send")]
+    automation = tenant.api.get(path).get_json()
+    assert list(automation) == [*FIELDS, "definition", "steps", "_links"]
+    assert [(step["name"], step["kind"]) for step in automation["steps"]] == [("delay", "wait"), ("message", "send")]
     (message,) = items(tenant.api.get("/v1/messages", {"name": "Welcome"}), "messages")
-    assert found["definition"] == {
+    assert automation["definition"] == {
         **STANDARD,
         **{"if": "plan:HAS", "again": "always", "after": "1 day"},
         **{"message_id": message["id"], "message_type": "email"},
     }
-    links = {"self": path, "list": f"/v1/lists/{found['list_id']}", "runs": f"{path}/runs"}
-    assert found["_links"] == {name: {"href": href} for name, href in links.items()}
+    links = {"self": path, "list": f"/v1/lists/{automation['list_id']}", "runs": f"{path}/runs"}
+    assert automation["_links"] == {name: {"href": href} for name, href in links.items()}
     (item,) = items(tenant.api.get(PATH), NAME)
-    assert item == {name: value for name, value in found.items() if name not in ("definition", "steps")}
+    assert item == {name: value for name, value in automation.items() if name not in ("definition", "steps")}
 
 
 def test_each_field_can_be_requested_alone(app: Flask) -> None:
@@ -125,10 +125,10 @@ def test_the_newest_definition_is_shown_with_the_steps_of_all_versions(app: Flas
     with tenant.services.database.write() as transaction:
         row = transaction.get_one(Automation, automation_id)
         update_automation(transaction, row, read_definition(advanced(send("c"), send("b"))))
-    found = tenant.api.get(f"{PATH}/{automation_id}").get_json()
-    assert found["version"] == 2
-    assert [step["name"] for step in found["definition"]["steps"]] == ["c", "b"]
-    assert [step["name"] for step in found["steps"]] == ["a", "b", "c"]
+    automation = tenant.api.get(f"{PATH}/{automation_id}").get_json()
+    assert automation["version"] == 2
+    assert [step["name"] for step in automation["definition"]["steps"]] == ["c", "b"]
+    assert [step["name"] for step in automation["steps"]] == ["a", "b", "c"]
 
 
 @each(
@@ -169,8 +169,8 @@ def test_filters_of_automations(author: Tenant, query: dict[str, str], names: st
 )
 def test_filters_of_runs(author: Tenant, query: dict[str, str], names: str) -> None:
     (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
-    found = items(author.api.get(f"{PATH}/{automation_id}/runs", query), "runs")
-    assert ["wxyz"[item["contact_id"] - 1] for item in found] == list(names)
+    runs = items(author.api.get(f"{PATH}/{automation_id}/runs", query), "runs")
+    assert ["wxyz"[item["contact_id"] - 1] for item in runs] == list(names)
 
 
 def test_a_run_has_every_property(author: Tenant) -> None:
@@ -210,11 +210,11 @@ def test_a_run_is_shown_with_the_steps_that_it_has_passed(app: Flask) -> None:
     while advance_due(tenant.services):
         pass
     (run,) = items(tenant.api.get(f"{PATH}/{automation_id}/runs"), "runs")
-    shown = tenant.api.get(run["_links"]["self"]["href"]).get_json()
-    assert list(shown) == [*RUN_FIELDS, "passed_steps", "_links"]
-    assert shown == {**run, "passed_steps": shown["passed_steps"]}
-    assert (shown["contact_id"], shown["reason"]) == (contact["id"], "completed")
-    passed = shown["passed_steps"]
+    detail = tenant.api.get(run["_links"]["self"]["href"]).get_json()
+    assert list(detail) == [*RUN_FIELDS, "passed_steps", "_links"]
+    assert detail == {**run, "passed_steps": detail["passed_steps"]}
+    assert (detail["contact_id"], detail["reason"]) == (contact["id"], "completed")
+    passed = detail["passed_steps"]
     assert [(step["name"], step["kind"], step["result"], step["detail"]) for step in passed] == [
         ("hello", "send", "done", None),
         ("soon", "wait", "skipped", "no date"),
@@ -333,7 +333,7 @@ def places(answer: Any) -> list[tuple[str, str | None, int | None, str | None]]:
     body = answer.get_json()
     listed = body["_embedded"]["errors"]
     assert listed[0]["code"] == body["code"]
-    return [(one["code"], one["collection"], one["index"], one["field"]) for one in listed]
+    return [(error["code"], error["collection"], error["index"], error["field"]) for error in listed]
 
 
 def test_what_the_account_does_not_have_is_reported_with_what_cannot_be_read(app: Flask) -> None:
@@ -383,10 +383,10 @@ def test_a_list_that_is_unknown_hides_no_message_that_is(app: Flask) -> None:
 
 def test_the_first_hundred_errors_are_reported(app: Flask) -> None:
     steps = [{"name": f"s{number}", "send": "No", "more": 1} for number in range(100)]
-    found = places(new_author(app).api.post(f"{PATH}/validate", advanced(*steps)))
-    assert len(found) == 100
-    assert found[:2] == [("invalid_id", "steps", 0, "send"), ("unexpected_field", "steps", 0, "more")]
-    assert found[-1] == ("unexpected_field", "steps", 49, "more")
+    errors = places(new_author(app).api.post(f"{PATH}/validate", advanced(*steps)))
+    assert len(errors) == 100
+    assert errors[:2] == [("invalid_id", "steps", 0, "send"), ("unexpected_field", "steps", 0, "more")]
+    assert errors[-1] == ("unexpected_field", "steps", 49, "more")
 
 
 def test_a_definition_is_checked_against_the_automation_of_its_name(app: Flask) -> None:
@@ -400,7 +400,7 @@ def test_a_definition_is_checked_against_the_automation_of_its_name(app: Flask) 
 
 
 @each(
-    ("link", "found"),
+    ("link", "is_accepted"),
     [
         ("https://acme.example/", True),
         ("https://acme.example/in", False),
@@ -411,16 +411,16 @@ def test_a_definition_is_checked_against_the_automation_of_its_name(app: Flask) 
         ("mailto:ann@example.com", False),
     ],
 )
-def test_a_branch_asks_about_a_link_that_the_message_has(author: Tenant, link: str, found: bool) -> None:
+def test_a_branch_asks_about_a_link_that_the_message_has(author: Tenant, link: str, is_accepted: bool) -> None:
     links = ("https://acme.example/", "https://acme.example/%%plan%%?a=1&amp;b=%%score%%", "mailto:ann@example.com")
     secret = "https://acme.example/reset?token=%%plan%%"
-    html = "".join(f'<a href="{one}">x</a>' for one in (*links, secret))
+    html = "".join(f'<a href="{address}">x</a>' for address in (*links, secret))
     author.add_message(name="Links", body_html=html)
     asks = branch("b", [{"name": "c", "stop": True}], on=clicked("a", link))
     definition = {**advanced({"name": "a", "send": "Links"}, asks), "list": "Others"}
     document = {key: value for key, value in definition.items() if key not in ("if", "leave_when")}
     answer = author.api.post(f"{PATH}/validate", document)
-    if found:
+    if is_accepted:
         assert answer.status_code == 200, answer.get_json()
     else:
         invalid(answer, "invalid_id", field="branch.link", collection="steps", index=1)
@@ -437,19 +437,19 @@ def test_a_text_message_without_a_sender_is_refused(app: Flask) -> None:
     tenant.add_message(name="From", **text, from_address="61411111111")
     document = advanced({"name": "a", "send": "Text"}, send("b"), {"name": "c", "send": "From"})
 
-    def found() -> list[tuple[str, int]]:
+    def validation_errors() -> list[tuple[str, int]]:
         body = tenant.api.post(f"{PATH}/validate", document).get_json()
         errors = body.get("_embedded", {}).get("errors") or ([body] if "code" in body else [])
-        return [(one["code"], one["index"]) for one in errors]
+        return [(error["code"], error["index"]) for error in errors]
 
-    assert found() == [("invalid_from_address", 0), ("invalid_from_address", 2)]
+    assert validation_errors() == [("invalid_from_address", 0), ("invalid_from_address", 2)]
     tenant.add_sender("61411111111")
-    assert found() == []
+    assert validation_errors() == []
     tenant.add_sender("61422222222")
-    assert found() == [("invalid_from_address", 0)]
+    assert validation_errors() == [("invalid_from_address", 0)]
     (customers,) = ids(tenant.api.get("/v1/lists"), "lists")
     tenant.add_sender("61433333333", list_id=customers)
-    assert found() == []
+    assert validation_errors() == []
 
 
 def test_a_sender_of_another_list_is_refused(app: Flask) -> None:
@@ -485,10 +485,10 @@ def test_names_of_another_account_are_not_found(tenant: Tenant, app: Flask) -> N
 def test_another_account_sees_and_pauses_nothing(author: Tenant, other_tenant: Tenant) -> None:
     (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
     path = f"{PATH}/{automation_id}"
-    for one in (path, f"{path}/runs"):
-        not_found(other_tenant.api.get(one))
-    for one in (f"{path}/pause", f"{path}/resume"):
-        not_found(other_tenant.api.post(one, {}))
+    for target in (path, f"{path}/runs"):
+        not_found(other_tenant.api.get(target))
+    for target in (f"{path}/pause", f"{path}/resume"):
+        not_found(other_tenant.api.post(target, {}))
     assert items(other_tenant.api.get(PATH), NAME) == []
     assert author.api.get(path, {"fields": "state"}).get_json()["state"] == "active"
 

@@ -38,9 +38,9 @@ def account_of(tenant: Tenant, name: str | None = None) -> Account:
 def acts(tenant: Tenant, account_id: int) -> list[tuple[str, list[str]]]:
     """What was done with the account, and to which of its settings."""
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == account_id, AuditEntry.object.in_(("account", "test_account"))
-        found = session.scalars(select(AuditEntry).where(*of_account).order_by(AuditEntry.id)).all()
-    return [(one.action, sorted(change["field"] for change in one.changes)) for one in found]
+        criteria = AuditEntry.account_id == account_id, AuditEntry.object.in_(("account", "test_account"))
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id)).all()
+    return [(entry.action, sorted(change["field"] for change in entry.changes)) for entry in entries]
 
 
 def add_test_account(tenant: Tenant) -> int:
@@ -55,8 +55,8 @@ def test_an_account_is_created_and_found(tenant: Tenant) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{PATH}/{made.id}")
     assert (made.owner_email, made.owner_confirmed, made.test_of) == ("owner@new.example", True, None)
     assert [action for action, _ in acts(tenant, made.id)] == ["account.created"]
-    for wanted in (name, str(made.id)):
-        assert browser.get(PATH, query_string={"find": wanted}).headers["Location"] == f"{PATH}/{made.id}"
+    for term in (name, str(made.id)):
+        assert browser.get(PATH, query_string={"find": term}).headers["Location"] == f"{PATH}/{made.id}"
     page = words(browser.get(f"{PATH}/{made.id}"))
     assert f"{name} Account {made.id} · sends" in page
     assert f"accounts delete '{name}'" in page
@@ -93,7 +93,7 @@ def test_a_name_that_is_taken_is_refused(tenant: Tenant, other_tenant: Tenant) -
 
 def test_settings_are_changed_and_cleared(tenant: Tenant) -> None:
     browser, path, name = operator(tenant.app), f"{PATH}/{tenant.id}", unique("Renamed")
-    wanted = {
+    new_settings = {
         **{"name": name, "owner_email": "owner@x.example", "owner_confirmed": "1", "default_from_name": "Acme"},
         **{"default_from_address": "hello@x.example", "brand_name": "Acme Shop", "brand_colour": "#0A66C2"},
         **{"time_zone": "Australia/Brisbane", "rate_limit": "100/minute", "email_priority": "high"},
@@ -101,10 +101,10 @@ def test_settings_are_changed_and_cleared(tenant: Tenant) -> None:
         **{"retain_logs": "12h", "retain_audit": "400d", "allowed_networks": "127.0.0.0/8\r\n2001:db8::/32"},
         **{"track_clicks": "1", "machine_events": "1"},
     }
-    assert browser.post(path, **wanted).headers["Location"] == path
+    assert browser.post(path, **new_settings).headers["Location"] == path
     made = account_of(tenant)
-    assert {one: getattr(made, one) for one in wanted} | {"track_opens": made.track_opens} == {
-        **wanted,
+    assert {name: getattr(made, name) for name in new_settings} | {"track_opens": made.track_opens} == {
+        **new_settings,
         **{"brand_colour": "#0a66c2", "retain_content": "7d", "allowed_networks": ["127.0.0.0/8", "2001:db8::/32"]},
         **{"owner_confirmed": True, "track_clicks": True, "machine_events": True, "track_opens": False},
     }
@@ -168,7 +168,7 @@ def test_accounts_are_shown_page_by_page(tenant: Tenant) -> None:
     prefix, moment = unique("Z"), this_second()
     times = {"creation_time": moment, "last_modified_time": moment}
     with tenant.services.database.write() as transaction:
-        transaction.add_all([Account(name=f"{prefix} {one:03}", **times) for one in range(PAGE_ROWS + 2)])
+        transaction.add_all([Account(name=f"{prefix} {number:03}", **times) for number in range(PAGE_ROWS + 2)])
     browser = operator(tenant.app)
     first = browser.get(PATH, query_string={"after": prefix})
     assert f"{prefix} 000 owner not confirmed" in words(first)
@@ -179,15 +179,15 @@ def test_accounts_are_shown_page_by_page(tenant: Tenant) -> None:
     assert browser.get(PATH, query_string={"after": "\0"}).status_code == 200
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     assert head[:4] == ["id", "name", "owner_email", "owner_confirmed"]
-    assert [row[1] for row in rows if row[1].startswith(prefix)] == [f"{prefix} {one:03}" for one in range(52)]
+    assert [row[1] for row in rows if row[1].startswith(prefix)] == [f"{prefix} {number:03}" for number in range(52)]
 
 
-@each("wanted", ["nobody of that name", "0", "9" * 30, "\0", SCRIPT])
-def test_an_account_that_is_not_there_is_not_found(tenant: Tenant, wanted: str) -> None:
+@each("term", ["nobody of that name", "0", "9" * 30, "\0", SCRIPT])
+def test_an_account_that_is_not_there_is_not_found(tenant: Tenant, term: str) -> None:
     browser = operator(tenant.app)
-    answer = browser.get(PATH, query_string={"find": wanted})
+    answer = browser.get(PATH, query_string={"find": term})
     assert answer.status_code == 404
-    assert "There is no account" in words(answer) or not wanted.strip("\0")
+    assert "There is no account" in words(answer) or not term.strip("\0")
     assert SCRIPT not in answer.text
 
 
@@ -225,7 +225,7 @@ def test_the_list_takes_as_many_statements_for_many_as_for_one(
     def statements() -> int:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return sum(one.startswith("SELECT") for one in counter.statements)
+        return sum(statement.startswith("SELECT") for statement in counter.statements)
 
     few = statements()
     add_test_account(tenant)

@@ -32,10 +32,10 @@ def test_an_operator_finds_entries_by_the_query_language(tenant: Tenant) -> None
     first = act(tenant, "list.created", object_id=5, name=SCRIPT, changes=changes, counts={"contacts": 3})
     second = act(tenant, "key.created", object_id=6, name="A key")
     browser = operator(tenant.app)
-    for query, shown in (("", {first, second}), ("&action=key.created", {second}), ("&object_id=5", {first})):
+    for query, expected_ids in (("", {first, second}), ("&action=key.created", {second}), ("&object_id=5", {first})):
         page = browser.get(f"{PATH}?account_id={tenant.id}{query}")
         assert page.status_code == 200
-        assert {int(one) for one in re.findall(rf'href="{PATH}/(\d+)"', page.text)} == shown
+        assert {int(entry_id) for entry_id in re.findall(rf'href="{PATH}/(\d+)"', page.text)} == expected_ids
         assert "<script>" not in page.text
     entry = browser.get(f"{PATH}/{first}")
     assert "list.created" in words(entry)
@@ -58,12 +58,12 @@ def test_what_was_done_to_an_address_is_found_without_its_being_in_the_address_b
 
 def test_pages_follow_each_other_by_cursors_and_the_file_has_them_all(tenant: Tenant) -> None:
     ids = [act(tenant, "list.updated", object_id=number) for number in range(55)]
-    browser, path, found = operator(tenant.app), f"{PATH}?account_id={tenant.id}", []
+    browser, path, listed_ids = operator(tenant.app), f"{PATH}?account_id={tenant.id}", []
     while path:
         page = browser.get(path).text
-        found += [int(one) for one in re.findall(rf'href="{PATH}/(\d+)"', page)]
+        listed_ids += [int(entry_id) for entry_id in re.findall(rf'href="{PATH}/(\d+)"', page)]
         older = re.search(r'<a href="([^"]+)" rel="next"', page)
         path = older[1].replace("&amp;", "&") if older else ""
-    assert found == ids[::-1]
+    assert listed_ids == ids[::-1]
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?account_id={tenant.id}").text))
-    assert [int(row[head.index("id")]) for row in rows] == found
+    assert [int(row[head.index("id")]) for row in rows] == listed_ids

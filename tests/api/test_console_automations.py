@@ -74,8 +74,8 @@ def state_of(author: Tenant, automation_id: int) -> str:
 def acts(author: Tenant) -> list[str]:
     """What the audit log has of automations and runs."""
     with author.services.database.read() as session:
-        own = AuditEntry.account_id == author.id, AuditEntry.object.in_(("automation", "run"))
-        return list(session.scalars(select(AuditEntry.action).where(*own).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == author.id, AuditEntry.object.in_(("automation", "run"))
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 def test_automations_are_found_by_the_query_language(author: Tenant) -> None:
@@ -86,9 +86,9 @@ def test_automations_are_found_by_the_query_language(author: Tenant) -> None:
     assert page.index("Welcome series advanced active REST API Contact Created Customers 1 0") < page.index(
         "Welcome gold customers standard active When a Contact is created from the REST API Customers 0 0"
     ), "the newest first"
-    found = browser.get(f"{PATH}?find={first}&kind=standard").headers["Location"]
-    assert found == f"{PATH}?kind=standard&id={first}"
-    assert "Welcome series" not in words(browser.get(found))
+    location = browser.get(f"{PATH}?find={first}&kind=standard").headers["Location"]
+    assert location == f"{PATH}?kind=standard&id={first}"
+    assert "Welcome series" not in words(browser.get(location))
     assert "No automation matches." in words(browser.get(f"{PATH}?name=none"))
     with author.services.database.write() as transaction:
         delete_automation(transaction, author.id, second)
@@ -151,9 +151,9 @@ def test_runs_are_found_by_the_contact_and_by_the_filters_of_the_api(author: Ten
     browser, path = signed_in(author), f"{PATH}/{automation_id}"
     page = words(browser.get(path))
     assert page.index(str(other["email"])) < page.index(address), "the last to enter first"
-    found = browser.get(f"{path}?find={address.upper()}&state=waiting").headers["Location"]
-    assert found == f"{path}?state=waiting&email={address.upper().replace('@', '%40')}"
-    for query in (found, f"{path}?contact_id={ann['id']}"):
+    location = browser.get(f"{path}?find={address.upper()}&state=waiting").headers["Location"]
+    assert location == f"{path}?state=waiting&email={address.upper().replace('@', '%40')}"
+    for query in (location, f"{path}?contact_id={ann['id']}"):
         page = words(browser.get(query))
         assert (address in page, other["email"] in page) == (True, False), query
     for query in (f"email={new_email()}", "state=ended", "step=hello", "version=2"):
@@ -185,9 +185,9 @@ def test_earlier_runs_are_on_further_pages_also_of_one_address(author: Tenant) -
         older = page.text.split('rel="next"')[0].rpartition('href="')[2].split('"')[0]
         page = browser.get(older.replace("&amp;", "&"))
         assert (first in page.text, last in page.text) == (False, True)
-    head, *found = csv.reader(io.StringIO(browser.get(f"{path}/runs.csv?contact_id={ann['id']}").text))
-    assert len(found) == PAGE_ROWS + 1
-    assert {row[head.index("step")] for row in found} == {"two days"}
+    head, *file_rows = csv.reader(io.StringIO(browser.get(f"{path}/runs.csv?contact_id={ann['id']}").text))
+    assert len(file_rows) == PAGE_ROWS + 1
+    assert {row[head.index("step")] for row in file_rows} == {"two days"}
 
 
 def test_a_page_asks_the_same_number_of_statements_for_many_runs(author: Tenant) -> None:
@@ -256,8 +256,8 @@ def test_a_run_that_waits_for_a_message_says_so(author: Tenant) -> None:
     automation_id = new_automation(author, send("hello"), asks)
     enter(author)
     with author.services.database.read() as session:
-        own = AutomationStep.automation_id == automation_id, AutomationStep.name == "hello"
-        assert session.scalars(select(AutomationStep.id).where(*own)).one()
+        criteria = AutomationStep.automation_id == automation_id, AutomationStep.name == "hello"
+        assert session.scalars(select(AutomationStep.id).where(*criteria)).one()
     (run,) = runs_of(author.services, automation_id)
     page = words(signed_in(author).get(f"{PATH}/{automation_id}/runs/{run.id}"))
     assert "It waits for the message of the step “hello” to be opened, until" in page
@@ -292,8 +292,8 @@ def test_an_automation_is_paused_and_resumed(author: Tenant) -> None:
         transaction.execute(update(Automation).where(Automation.id == automation_id).values(earlier))
     assert browser.post(f"{path}/resume", held="shift").headers["Location"] == path
     assert state_of(author, automation_id) == "active"
-    shown = f"It goes on at {run.due_time + timedelta(days=3):%Y-%m-%d}"
-    assert shown in words(browser.get(f"{path}/runs/{run.id}")), "with what the pause has added"
+    sentence = f"It goes on at {run.due_time + timedelta(days=3):%Y-%m-%d}"
+    assert sentence in words(browser.get(f"{path}/runs/{run.id}")), "with what the pause has added"
     assert browser.post(f"{path}/resume").status_code == 303, "an active one stays so"
     assert acts(author) == ["automation.created", "automation.paused", "automation.resumed"]
 
@@ -325,8 +325,8 @@ def test_a_run_of_another_automation_is_not_found(author: Tenant) -> None:
     first, second = new_automation(author, *STEPS), create(author, STANDARD)
     enter(author)
     (run,) = runs_of(author.services, first)
-    own, path = linked(author), f"{PATH}/{second}/runs/{run.id}"
-    assert own.get(path).status_code == own.post(f"{path}/cancel").status_code == 404
+    browser, path = linked(author), f"{PATH}/{second}/runs/{run.id}"
+    assert browser.get(path).status_code == browser.post(f"{path}/cancel").status_code == 404
     assert runs_of(author.services, first)[0].state == "waiting"
 
 

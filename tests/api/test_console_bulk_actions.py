@@ -58,9 +58,9 @@ def make_due(tenant: Tenant) -> None:
 
 def acts(tenant: Tenant) -> list[tuple[str, str, str | None, dict[str, int]]]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("bulk_action", "recipient"))
-        entries = session.scalars(select(AuditEntry).where(*of_account).order_by(AuditEntry.id))
-        return [(one.action, one.actor, one.via, one.counts) for one in entries]
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("bulk_action", "recipient"))
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id))
+        return [(entry.action, entry.actor, entry.via, entry.counts) for entry in entries]
 
 
 def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant, rows: Rows) -> None:
@@ -111,8 +111,8 @@ def test_all_that_a_search_shows_is_previewed_undone_and_retried(tenant: Tenant,
     assert "done state=failed 3 2 " in listed
     assert "cancelled state=failed 3 0 " in listed
     assert "done" not in words(browser.get(f"{PATH}?state=cancelled")).replace("done cancelled", "")
-    (head, *found) = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?state=done").text))
-    assert [dict(zip(head, row, strict=True))["done"] for row in found] == ["2"]
+    (head, *file_rows) = csv.reader(io.StringIO(browser.get(f"{PATH}.csv?state=done").text))
+    assert [dict(zip(head, row, strict=True))["done"] for row in file_rows] == ["2"]
 
 
 def test_an_old_preview_is_confirmed_again_if_its_numbers_have_changed(tenant: Tenant, rows: Rows) -> None:
@@ -123,8 +123,8 @@ def test_an_old_preview_is_confirmed_again_if_its_numbers_have_changed(tenant: T
     failed(rows, "bob@example.com")
 
     def post(age: int, matching: str, done: str) -> TestResponse:
-        shown = (datetime.fromisoformat(moment) - timedelta(seconds=age)).isoformat()
-        return browser.post(PATH, **{**form, "shown": f"{shown} {matching} {done}"})
+        preview_time = (datetime.fromisoformat(moment) - timedelta(seconds=age)).isoformat()
+        return browser.post(PATH, **{**form, "shown": f"{preview_time} {matching} {done}"})
 
     answer = post(120, matching, done)
     assert (answer.status_code, acts(tenant)) == (409, [])
@@ -133,10 +133,10 @@ def test_an_old_preview_is_confirmed_again_if_its_numbers_have_changed(tenant: T
     assert [post(0, matching, done).status_code, post(120, "2", "2").status_code] == [303, 303]
 
 
-@each("shown", ["", "soon", "2026-01-01 1 1 1", "soon 1 1", "2026-01-01T00:00:00 x 1"])
-def test_nothing_is_asked_for_without_a_preview(tenant: Tenant, rows: Rows, shown: str) -> None:
+@each("preview", ["", "soon", "2026-01-01 1 1 1", "soon 1 1", "2026-01-01T00:00:00 x 1"])
+def test_nothing_is_asked_for_without_a_preview(tenant: Tenant, rows: Rows, preview: str) -> None:
     failed(rows, "ann@example.com")
-    answer = signed_in(tenant).post(PATH, action="retry", query="state=failed", shown=shown)
+    answer = signed_in(tenant).post(PATH, action="retry", query="state=failed", shown=preview)
     assert (answer.status_code, acts(tenant)) == (409, [])
 
 
@@ -258,8 +258,8 @@ def test_the_pages_take_a_fixed_number_of_statements(tenant: Tenant, rows: Rows)
 
 def all_of(answer: TestResponse) -> list[dict[str, Any]]:
     assert (answer.status_code, answer.mimetype) == (200, "text/csv")
-    head, *found = csv.reader(io.StringIO(answer.text))
-    return [dict(zip(head, row, strict=True)) for row in found]
+    head, *file_rows = csv.reader(io.StringIO(answer.text))
+    return [dict(zip(head, row, strict=True)) for row in file_rows]
 
 
 def test_a_file_of_all_keeps_nothing_while_its_reader_takes_its_time(
@@ -299,13 +299,13 @@ def test_all_that_a_search_finds_is_a_file(tenant: Tenant, rows: Rows, monkeypat
     assert link in page.text
     assert "sends export" not in words(page)
     assert "sends export" in words(operator(tenant.app).get(f"{MESSAGES}?account={tenant.id}"))
-    found = all_of(browser.get(f"{MESSAGES}/all.csv?state=failed"))
-    assert [one["email"] for one in found] == addresses[::-1]
+    recipients = all_of(browser.get(f"{MESSAGES}/all.csv?state=failed"))
+    assert [recipient["email"] for recipient in recipients] == addresses[::-1]
     assert [(action, counts) for action, _, _, counts in acts(tenant)] == [("recipient.exported", {})]
     failed(rows, *addresses)
     assert len(all_of(browser.get(f"{MESSAGES}/all.csv"))) == 40
     hidden = all_of(signed_in(tenant, "report").get(f"{MESSAGES}/all.csv?state=failed"))
-    assert {one["email"] for one in hidden} == {""}
+    assert {recipient["email"] for recipient in hidden} == {""}
     assert browser.get(f"{MESSAGES}/all.csv?cursor=of-somebody").status_code == 400
     refused = browser.get(f"{MESSAGES}/all.csv?colour=red")
     assert (refused.status_code, len(acts(tenant))) == (400, 3)

@@ -37,12 +37,12 @@ def send_back(
     browser: Browser, list_id: int, preview: TestResponse, columns: list[str], action: str = "", **more: str
 ) -> TestResponse:
     """Presses a button of the preview, with these attributes for the columns."""
-    content, *shown = (
+    content, *previewed = (
         unescape(part.split('"')[0])
         for name in ("content", "shown")
         for part in preview.text.split(f'name="{name}" value="')[1:]
     )
-    data = {"content": content, "shown": shown, "column": columns, **more}
+    data = {"content": content, "shown": previewed, "column": columns, **more}
     return browser.open("POST", f"{PATH}/{list_id}/import{action}", data=data, headers=SAME_ORIGIN)
 
 

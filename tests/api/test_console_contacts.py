@@ -33,9 +33,11 @@ def contact(tenant: Tenant, contact_id: int) -> Contact | None:
 def acts(tenant: Tenant) -> list[tuple[str, str | None, list[str]]]:
     """Action, digest of the address, and the names of the attributes."""
     with tenant.services.database.read() as session:
-        of_contacts = AuditEntry.account_id == tenant.id, AuditEntry.object == "contact"
-        found = session.scalars(select(AuditEntry).where(*of_contacts).order_by(AuditEntry.id))
-        return [(one.action, one.address_digest, [change["field"] for change in one.changes]) for one in found]
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "contact"
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id))
+        return [
+            (entry.action, entry.address_digest, [change["field"] for change in entry.changes]) for entry in entries
+        ]
 
 
 def test_contacts_are_searched_by_address_state_and_field(tenant: Tenant) -> None:
@@ -48,7 +50,7 @@ def test_contacts_are_searched_by_address_state_and_field(tenant: Tenant) -> Non
     with tenant.services.database.write() as transaction:
         block(transaction, tenant.id, "mobile", number, "left us")
     browser, path = signed_in(tenant), f"{PATH}/{list_id}"
-    for query, shown in (
+    for query, expected in (
         ("", {ann, bob, cy}),
         (f"email={ann.upper()}", {ann}),
         (f"mobile={number}", {ann}),
@@ -61,14 +63,14 @@ def test_contacts_are_searched_by_address_state_and_field(tenant: Tenant) -> Non
     ):
         page = browser.get(f"{path}?{query}")
         assert page.status_code == 200
-        assert {one for one in (ann, bob, cy) if f">{one}<" in page.text} == shown, query
+        assert {address for address in (ann, bob, cy) if f">{address}<" in page.text} == expected, query
         assert "<script>" not in page.text
     shown_words = words(browser.get(path))
     assert f"{ann} {number} blocked" in shown_words
     assert f"{bob} unsubscribed" in shown_words
     assert f"{cy} inactive" in shown_words
-    found = browser.get(f"{path}?find=%2B{number[:2]} {number[2:]}&blocked=&subscribed=")
-    assert found.headers["Location"] == f"{path}?mobile={number}"
+    answer = browser.get(f"{path}?find=%2B{number[:2]} {number[2:]}&blocked=&subscribed=")
+    assert answer.headers["Location"] == f"{path}?mobile={number}"
     assert "No contact matches." in words(browser.get(f"{path}?email=nobody@example.com"))
 
 
@@ -86,14 +88,14 @@ def test_a_page_costs_the_same_number_of_statements_whatever_it_shows(tenant: Te
         counts.append(counter.count)
     assert counts[0] == counts[1]
     assert "70 contacts" in words(first)
-    found = []
+    emails = []
     page = first
     while True:
-        found += [part.split("<")[0] for part in page.text.split('">') if part[:1] == "p" and "@example.com<" in part]
+        emails += [part.split("<")[0] for part in page.text.split('">') if part[:1] == "p" and "@example.com<" in part]
         if not (path := older_of(page)):
             break
         page = browser.get(path)
-    assert found == [row["email"] for row in rows]
+    assert emails == [row["email"] for row in rows]
 
 
 def test_the_file_of_a_search_can_be_imported_again_and_is_in_the_audit_log(tenant: Tenant) -> None:
@@ -105,8 +107,8 @@ def test_the_file_of_a_search_can_be_imported_again_and_is_in_the_audit_log(tena
     assert head[1:5] == ["email", "mobile", "first_name", "last_name"]
     assert [dict(zip(head, row, strict=True))["first_name"] for row in rows] == ["'=1+1"]
     with tenant.services.database.read() as session:
-        of_list = AuditEntry.account_id == tenant.id, AuditEntry.action == "list.exported"
-        (entry,) = session.scalars(select(AuditEntry).where(*of_list)).all()
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.action == "list.exported"
+        (entry,) = session.scalars(select(AuditEntry).where(*criteria)).all()
     assert (entry.object_id, entry.counts) == (str(list_id), {"contacts": 1})
 
 
@@ -138,7 +140,7 @@ def test_a_contact_says_why_it_gets_nothing_and_where_that_ends(tenant: Tenant, 
     assert ": permanent bounce." in text
     assert page.text.count('">What led to it, and how to end it<') == 3
     linked_paths = [part.split('"')[0] for part in page.text.split('<a href="') if ">What led to it" in part[:200]]
-    assert [browser.get(one).status_code for one in linked_paths] == [200] * 3
+    assert [browser.get(linked_path).status_code for linked_path in linked_paths] == [200] * 3
     browser.post(path, is_active="false")
     with tenant.services.database.write() as transaction:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(owner_confirmed=False))
@@ -232,8 +234,8 @@ def test_an_address_is_unsubscribed_and_resubscribed_in_place(tenant: Tenant) ->
     assert f"Unsubscribe {ann} from the list" in words(browser.get(path))
     assert browser.post(f"{path}/subscription", kind="email", subscribed="false").status_code == 303
     with tenant.services.database.read() as session:
-        of_account = Unsubscriber.account_id == tenant.id
-        assert session.execute(select(Unsubscriber.address, Unsubscriber.list_id).where(of_account)).all() == [
+        criteria = Unsubscriber.account_id == tenant.id
+        assert session.execute(select(Unsubscriber.address, Unsubscriber.list_id).where(criteria)).all() == [
             (ann, list_id)
         ]
     assert f"Resubscribe {ann}" in words(browser.get(path))
@@ -259,8 +261,8 @@ def test_a_contact_is_added_and_deleted_in_place(tenant: Tenant) -> None:
     assert browser.post(f"{path}/delete").headers["Location"] == f"{PATH}/{list_id}"
     assert contact(tenant, contact_id) is None
     assert browser.get(path).status_code == browser.post(path).status_code == 404
-    (_, created, _), (_, deleted, _) = found = acts(tenant)
-    assert [one[0] for one in found] == ["contact.created", "contact.deleted"]
+    (_, created, _), (_, deleted, _) = entries = acts(tenant)
+    assert [entry[0] for entry in entries] == ["contact.created", "contact.deleted"]
     assert created is not None
     assert created == deleted
 
@@ -272,13 +274,13 @@ def test_contacts_of_a_system_list_are_for_whom_a_link_has_signed_in(tenant: Ten
         transaction.execute(update(List).where(List.id == list_id).values(system=True))
     path, browser = path_of(list_id, contact_id), signed_in(tenant)
     assert 'method="post" action="/console/lists' not in browser.get(path).text + browser.get(f"{PATH}/{list_id}").text
-    for one, form in (
+    for form_path, form in (
         (path, {"first_name": "x"}),
         (f"{path}/subscription", {"kind": "email"}),
         (f"{path}/delete", {}),
         (f"{PATH}/{list_id}/contacts", {"email": new_email()}),
     ):
-        assert browser.post(one, **form).status_code == 422
+        assert browser.post(form_path, **form).status_code == 422
     assert linked(tenant).post(path, first_name="Ann").status_code == 303
     row = contact(tenant, contact_id)
     assert row is not None

@@ -139,9 +139,9 @@ def test_the_source_is_a_mail_of_which_nothing_works(tenant: Tenant, sends: Send
     answer = browser.get(path_of(uuid, "/source"))
     assert answer.content_type == "text/plain; charset=utf-8"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    found = email.message_from_bytes(answer.data)
-    assert found["Message-ID"] == f"<{uuid}@{tenant.domain}>"
-    html = next(part for part in found.walk() if part.get_content_type() == "text/html")
+    source = email.message_from_bytes(answer.data)
+    assert source["Message-ID"] == f"<{uuid}@{tenant.domain}>"
+    html = next(part for part in source.walk() if part.get_content_type() == "text/html")
     body = html.get_payload(decode=True)
     assert isinstance(body, bytes)
     for pattern in (rb"/o/[\w-]+\.gif", rb"/c/[\w-]+", rb"/u/[\w-]+"):
@@ -150,7 +150,7 @@ def test_the_source_is_a_mail_of_which_nothing_works(tenant: Tenant, sends: Send
         tenant.app.test_client().get(link[0].decode(), base_url="http://localhost")
     recipient = sends.rows(Recipient)[0]
     assert (recipient.first_open_time, recipient.first_click_time) == (None, None)
-    assert "dry-run" in str(found["List-Unsubscribe"])
+    assert "dry-run" in str(source["List-Unsubscribe"])
 
 
 def test_without_links_of_the_recipient_it_is_what_is_sent_to_the_byte(tenant: Tenant, sends: SendsApi) -> None:
@@ -162,10 +162,10 @@ def test_without_links_of_the_recipient_it_is_what_is_sent_to_the_byte(tenant: T
         (claimed,) = load(session, [as_claimed(recipient)], services.settings)
         kept = find_content(session, services.settings, recipient)
     MessageBuilder(services.settings).build(claimed)
-    shown = compose_content(services.settings, kept)
+    composed = compose_content(services.settings, kept)
     assert isinstance(claimed.message, OutboundEmail)
-    assert shown.mail
-    assert shown.mail.source == claimed.message.content
+    assert composed.mail
+    assert composed.mail.source == claimed.message.content
 
 
 def test_attachments_are_only_stored(tenant: Tenant, sends: SendsApi) -> None:
@@ -208,8 +208,8 @@ def test_a_sentence_says_that_nothing_is_kept(tenant: Tenant, sends: SendsApi, r
         if reason == "purged":
             delete_content(transaction, [recipient.send_id], [recipient.id], now())
         else:
-            of_recipient = {"account_id": tenant.id, "recipient_id": recipient.id}
-            transaction.add(RecipientStep(**of_recipient, time=now(), step=TimelineStep.FORGOTTEN))
+            step_columns = {"account_id": tenant.id, "recipient_id": recipient.id}
+            transaction.add(RecipientStep(**step_columns, time=now(), step=TimelineStep.FORGOTTEN))
     browser = signed_in(tenant)
     page = browser.get(path_of(uuid))
     assert page.status_code == 200
@@ -270,8 +270,8 @@ def test_texts_of_senders_never_become_markup(tenant: Tenant, sends: SendsApi) -
     uuid = mail(sends, body_text=SCRIPT, subject=SCRIPT, from_name=SCRIPT)
     with tenant.services.database.write() as transaction:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(name=SCRIPT + tenant.name))
-        of_send = select(Recipient.send_id).where(Recipient.uuid == uuid).scalar_subquery()
-        transaction.execute(update(Send).where(Send.id == of_send).values(reply_to=f'"{SCRIPT}"@acme.example'))
+        send_id = select(Recipient.send_id).where(Recipient.uuid == uuid).scalar_subquery()
+        transaction.execute(update(Send).where(Send.id == send_id).values(reply_to=f'"{SCRIPT}"@acme.example'))
     for browser in (signed_in(tenant), operator(tenant.app)):
         text = browser.get(path_of(uuid)).text
         assert "&lt;script&gt;" in text

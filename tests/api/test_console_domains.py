@@ -76,8 +76,8 @@ def row_of(tenant: Tenant, name: str, settings: Settings) -> Mapping[str, Any]:
 
 def acts(tenant: Tenant, kind: str) -> list[str]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == kind
-        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == kind
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 def test_a_domain_is_added_checked_and_says_what_is_missing_record_by_record(
@@ -212,15 +212,15 @@ def test_a_host_belongs_to_the_account_that_proves_its_domain(
     """Who only claims a domain gets none of its hosts, and stands in nobody's way; who has another domain gets no host
     below it."""
     thief, owner, name = manager(other_tenant, asking), manager(tenant, asking), new_domain()
-    claimed, own = add(thief, name), add(thief, new_domain())
+    claimed, own_path = add(thief, name), add(thief, new_domain())
     form = {"tracking_host": f"click.{name}", "return_path_host": f"back.{name}"}
     assert thief.post(f"{claimed}/hosts", **form).status_code == 303
     path = add(owner, name)
     assert owner.post(f"{path}/hosts", **form).status_code == 303
     assert f"Links lead to https://click.{name}" in verify(owner, names, path)
-    verify(thief, names, own)
+    verify(thief, names, own_path)
     for given in ({"tracking_host": form["tracking_host"]}, {"return_path_host": form["return_path_host"]}):
-        refused = thief.post(f"{own}/hosts", **{"tracking_host": "", "return_path_host": "", **given})
+        refused = thief.post(f"{own_path}/hosts", **{"tracking_host": "", "return_path_host": "", **given})
         assert refused.status_code == 422
         assert "must be below a verified domain of the account" in words(refused)
     thief.post(f"{claimed}/check")
@@ -233,18 +233,18 @@ def test_of_two_accounts_that_prove_a_domain_one_has_each_host(
     tenant: Tenant, other_tenant: Tenant, asking: Flask, names: NameServer
 ) -> None:
     first, second, name = manager(tenant, asking), manager(other_tenant, asking), new_domain()
-    one, another = add(first, name), add(second, name)
+    first_path, another = add(first, name), add(second, name)
     shared = {"tracking_host": f"click.{name}", "return_path_host": ""}
     assert second.post(f"{another}/hosts", **shared).status_code == 303
-    assert first.post(f"{one}/hosts", **shared).status_code == 303
-    assert f"Links lead to https://click.{name}" in verify(first, names, one)
+    assert first.post(f"{first_path}/hosts", **shared).status_code == 303
+    assert f"Links lead to https://click.{name}" in verify(first, names, first_path)
     page = verify(second, names, another)
     assert "Mail may be sent from it" in page
     assert "taken · The host is another account's." in page
     assert "Links lead to https://send.service.example" in page
     second.post(f"{another}/hosts", tracking_host="", return_path_host="")
     assert second.post(f"{another}/hosts", **shared).status_code == 409
-    first.post(f"{one}/hosts", tracking_host="", return_path_host="")
+    first.post(f"{first_path}/hosts", tracking_host="", return_path_host="")
     assert second.post(f"{another}/hosts", **shared).status_code == 303
     assert f"Links lead to https://click.{name}" in verify(second, names, another)
 
@@ -253,7 +253,7 @@ def test_of_claims_at_the_same_time_one_wins(tenant: Tenant, other_tenant: Tenan
     """Of a host that both could have, and of a number."""
     name, number = new_domain(), new_mobile()
     form = {"address": number, "kind": "number", "list": "", "rate": ""}
-    paths = {one.id: add(manager(one), name) for one in (tenant, other_tenant)}
+    paths = {browser_tenant.id: add(manager(browser_tenant), name) for browser_tenant in (tenant, other_tenant)}
     for account_id in paths:
         assert operator(tenant.app).post(f"{PATH}?account={account_id}", name=name, trust="1").status_code == 303
     browsers = [operator(tenant.app) for _ in paths]
@@ -267,17 +267,17 @@ def test_of_claims_at_the_same_time_one_wins(tenant: Tenant, other_tenant: Tenan
         return answers[0].status_code, answers[1].status_code
 
     with ThreadPoolExecutor(2) as threads:
-        of_hosts, of_numbers = zip(*threads.map(claim, browsers, paths), strict=True)
-    assert sorted(of_hosts) == sorted(of_numbers) == [303, 409]
+        host_statuses, number_statuses = zip(*threads.map(claim, browsers, paths), strict=True)
+    assert sorted(host_statuses) == sorted(number_statuses) == [303, 409]
 
 
 def test_an_operator_names_hosts_of_other_domains(tenant: Tenant, other_tenant: Tenant) -> None:
     name, elsewhere = new_domain(), f"click.{new_domain()}"
     browser = operator(tenant.app)
     path = browser.post(f"{PATH}?account={tenant.id}", name=name, trust="1")
-    (one, _, query) = path.headers["Location"].partition("?")
-    assert browser.post(f"{one}/hosts?{query}", tracking_host=elsewhere, return_path_host="").status_code == 303
-    assert f"Links lead to http://{elsewhere}" in words(browser.get(f"{one}?{query}"))
+    (domain_path, _, query) = path.headers["Location"].partition("?")
+    assert browser.post(f"{domain_path}/hosts?{query}", tracking_host=elsewhere, return_path_host="").status_code == 303
+    assert f"Links lead to http://{elsewhere}" in words(browser.get(f"{domain_path}?{query}"))
     path = browser.post(f"{PATH}?account={other_tenant.id}", name=name, trust="1")
     (another, _, query) = path.headers["Location"].partition("?")
     refused = browser.post(f"{another}/hosts?{query}", tracking_host=elsewhere, return_path_host="")
@@ -396,7 +396,7 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
     def statements() -> int:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return sum(one.startswith("SELECT") for one in counter.statements)
+        return sum(statement.startswith("SELECT") for statement in counter.statements)
 
     tenant.add_sender(new_mobile())
     few = statements()

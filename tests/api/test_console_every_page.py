@@ -143,7 +143,7 @@ def pages(app: Flask) -> list[Page]:
 @pytest.fixture
 def owned(pages: list[Page]) -> list[Page]:
     """Those with what belongs to an account in their path."""
-    return [one for one in pages if one.names and not set(one.names) <= OF_INSTALLATION]
+    return [page for page in pages if page.names and not set(page.names) <= OF_INSTALLATION]
 
 
 @pytest.fixture
@@ -159,52 +159,52 @@ def unchanged(estate: Estate, neighbour: Estate) -> Iterator[None]:
 @pytest.mark.usefixtures("unchanged")
 def test_who_is_not_signed_in_is_sent_to_sign_in(app: Flask, estate: Estate, pages: list[Page]) -> None:
     browser = Browser(app)
-    for one in pages:
-        path = one.path(estate.ids)
-        answer = browser.open(one.method, path, headers=SAME_ORIGIN)
-        if one.method == "GET":
-            assert (answer.status_code, f'name="wanted" value="{path}"' in answer.text) == (401, True), one
+    for page in pages:
+        path = page.path(estate.ids)
+        answer = browser.open(page.method, path, headers=SAME_ORIGIN)
+        if page.method == "GET":
+            assert (answer.status_code, f'name="wanted" value="{path}"' in answer.text) == (401, True), page
             part = browser.get(path, headers={"HX-Request": "true"})
-            assert (part.status_code, part.text, part.headers["HX-Refresh"]) == (401, "", "true"), one
+            assert (part.status_code, part.text, part.headers["HX-Refresh"]) == (401, "", "true"), page
         else:
-            assert (answer.status_code, answer.headers["Location"]) == (303, f"{HOME}/sign-in"), one
+            assert (answer.status_code, answer.headers["Location"]) == (303, f"{HOME}/sign-in"), page
 
 
 @each("who", MAY)
 @pytest.mark.usefixtures("unchanged")
 def test_who_has_none_of_its_scopes_is_refused(estate: Estate, pages: list[Page], who: str) -> None:
     browser = estate.sessions[who]
-    for one in pages:
-        if not one.scopes & set(MAY[who]):
-            answer = browser.open(one.method, one.path(estate.ids), headers=SAME_ORIGIN)
-            assert answer.status_code == 403, (who, one)
+    for page in pages:
+        if not page.scopes & set(MAY[who]):
+            answer = browser.open(page.method, page.path(estate.ids), headers=SAME_ORIGIN)
+            assert answer.status_code == 403, (who, page)
             text = words(answer)
-            assert "You do not have permission to do this." in text, (who, one)
-            assert re.search(f"This page needs the scope .*{'|'.join(one.scopes)}", text), (who, one)
+            assert "You do not have permission to do this." in text, (who, page)
+            assert re.search(f"This page needs the scope .*{'|'.join(page.scopes)}", text), (who, page)
 
 
 @each("who", MAY)
 def test_who_has_one_of_them_is_not(estate: Estate, pages: list[Page], who: str) -> None:
-    browser, of_nothing = estate.sessions[who], dict.fromkeys(estate.ids, "x")
-    for one in pages:
-        if one.scopes & set(MAY[who]) and one.rule != SIGN_OUT:
-            path = one.path(estate.ids if one.method == "GET" else of_nothing)
-            assert browser.open(one.method, path, headers=SAME_ORIGIN).status_code not in (401, 403), (who, one)
+    browser, absent_ids = estate.sessions[who], dict.fromkeys(estate.ids, "x")
+    for page in pages:
+        if page.scopes & set(MAY[who]) and page.rule != SIGN_OUT:
+            path = page.path(estate.ids if page.method == "GET" else absent_ids)
+            assert browser.open(page.method, path, headers=SAME_ORIGIN).status_code not in (401, 403), (who, page)
 
 
 def test_no_page_shows_what_only_the_program_knows(estate: Estate, pages: list[Page]) -> None:
     """A field of a form may have the name of a method."""
-    for one in pages:
-        if one.method == "GET" and one.rule != SIGN_OUT:
-            answer = estate.sessions["link"].get(one.path(estate.ids))
-            shown = answer.data.decode(errors="replace")
-            assert re.findall(r"&lt;(?:bound method|function|[\w.]+ object)[^&]*", shown) == [], one
+    for page in pages:
+        if page.method == "GET" and page.rule != SIGN_OUT:
+            answer = estate.sessions["link"].get(page.path(estate.ids))
+            html = answer.data.decode(errors="replace")
+            assert re.findall(r"&lt;(?:bound method|function|[\w.]+ object)[^&]*", html) == [], page
 
 
 @each("who", MAY)
 def test_the_menu_has_no_page_that_one_may_not_see(estate: Estate, pages: list[Page], who: str) -> None:
     menu = set(re.findall(r'href="([^"?]+)', estate.sessions[who].get(HOME).text))
-    hidden = {one.rule for one in pages if one.method == "GET" and not one.scopes & set(MAY[who])}
+    hidden = {page.rule for page in pages if page.method == "GET" and not page.scopes & set(MAY[who])}
     assert menu & hidden == set()
 
 
@@ -212,102 +212,102 @@ def test_the_menu_has_no_page_that_one_may_not_see(estate: Estate, pages: list[P
 def test_what_belongs_to_another_account_does_not_exist(estate: Estate, neighbour: Estate, owned: list[Page]) -> None:
     """Neither by all ids of its path, nor by the last one below the account's own."""
     browser, query = neighbour.sessions["link"], f"?account={estate.tenant.id}"
-    for one in owned:
-        last = one.names[-1]
+    for page in owned:
+        last = page.names[-1]
         below = {**neighbour.ids, last: estate.ids[last]}
         for ids in (estate.ids, *([below] if last not in ("state", "version_number") else [])):
-            for path in (one.path(ids), one.path(ids) + query):
-                answer = browser.open(one.method, path, headers=SAME_ORIGIN)
-                assert answer.status_code == 404, (one, path)
-                assert "This could not be found." in words(answer), (one, path)
+            for path in (page.path(ids), page.path(ids) + query):
+                answer = browser.open(page.method, path, headers=SAME_ORIGIN)
+                assert answer.status_code == 404, (page, path)
+                assert "This could not be found." in words(answer), (page, path)
 
 
 def test_no_page_says_anything_of_another_account(estate: Estate, neighbour: Estate, pages: list[Page]) -> None:
     """Whatever account its query names; the pages of the account itself say much."""
-    query, own = f"?account={estate.tenant.id}", 0
+    query, own_names = f"?account={estate.tenant.id}", 0
     foreign = estate.names() - neighbour.names()
-    for one in pages:
-        if one.method == "GET" and not one.names:
-            answer = neighbour.sessions["link"].get(one.rule + query, follow_redirects=True)
-            assert names_in(answer.text) & foreign == set(), one
-            own += len(names_in(estate.sessions["link"].get(one.rule).text) & foreign)
-    assert own > 20
+    for page in pages:
+        if page.method == "GET" and not page.names:
+            answer = neighbour.sessions["link"].get(page.rule + query, follow_redirects=True)
+            assert names_in(answer.text) & foreign == set(), page
+            own_names += len(names_in(estate.sessions["link"].get(page.rule).text) & foreign)
+    assert own_names > 20
 
 
 def test_to_its_own_account_it_does(app: Flask, owned: list[Page]) -> None:
     """Which proves that the other account was refused for what exists. What deletes is asked for last, and of that
     first what lies below something else."""
-    own = Estate(new_tenant(app))
-    for one in sorted(owned, key=lambda one: (one.rule.endswith("/delete"), -len(one.names))):
-        answer = own.sessions[OPERATOR].open(one.method, one.path(own.ids), headers=SAME_ORIGIN)
-        assert answer.status_code in ((200,) if one.method == "GET" else (200, 303, 409, 422)), one
-    _end_pauses(own)
+    own_estate = Estate(new_tenant(app))
+    for page in sorted(owned, key=lambda page: (page.rule.endswith("/delete"), -len(page.names))):
+        answer = own_estate.sessions[OPERATOR].open(page.method, page.path(own_estate.ids), headers=SAME_ORIGIN)
+        assert answer.status_code in ((200,) if page.method == "GET" else (200, 303, 409, 422)), page
+    _end_pauses(own_estate)
 
 
 @each("wrong", ["x", "0", "-1", "9" * 18, "9" * 40, str(2**63), str(uuid4()), "..%2F1", "%00", "0b7c6a35-3c7f%00"])
 @pytest.mark.usefixtures("unchanged")
 def test_what_cannot_be_or_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
     browser = estate.sessions[OPERATOR]
-    for one in pages:
-        for name in set(one.names) - {"transport_name"}:
-            path = one.path({**estate.ids, name: wrong})
-            assert browser.open(one.method, path, headers=SAME_ORIGIN).status_code == 404, (one, path)
+    for page in pages:
+        for name in set(page.names) - {"transport_name"}:
+            path = page.path({**estate.ids, name: wrong})
+            assert browser.open(page.method, path, headers=SAME_ORIGIN).status_code == 404, (page, path)
 
 
 @pytest.mark.usefixtures("unchanged")
 def test_an_operator_of_several_accounts_chooses_one(estate: Estate, pages: list[Page]) -> None:
     """On pages; what is no page says that there is no such account, or shows the choice too."""
     browser, query = estate.sessions[OPERATOR], f"?account={estate.tenant.id}"
-    for one in pages:
-        if one.names or one.rule in OF_ALL_ACCOUNTS:
+    for page in pages:
+        if page.names or page.rule in OF_ALL_ACCOUNTS:
             continue
-        answer = browser.open(one.method, one.rule, headers=SAME_ORIGIN)
+        answer = browser.open(page.method, page.rule, headers=SAME_ORIGIN)
         choice = answer.mimetype == "text/html" and "Of which account?" in words(answer)
-        if one.method == "GET" and not one.is_file:
-            assert (answer.status_code, choice) == (200, True), one
-            chosen = browser.get(one.rule + query)
-            assert chosen.status_code == 200, one
-            assert "Of which account?" not in words(chosen), one
+        if page.method == "GET" and not page.is_file:
+            assert (answer.status_code, choice) == (200, True), page
+            chosen = browser.get(page.rule + query)
+            assert chosen.status_code == 200, page
+            assert "Of which account?" not in words(chosen), page
         else:
-            assert (answer.status_code, choice) in ((404, False), (200, True)), one
+            assert (answer.status_code, choice) in ((404, False), (200, True)), page
 
 
 @each("wrong", ["0", "x", "9" * 30])
 def test_an_account_that_is_not_there_is_not_found(estate: Estate, pages: list[Page], wrong: str) -> None:
     """But it has had as little in the last hours as any account without messages."""
-    for one in pages:
-        if one.method == "GET" and not one.names and one.rule not in {*OF_THE_INSTALLATION, f"{HOME}/day.csv"}:
-            answer = estate.sessions[OPERATOR].get(f"{one.rule}?account={wrong}")
-            assert answer.status_code == 404, one
+    for page in pages:
+        if page.method == "GET" and not page.names and page.rule not in {*OF_THE_INSTALLATION, f"{HOME}/day.csv"}:
+            answer = estate.sessions[OPERATOR].get(f"{page.rule}?account={wrong}")
+            assert answer.status_code == 404, page
 
 
 def test_every_table_is_a_file_with_its_head(estate: Estate, pages: list[Page]) -> None:
     browser, query = estate.sessions[OPERATOR], f"?account={estate.tenant.id}"
-    found = {}
-    for one in pages:
-        if one.is_file:
-            answer = browser.get(one.path(estate.ids) + query)
-            assert answer.status_code == 200, one
-            assert answer.headers["Content-Type"] == "text/csv; charset=utf-8", one
-            assert answer.headers["Cache-Control"] == "no-store", one
-            assert answer.headers["X-Content-Type-Options"] == "nosniff", one
+    heads = {}
+    for files in pages:
+        if files.is_file:
+            answer = browser.get(files.path(estate.ids) + query)
+            assert answer.status_code == 200, files
+            assert answer.headers["Content-Type"] == "text/csv; charset=utf-8", files
+            assert answer.headers["Cache-Control"] == "no-store", files
+            assert answer.headers["X-Content-Type-Options"] == "nosniff", files
             (name,) = re.findall(r'^attachment; filename="([a-z-]+\.csv)"$', answer.headers["Content-Disposition"])
-            found[one.rule.removeprefix(HOME)] = name, " ".join(next(csv.reader(io.StringIO(answer.text))))
-    assert found == FILES
+            heads[files.rule.removeprefix(HOME)] = name, " ".join(next(csv.reader(io.StringIO(answer.text))))
+    assert heads == FILES
 
 
 def test_a_search_with_an_unknown_filter_is_refused(estate: Estate, pages: list[Page]) -> None:
     """On pages with their form; all others have no filters."""
     browser, query = estate.sessions[OPERATOR], f"?account={estate.tenant.id}&colour=red"
     refused = set()
-    for one in pages:
-        if one.method == "GET":
-            answer = browser.get(one.path(estate.ids) + query)
-            assert answer.status_code in (200, 400), one
+    for page in pages:
+        if page.method == "GET":
+            answer = browser.get(page.path(estate.ids) + query)
+            assert answer.status_code in (200, 400), page
             if answer.status_code == 400:
-                assert re.search("colour(: this page has no such| is not a query) parameter", words(answer)), one
-                refused.add(one.rule)
-    listed = {one.rule for one in pages if one.method == "GET" and not one.names}
+                assert re.search("colour(: this page has no such| is not a query) parameter", words(answer)), page
+                refused.add(page.rule)
+    listed = {page.rule for page in pages if page.method == "GET" and not page.names}
     assert refused == (listed - WITHOUT_FILTERS) | {f"{HOME}{rule}" for rule in FILTERED_BELOW}
 
 
@@ -316,8 +316,8 @@ def test_a_search_with_an_unknown_filter_is_refused(estate: Estate, pages: list[
 )
 @pytest.mark.usefixtures("unchanged")
 def test_a_form_of_another_origin_is_refused(estate: Estate, pages: list[Page], headers: dict[str, str]) -> None:
-    for one in pages:
-        if one.method == "POST":
-            answer = estate.sessions[OPERATOR].open("POST", one.path(estate.ids), headers=headers)
-            assert answer.status_code == 403, one
-            assert "This request does not come from a page of the console." in words(answer), one
+    for page in pages:
+        if page.method == "POST":
+            answer = estate.sessions[OPERATOR].open("POST", page.path(estate.ids), headers=headers)
+            assert answer.status_code == 403, page
+            assert "This request does not come from a page of the console." in words(answer), page

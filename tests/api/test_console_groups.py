@@ -29,8 +29,8 @@ def new_group(rows: Rows, **counters: int) -> int:
     """A group with these counters."""
     group_id = rows.add_group()
     with rows.services.database.write() as transaction:
-        own = {f"own_{name}": count for name, count in {"sent": 0, **counters}.items()}
-        transaction.execute(update(Group).where(Group.id == group_id).values(own))
+        own_counters = {f"own_{name}": count for name, count in {"sent": 0, **counters}.items()}
+        transaction.execute(update(Group).where(Group.id == group_id).values(own_counters))
     return group_id
 
 
@@ -51,9 +51,9 @@ def test_groups_are_found_by_the_query_language(tenant: Tenant, rows: Rows) -> N
     page = words(browser.get(PATH))
     assert page.index(name_of(rows, second)) < page.index(name_of(rows, first)), "the newest first"
     assert "1 234" in page
-    found = browser.get(f"{PATH}?find={first}&type=email").headers["Location"]
-    assert found == f"{PATH}?type=email&id={first}"
-    assert name_of(rows, second) not in words(browser.get(found))
+    location = browser.get(f"{PATH}?find={first}&type=email").headers["Location"]
+    assert location == f"{PATH}?type=email&id={first}"
+    assert name_of(rows, second) not in words(browser.get(location))
     assert "No group matches." in words(browser.get(f"{PATH}?name=none"))
 
     lines = list(csv.DictReader(io.StringIO(browser.get(f"{PATH}.csv").text.removeprefix("\ufeff"))))
@@ -112,12 +112,12 @@ def test_two_groups_are_shown_side_by_side(tenant: Tenant, rows: Rows) -> None:
 
 def test_a_group_of_another_account_stands_beside_none(tenant: Tenant, other_tenant: Tenant, rows: Rows) -> None:
     """Operators see those of all."""
-    own, foreign = new_group(rows), new_group(Rows(other_tenant.services, other_tenant.id), sent=3)
+    own_id, foreign = new_group(rows), new_group(Rows(other_tenant.services, other_tenant.id), sent=3)
     browser = signed_in(tenant)
-    assert browser.get(f"{PATH}/{own}?beside={foreign}").status_code == 404
-    shown = operator(tenant.app).get(f"{PATH}/{foreign}")
-    assert (shown.status_code, "sent 3 100.0 %" in words(shown)) == (200, True)
-    assert operator(tenant.app).get(f"{PATH}/{foreign}?beside={own}").status_code == 404
+    assert browser.get(f"{PATH}/{own_id}?beside={foreign}").status_code == 404
+    answer = operator(tenant.app).get(f"{PATH}/{foreign}")
+    assert (answer.status_code, "sent 3 100.0 %" in words(answer)) == (200, True)
+    assert operator(tenant.app).get(f"{PATH}/{foreign}?beside={own_id}").status_code == 404
 
 
 def test_its_hours_are_a_file(tenant: Tenant, rows: Rows) -> None:

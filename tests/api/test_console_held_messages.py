@@ -62,14 +62,14 @@ def test_operators_search_what_is_held_by_what_it_was_and_when_it_was_due(
     assert page.index("bob@example.com") < page.index("ann@example.com email queued")
     assert ("free@example.com" in page, "theirs@example.com" in page) == (False, False)
     later = (now() + timedelta(days=5)).date()
-    for query, found in {
+    for query, emails in {
         "was=sending": ["bob@example.com"],
         f"due_time:in=..{later}": ["ann@example.com"],
         f"due_time:in={later}..": ["bob@example.com"],
         "group_id=0": [],
     }.items():
         text = browser.get(f"{PATH}.csv?account={tenant.id}&{query}").text
-        assert [row["email"] for row in csv.DictReader(io.StringIO(text))] == found, query
+        assert [row["email"] for row in csv.DictReader(io.StringIO(text))] == emails, query
     with tenant.services.database.read() as session:
         exported = select(AuditEntry.counts).where(
             AuditEntry.account_id == tenant.id, AuditEntry.action == "recipient.exported"
@@ -103,9 +103,9 @@ def test_all_that_a_search_shows_is_released_after_a_preview(tenant: Tenant, row
     assert rows.steps(sent)[-1] == ("requeued", "released by an operator after a restore")
     assert f'href="{PATH}?was=queued&amp;account={tenant.id}"' in browser.get(path).text
     with tenant.services.database.read() as session:
-        of_action = AuditEntry.account_id == tenant.id, AuditEntry.object == "bulk_action"
-        entries = session.scalars(select(AuditEntry).where(*of_action).order_by(AuditEntry.id))
-        assert [(one.action, one.object_name, one.counts) for one in entries] == [
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "bulk_action"
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id))
+        assert [(entry.action, entry.object_name, entry.counts) for entry in entries] == [
             ("bulk_action.asked", "release was=queued", {"recipients": 2}),
             ("bulk_action.ended", "release was=queued", {"released": 1, "left_out": 1}),
         ]
@@ -158,7 +158,7 @@ def test_however_many_are_held_a_page_is_the_same_number_of_statements(
 ) -> None:
     numbers = []
     for number in (1, 40):
-        held(rows, *(f"p{number}-{one}@example.com" for one in range(number)))
+        held(rows, *(f"p{number}-{index}@example.com" for index in range(number)))
         for path in (PATH, f"{PATH}/preview"):
             with StatementCounter(tenant.services.database.engine) as counted:
                 assert browser.get(f"{path}?account={tenant.id}").status_code == 200

@@ -62,21 +62,21 @@ def capture_mail(testing: Tenant) -> tuple[int, str]:
 
 def test_it_is_seen_by_test_keys_and_whom_a_link_has_signed_in(tenant: Tenant, testing: Tenant) -> None:
     address = new_email()
-    found = capture(testing, address)
+    captured_id = capture(testing, address)
     for browser in (signed_in(testing), linked(tenant), linked(testing)):
-        assert f'<a href="{PATH}/{found}">{address}</a>' in browser.get(PATH).text
-        assert browser.get(f"{PATH}/{found}").status_code == 200
+        assert f'<a href="{PATH}/{captured_id}">{address}</a>' in browser.get(PATH).text
+        assert browser.get(f"{PATH}/{captured_id}").status_code == 200
     all_ = operator(tenant.app)
     assert address in all_.get(f"{PATH}?account={tenant.id}").text
     assert address in all_.get(f"{PATH}?account={testing.id}").text
-    assert all_.get(f"{PATH}/{found}").status_code == 200
+    assert all_.get(f"{PATH}/{captured_id}").status_code == 200
 
 
 def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testing: Tenant) -> None:
-    found = capture(testing, new_email())
+    captured_id = capture(testing, new_email())
     browser = signed_in(tenant)
     assert browser.get(PATH).headers["Location"] == FOLDERS
-    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS] == [404] * 5
+    assert [browser.get(f"{PATH}/{captured_id}{part}").status_code for part in PARTS] == [404] * 5
     assert len(list(csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text)))) == 1
     assert "what test keys have sent" not in words(browser.get(FOLDERS))
 
@@ -93,12 +93,12 @@ def test_a_live_key_sees_the_folders_and_nothing_of_tests(tenant: Tenant, testin
     ],
 )
 def test_a_search_finds_by_what_the_api_filters(testing: Tenant, query: str, finds: str) -> None:
-    known = {"email": new_email("ann"), "mobile": new_mobile(), "uuid": str(uuid4())}
-    capture(testing, known["email"], subject="Welcome", uuid=known["uuid"])
-    capture(testing, known["mobile"], type="sms", subject=None, content=b"Hi")
-    page = signed_in(testing).get(f"{PATH}?{query.format(**known)}").text
-    shown = {name for name, value in (("email", known["email"]), ("sms", known["mobile"])) if f">{value}</a>" in page}
-    assert shown == {finds}
+    terms = {"email": new_email("ann"), "mobile": new_mobile(), "uuid": str(uuid4())}
+    capture(testing, terms["email"], subject="Welcome", uuid=terms["uuid"])
+    capture(testing, terms["mobile"], type="sms", subject=None, content=b"Hi")
+    page = signed_in(testing).get(f"{PATH}?{query.format(**terms)}").text
+    listed = {name for name, value in (("email", terms["email"]), ("sms", terms["mobile"])) if f">{value}</a>" in page}
+    assert listed == {finds}
 
 
 @each(
@@ -123,19 +123,19 @@ def test_an_empty_inbox_says_what_comes_there(tenant: Tenant, other_tenant: Tena
 
 def test_pages_follow_each_other_and_a_file_has_all(testing: Tenant, tenant: Tenant) -> None:
     ids = {capture(testing, new_email(), subject=f"=1+{number}") for number in range(55)}
-    browser, path, found = linked(tenant), PATH, []
+    browser, path, listed_ids = linked(tenant), PATH, []
     while path:
         page = browser.get(path).text
-        found += [one for one in ids if f'href="{PATH}/{one}"' in page]
+        listed_ids += [captured_id for captured_id in ids if f'href="{PATH}/{captured_id}"' in page]
         older = [part for part in page.split('<a href="') if 'rel="next"' in part[:400]]
         path = older[0].split('"')[0].replace("&amp;", "&") if older else ""
-    assert sorted(found) == sorted(ids)
+    assert sorted(listed_ids) == sorted(ids)
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     assert {int(row[head.index("id")]) for row in rows} == ids
     assert all(not row[head.index("subject")].startswith("=") for row in rows)
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "recipient"
-        assert list(session.scalars(select(AuditEntry.action).where(*of_account))) == ["recipient.exported"]
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "recipient"
+        assert list(session.scalars(select(AuditEntry.action).where(*criteria))) == ["recipient.exported"]
 
 
 def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
@@ -146,7 +146,7 @@ def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
     def statements() -> list[str]:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return [one for one in counter.statements if one.startswith("SELECT")]
+        return [statement for statement in counter.statements if statement.startswith("SELECT")]
 
     capture(testing, new_email())
     few = statements()
@@ -154,15 +154,15 @@ def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
         capture(testing, new_email())
     many = statements()
     assert len(few) == len(many) <= 4
-    assert not [one for one in many if "count(" in one.lower()]
+    assert not [statement for statement in many if "count(" in statement.lower()]
 
 
 def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing: Tenant) -> None:
-    found, uuid = capture_mail(testing)
+    captured_id, uuid = capture_mail(testing)
     browser = signed_in(testing)
-    page = browser.get(f"{PATH}/{found}")
+    page = browser.get(f"{PATH}/{captured_id}")
     text = words(page)
-    assert f'<iframe class="mail" src="{PATH}/{found}/html" sandbox="allow-same-origin" title=' in page.text
+    assert f'<iframe class="mail" src="{PATH}/{captured_id}/html" sandbox="allow-same-origin" title=' in page.text
     assert page.headers["Content-Security-Policy"].endswith("; frame-src 'self'")
     assert f'<a href="/console/messages/{uuid}">' in page.text
     assert browser.get(f"/console/messages/{uuid}").status_code == 200
@@ -176,24 +176,24 @@ def test_a_mail_has_its_parts_links_and_checks_and_leads_to_its_message(testing:
     ):
         assert good in text
     assert "5 words and 1 image" in text, "the pixel counts as none"
-    html = browser.get(f"{PATH}/{found}/html")
+    html = browser.get(f"{PATH}/{captured_id}/html")
     assert html.headers["Content-Security-Policy"].startswith("sandbox allow-same-origin; default-src 'none';")
     assert ".gif" not in html.text, "looking at it is no opening"
     assert "/c/" in html.text
-    assert ".gif" in browser.get(f"{PATH}/{found}/source").text.replace("=\r\n", "")
-    assert f'<img src="{PATH}/{found}/image?number=1">' in html.text
-    assert browser.get(f"{PATH}/{found}/image?number=1").data == PIXEL
-    attachment = browser.get(f"{PATH}/{found}/attachment?number=1")
+    assert ".gif" in browser.get(f"{PATH}/{captured_id}/source").text.replace("=\r\n", "")
+    assert f'<img src="{PATH}/{captured_id}/image?number=1">' in html.text
+    assert browser.get(f"{PATH}/{captured_id}/image?number=1").data == PIXEL
+    attachment = browser.get(f"{PATH}/{captured_id}/attachment?number=1")
     assert (attachment.data, attachment.content_type) == (PIXEL, "application/octet-stream")
-    assert browser.get(f"{PATH}/{found}/attachment?number=9").status_code == 404
+    assert browser.get(f"{PATH}/{captured_id}/attachment?number=9").status_code == 404
 
 
 def test_the_content_of_a_message_leads_to_what_was_captured(testing: Tenant, tenant: Tenant, sends: SendsApi) -> None:
-    found, uuid = capture_mail(testing)
+    captured_id, uuid = capture_mail(testing)
     for browser in (linked(tenant), signed_in(testing), operator(tenant.app)):
         page = browser.get(f"/console/messages/{uuid}/content").text
         path = page.split('">as it was captured')[0].rpartition('href="')[2].replace("&amp;", "&")
-        assert f'href="{PATH}/{found}"' in browser.get(path).text
+        assert f'href="{PATH}/{captured_id}"' in browser.get(path).text
     page = signed_in(tenant).get(f"/console/messages/{mail(sends)}/content").text
     assert "as it was captured" not in page
 
@@ -210,17 +210,17 @@ def test_the_message_that_was_captured_is_seen_by_who_sees_the_inbox(
 
 
 def test_a_text_message_has_segments_and_no_parts_of_a_mail(testing: Tenant) -> None:
-    found = capture(testing, new_mobile(), type="sms", subject=None, sender="ACME", content="Grüße ł".encode())
+    captured_id = capture(testing, new_mobile(), type="sms", subject=None, sender="ACME", content="Grüße ł".encode())
     browser = signed_in(testing)
-    page = words(browser.get(f"{PATH}/{found}"))
+    page = words(browser.get(f"{PATH}/{captured_id}"))
     assert "Encoding UCS-2 Characters 7 Segments 1" in page
-    assert [browser.get(f"{PATH}/{found}{part}").status_code for part in PARTS[1:]] == [404] * 4
+    assert [browser.get(f"{PATH}/{captured_id}{part}").status_code for part in PARTS[1:]] == [404] * 4
 
 
 def test_what_senders_wrote_never_becomes_markup(testing: Tenant) -> None:
     content = f'Subject: {SCRIPT}\r\n\r\n{SCRIPT} https://x.example/"><b>'.encode()
-    found = capture(testing, "a@example.com", subject=SCRIPT, sender=SCRIPT, content=content)
-    for path in (PATH, f"{PATH}/{found}"):
+    captured_id = capture(testing, "a@example.com", subject=SCRIPT, sender=SCRIPT, content=content)
+    for path in (PATH, f"{PATH}/{captured_id}"):
         text = signed_in(testing).get(path).text
         assert "&lt;script&gt;" in text
         assert "<script>" not in text
@@ -233,9 +233,9 @@ def folder_of(tenant: Tenant, kind: str) -> Path:
     """The folder that a transport writes messages of the kind into."""
     with tenant.services.database.read() as session:
         folders = folders_of_transports(session, tenant.services.settings)
-    (found,) = [one for one in folders if one.name == kind]
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+    (folder,) = [candidate for candidate in folders if candidate.name == kind]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def test_messages_in_folders_are_found_and_shown(tenant: Tenant, sends: SendsApi) -> None:
@@ -289,13 +289,13 @@ def test_a_file_that_may_have_secret_values_is_for_operators(tenant: Tenant, sen
 
 def read(html: str | None = None, text: str | None = None, **headers: str) -> Mail:
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    found = read_mail(f"{head}\r\n".encode())
-    return Mail(found.source, found.headers, html, text, [])
+    head_only = read_mail(f"{head}\r\n".encode())
+    return Mail(head_only.source, head_only.headers, html, text, [])
 
 
 def warnings(mail: Mail, *links: MailLink) -> list[str]:
     """The names of what is not good."""
-    return [one.name for one in checks_of(mail, html_facts(mail.html or ""), links) if not one.is_good]
+    return [check.name for check in checks_of(mail, html_facts(mail.html or ""), links) if not check.is_good]
 
 
 def test_a_good_mail_passes_and_a_bad_one_says_why() -> None:
@@ -330,6 +330,6 @@ def test_a_text_that_names_another_site_misleads(text: str, target: str, mislead
 
 def test_links_have_the_texts_that_readers_see() -> None:
     facts = html_facts('<a href="https://x.example"> Read <b>more</b><img alt="now"></a><a name="x">no</a> a&amp;b')
-    assert [(one.target, one.text) for one in facts.links] == [("https://x.example", "Read morenow")]
+    assert [(link.target, link.text) for link in facts.links] == [("https://x.example", "Read morenow")]
     assert (facts.images, facts.without_alt, facts.remote_images, facts.words) == (1, 0, 0, 4)
     assert len(html_facts('<a href="https://x.example">x</a>' * 500).links) == MAX_LINKS

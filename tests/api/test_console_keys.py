@@ -33,9 +33,9 @@ def works(tenant: Tenant, token: str) -> bool:
 
 def key_of(tenant: Tenant, token: str) -> ApiKey:
     with tenant.services.database.read() as session:
-        found = key_with_token(session, token)
-    assert found is not None
-    return found
+        key = key_with_token(session, token)
+    assert key is not None
+    return key
 
 
 def shown_token(answer: TestResponse) -> str:
@@ -48,8 +48,8 @@ def shown_token(answer: TestResponse) -> str:
 
 def acts(tenant: Tenant) -> list[str]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("key", "account"))
-        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("key", "account"))
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 def test_a_key_is_created_shown_once_and_revoked(tenant: Tenant) -> None:
@@ -103,8 +103,8 @@ def test_the_table_says_when_each_was_last_used(tenant: Tenant) -> None:
     browser = linked(tenant)
     assert used.strftime("%Y-%m-%d %H:%M UTC") in words(browser.get(PATH))
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
-    named = [dict(zip(head, one, strict=True)) for one in rows]
-    (row,) = [one for one in named if one["name"] == key_of(tenant, token).name]
+    named = [dict(zip(head, row, strict=True)) for row in rows]
+    (row,) = [fields for fields in named if fields["name"] == key_of(tenant, token).name]
     assert row["state"] == "valid"
     assert row["last_used_time"] == used.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -28,9 +28,9 @@ SCRIPT = "<script>alert(1)</script>"
 def acts(tenant: Tenant) -> list[tuple[str, str | None, dict[str, int]]]:
     """Action, name and counts of what was done to lists of the account."""
     with tenant.services.database.read() as session:
-        of_lists = AuditEntry.account_id == tenant.id, AuditEntry.object == "list"
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "list"
         columns: tuple[Any, ...] = (AuditEntry.action, AuditEntry.object_name, AuditEntry.counts)
-        return [tuple(row) for row in session.execute(select(*columns).where(*of_lists).order_by(AuditEntry.id))]
+        return [tuple(row) for row in session.execute(select(*columns).where(*criteria).order_by(AuditEntry.id))]
 
 
 def stored(tenant: Tenant, list_id: int) -> List | None:
@@ -49,13 +49,13 @@ def test_the_lists_of_an_account_are_searched_and_paged_by_cursors(tenant: Tenan
     names = [f"List {number:02}" for number in range(60)]
     ids = [tenant.add_list(name, creation_time=moment - timedelta(minutes=place)) for place, name in enumerate(names)]
     tenant.new_contact(ids[0], email=new_email())
-    browser, path, found = signed_in(tenant), PATH, []
+    browser, path, listed = signed_in(tenant), PATH, []
     while path:
         page = browser.get(path)
-        found += [part.split("<")[0] for part in page.text.split('">') if part.startswith("List ")]
+        listed += [part.split("<")[0] for part in page.text.split('">') if part.startswith("List ")]
         path = older_of(page)
         assert "offset" not in path
-    assert found == names
+    assert listed == names
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     assert [row[head.index("name")] for row in rows] == names
     assert rows[0][head.index("contacts")] == "1"
@@ -162,14 +162,14 @@ def test_an_operator_finds_an_account_beyond_the_first_by_a_part_of_its_name(ten
         transaction.add_all(Account(name=f"{mark} {number:02}", **times) for number in range(MAX_ROWS + 1))
     browser = operator(tenant.app)
 
-    def found(part: str) -> TestResponse:
+    def search(part: str) -> TestResponse:
         return browser.get(PATH, query_string={"account_name": part})
 
-    first = found(mark.swapcase())
+    first = search(mark.swapcase())
     assert (first.text.count(f">{mark} "), f"The first {MAX_ROWS} by name" in words(first)) == (MAX_ROWS, True)
-    last = found(f"{mark} {MAX_ROWS}")
+    last = search(f"{mark} {MAX_ROWS}")
     assert (last.text.count(f">{mark} "), last.text.count(f">{mark} {MAX_ROWS}<")) == (1, 1)
-    nothing = found("no such account<")
+    nothing = search("no such account<")
     assert "No account has this in its name." in words(nothing)
     assert 'value="no such account&lt;"' in nothing.text
 
@@ -201,8 +201,8 @@ def test_a_test_key_names_the_copy_of_a_list_by_the_id_of_the_original(tenant: T
     assert path.startswith(f"{PATH}/{list_id}/contacts/")
     assert address in browser.get(f"{PATH}/{list_id}").text
     with tenant.services.database.read() as session:
-        of_test = Contact.account_id == test_id, Contact.email == address
-        assert session.scalars(select(Contact.list_id).where(*of_test)).all() == [-list_id]
+        criteria = Contact.account_id == test_id, Contact.email == address
+        assert session.scalars(select(Contact.list_id).where(*criteria)).all() == [-list_id]
     all_ = operator(tenant.app)
     assert address not in all_.get(f"{PATH}/{list_id}").text
     page = all_.get(f"{PATH}/{list_id}?account={test_id}").text

@@ -33,8 +33,8 @@ def write(tenant: Tenant, message_id: int, **attributes: Any) -> None:
 
 def version_numbers(tenant: Tenant, message_id: int) -> list[int]:
     with tenant.services.database.read() as session:
-        wanted = select(MessageVersion.number).where(MessageVersion.message_id == message_id)
-        return list(session.scalars(wanted.order_by(MessageVersion.number)))
+        numbers = select(MessageVersion.number).where(MessageVersion.message_id == message_id)
+        return list(session.scalars(numbers.order_by(MessageVersion.number)))
 
 
 def test_the_history_says_who_changed_which_fields_when(tenant: Tenant) -> None:
@@ -122,10 +122,10 @@ def test_a_version_is_written_back_as_the_newest(tenant: Tenant) -> None:
     assert browser.post(f"{path}/3/restore").status_code == 303
     assert version_numbers(tenant, message_id) == [1, 2, 3]
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
-        entries = session.scalars(select(AuditEntry).where(*of_account).order_by(AuditEntry.id)).all()
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id)).all()
     assert entries[-1].action == "message.updated"
-    assert [one["field"] for one in entries[-1].changes] == ["body_html", "subject"]
+    assert [change["field"] for change in entries[-1].changes] == ["body_html", "subject"]
     assert entries[-1].via == "POST /console/stored-messages/<message_id>/versions/<version_number>/restore"
 
 
@@ -154,11 +154,11 @@ def test_levels_see_and_write_what_their_scopes_allow(tenant: Tenant) -> None:
 
 
 def test_another_account_has_no_such_version(tenant: Tenant, other_tenant: Tenant) -> None:
-    message_id, own = tenant.add_message(subject="Hi"), other_tenant.add_message()
+    message_id, own_id = tenant.add_message(subject="Hi"), other_tenant.add_message()
     for number in range(3):
         write(tenant, message_id, subject=f"Hello {number}")
     browser = linked(other_tenant)
-    own_path = f"{PATH}/{own}/versions"
+    own_path = f"{PATH}/{own_id}/versions"
     for missing in ("2", "0", "x", "1?against=2", "1?against=x", f"1?against={2**63}", f"{2**62}"):
         assert browser.get(f"{own_path}/{missing}").status_code == 404, missing
     assert "There is no version 2. The versions 1 to 1 are kept." in words(browser.get(f"{own_path}/2"))
@@ -211,11 +211,13 @@ def test_a_page_takes_as_many_statements_for_many_versions_as_for_one(
     def statements() -> list[str]:
         with count_statements() as counter:
             assert [browser.get(path).status_code for path in paths] == [200, 200]
-        return [one for one in counter.statements if one.startswith("SELECT")]
+        return [statement for statement in counter.statements if statement.startswith("SELECT")]
 
     few = statements()
     for number in range(2, 9):
         write(tenant, message_id, subject=str(number))
     assert statements() == few
-    of_list = [one for one in few if "message_versions" in one and "body_html" not in one]
-    assert len(of_list) == 2
+    version_statements = [
+        statement for statement in few if "message_versions" in statement and "body_html" not in statement
+    ]
+    assert len(version_statements) == 2

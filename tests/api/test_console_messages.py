@@ -53,15 +53,15 @@ def open_in(tenant: Tenant, uuid: str, country: str) -> None:
 def query_of(answer: TestResponse) -> list[tuple[str, str]]:
     """Where a form leads to."""
     assert answer.status_code == 303, answer.text
-    found = urlsplit(answer.headers["Location"])
-    assert found.path == PATH
-    return parse_qsl(found.query)
+    location = urlsplit(answer.headers["Location"])
+    assert location.path == PATH
+    return parse_qsl(location.query)
 
 
 def acts(tenant: Tenant) -> list[str]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("recipient", "suppression"))
-        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object.in_(("recipient", "suppression"))
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 @each(
@@ -83,12 +83,16 @@ def test_a_form_leads_to_its_query(tenant: Tenant, form: str, query: list[tuple[
 
 def test_a_search_finds_by_address_state_and_uuid(tenant: Tenant, sends: SendsApi) -> None:
     ann, bob = new_email("ann"), new_email("bob")
-    of_ann, of_bob = send(sends, ann), send(sends, bob)
-    settle(tenant, of_bob, "failed", "blocked")
+    uuid_of_ann, uuid_of_bob = send(sends, ann), send(sends, bob)
+    settle(tenant, uuid_of_bob, "failed", "blocked")
     browser = signed_in(tenant)
-    for query, shown, other in ((f"email={ann}", ann, bob), ("state=failed", bob, ann), (f"uuid={of_ann}", ann, bob)):
+    for query, listed, other in (
+        (f"email={ann}", ann, bob),
+        ("state=failed", bob, ann),
+        (f"uuid={uuid_of_ann}", ann, bob),
+    ):
         page = browser.get(f"{PATH}?{query}").text
-        assert shown in page
+        assert listed in page
         assert other not in page.replace(query, "")
     assert 'hx-trigger="every 3s"' in browser.get(PATH).text, "it is live while something is sent"
     assert 'hx-trigger="every' not in browser.get(f"{PATH}?state=failed").text
@@ -98,17 +102,17 @@ def test_a_search_finds_by_address_state_and_uuid(tenant: Tenant, sends: SendsAp
 def test_pages_follow_each_other_by_cursors(tenant: Tenant, sends: SendsApi) -> None:
     people = [{"email": new_email()} for _ in range(60)]
     assert tenant.api.post("/v1/transactional-sends", sends.email(recipients=people)).status_code == 202
-    browser, path, found = signed_in(tenant), PATH, []
+    browser, path, listed = signed_in(tenant), PATH, []
     while path:
         page = browser.get(path).text
-        found += [one["email"] for one in people if f">{one['email']}<" in page]
+        listed += [recipient["email"] for recipient in people if f">{recipient['email']}<" in page]
         older = [part for part in page.split('<a href="') if 'rel="next"' in part[:400]]
         path = older[0].split('"')[0].replace("&amp;", "&") if older else ""
         assert "offset" not in path
-    assert sorted(found) == sorted(one["email"] for one in people)
+    assert sorted(listed) == sorted(recipient["email"] for recipient in people)
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
     assert len(rows) == 60
-    assert {row[head.index("email")] for row in rows} == {one["email"] for one in people}
+    assert {row[head.index("email")] for row in rows} == {recipient["email"] for recipient in people}
     assert acts(tenant) == ["recipient.exported"]
 
 
@@ -192,14 +196,14 @@ def test_a_page_takes_as_many_statements_for_many_messages_as_for_one(
     def statements() -> list[str]:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return [one for one in counter.statements if one.startswith("SELECT")]
+        return [statement for statement in counter.statements if statement.startswith("SELECT")]
 
     send(sends, new_email())
     few = statements()
     tenant.api.post("/v1/transactional-sends", sends.email(recipients=[{"email": new_email()} for _ in range(30)]))
     many = statements()
     assert len(few) == len(many) == 3
-    assert not [one for one in many if "count(" in one.lower()]
+    assert not [statement for statement in many if "count(" in statement.lower()]
 
 
 def test_a_message_is_renewed_soon_before_its_outcome_and_less_often_for_an_hour(

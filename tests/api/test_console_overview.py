@@ -62,9 +62,9 @@ def test_it_says_what_is_wrong(tenant: Tenant) -> None:
     assert "Messages wait, the oldest for 5 min" in page
     assert "secret-path" not in page
     assert "domains verify" not in page, "a tenant has no command line"
-    of_operator = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
-    assert f"domains verify unverified.example --account {tenant.name}" in of_operator
-    assert f"webhooks deliveries {webhook_id}" in of_operator
+    operator_page = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
+    assert f"domains verify unverified.example --account {tenant.name}" in operator_page
+    assert f"webhooks deliveries {webhook_id}" in operator_page
 
 
 def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None:
@@ -84,13 +84,13 @@ def test_a_relay_that_refuses_everything_needs_attention(tenant: Tenant) -> None
     assert "with: 554 5.7.1 Relay access denied; its messages wait" in words(page)
     assert "sends retry" not in words(page), "a tenant has no command line"
     (path,) = re.findall(r'href="(/console/messages\?state=bounced[^"]*)"', page.text)
-    found = browser.get(html.unescape(path)).text
-    assert "ann@a.example" in found
-    retry = re.findall(r'href="(/console/bulk-actions/preview[^"]*)"', found)
-    assert retry, found
+    messages = browser.get(html.unescape(path)).text
+    assert "ann@a.example" in messages
+    retry = re.findall(r'href="(/console/bulk-actions/preview[^"]*)"', messages)
+    assert retry, messages
     assert "1 message" in words(browser.get(html.unescape(retry[0])))
-    of_operator = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
-    assert "sends retry state=bounced transport=default" in of_operator
+    operator_page = words(operator(tenant.app).get(f"{HOME}?account={tenant.id}"))
+    assert "sends retry state=bounced transport=default" in operator_page
     assert f"has refused everything of {tenant.name}" in words(operator(tenant.app).get(HOME))
 
 
@@ -118,7 +118,7 @@ def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant
     for path in (HOME, f"{HOME}?account={other_tenant.id}", f"/console/day.csv?account={other_tenant.id}"):
         text = browser.get(path).text
         hidden = "987654", "987\u202f654", "other.example", "other-hooks", other_tenant.name
-        assert not [one for one in hidden if one in text], path
+        assert not [secret for secret in hidden if secret in text], path
 
 
 def test_an_account_is_known_by_its_id_and_not_by_a_name_that_is_one(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -132,8 +132,8 @@ def test_an_operator_sees_the_installation_and_every_account(app: Flask, tenant:
     page = words(browser.get(HOME))
     assert "Overview" in page
     assert "Relays and gateways" in page
-    for one in (tenant, other_tenant):
-        assert f"<h1>{one.name}</h1>" in browser.get(f"{HOME}?account={one.id}").text
+    for account in (tenant, other_tenant):
+        assert f"<h1>{account.name}</h1>" in browser.get(f"{HOME}?account={account.id}").text
 
 
 def test_an_operator_sees_the_queue_and_the_processes(app: Flask, tenant: Tenant) -> None:
@@ -150,8 +150,13 @@ def test_no_text_becomes_markup(tenant: Tenant) -> None:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(name=name))
     tenant.add(Domain, name=f"{SCRIPT}.example", creation_time=this_second(), trusted=False)
     add_webhook(tenant, f"https://{SCRIPT}/", failures=1)
-    own, all_ = signed_in(tenant), operator(tenant.app)
-    for answer in (own.get(HOME), all_.get(HOME), all_.get(f"{HOME}?account={tenant.id}"), own.get(f"{HOME}?{SCRIPT}")):
+    own_browser, all_ = signed_in(tenant), operator(tenant.app)
+    for answer in (
+        own_browser.get(HOME),
+        all_.get(HOME),
+        all_.get(f"{HOME}?account={tenant.id}"),
+        own_browser.get(f"{HOME}?{SCRIPT}"),
+    ):
         assert "&lt;script&gt;" in answer.text
         assert "<script>" not in answer.text
 
@@ -172,8 +177,8 @@ def test_it_takes_as_many_statements_however_much_there_is(
         browser.get(f"/console/day.csv?account={tenant.id}")
         browser.get(f"{HOME}?account={tenant.id}")
     assert many.count == few.count
-    assert len([one for one in few.statements if one.startswith("SELECT")]) == 10
-    assert not [one for one in many.statements if "count(" in one.lower()]
+    assert len([statement for statement in few.statements if statement.startswith("SELECT")]) == 10
+    assert not [statement for statement in many.statements if "count(" in statement.lower()]
 
 
 def test_the_files_of_a_page_are_there_for_ever(anon: Client, tenant: Tenant) -> None:

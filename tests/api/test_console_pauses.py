@@ -59,17 +59,17 @@ def test_an_account_pauses_and_goes_on(tenant: Tenant) -> None:
     assert "goes on since" in words(browser.get(PATH))
     assert browser.post(f"{PAUSES}/{pause_id}/end").status_code == 404
     with tenant.services.database.read() as session:
-        of_pause = AuditEntry.object == "pause", AuditEntry.account_id == tenant.id
-        acts = session.scalars(select(AuditEntry.action).where(*of_pause).order_by(AuditEntry.id)).all()
+        criteria = AuditEntry.object == "pause", AuditEntry.account_id == tenant.id
+        acts = session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)).all()
     assert acts == ["pause.created", "pause.ended"]
 
 
 @pytest.mark.parametrize(("level", "is_seen"), [("report", False), ("standard", True)])
 def test_only_who_sees_contacts_sees_why_something_is_paused(tenant: Tenant, level: str, is_seen: bool) -> None:
     paused(tenant, tenant.id)
-    shown = words(signed_in(tenant, level).get("/console"))
-    assert "The account is paused since" in shown
-    assert ("wrong prices" in shown) is is_seen
+    overview = words(signed_in(tenant, level).get("/console"))
+    assert "The account is paused since" in overview
+    assert ("wrong prices" in overview) is is_seen
 
 
 def test_operators_pause_any_account_and_a_domain_for_all(tenant: Tenant) -> None:
@@ -111,7 +111,7 @@ def test_only_who_may_manage_pauses_and_only_the_own_account(tenant: Tenant, oth
     everywhere = paused(tenant, None, domain="people.example")
     before = active(tenant)
     browser = linked(tenant)
-    assert [browser.post(f"{PAUSES}/{one}/end").status_code for one in (theirs, everywhere, 0)] == [404] * 3
+    assert [browser.post(f"{PAUSES}/{pause_id}/end").status_code for pause_id in (theirs, everywhere, 0)] == [404] * 3
     assert other_tenant.name not in words(browser.get(PATH))
     assert active(tenant) == before
     browser.post(f"{PAUSES}?account={other_tenant.id}", kind="account", account=other_tenant.name)

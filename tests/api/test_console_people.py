@@ -26,9 +26,9 @@ SCRIPT = "<script>alert(1)</script>"
 def acts(tenant: Tenant) -> list[tuple[str, str | None]]:
     """Action and digest of what was done with people of the account."""
     with tenant.services.database.read() as session:
-        of_people = AuditEntry.account_id == tenant.id, AuditEntry.object == "person"
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "person"
         columns: tuple[Any, ...] = (AuditEntry.action, AuditEntry.address_digest)
-        return [(row[0], row[1]) for row in session.execute(select(*columns).where(*of_people).order_by(AuditEntry.id))]
+        return [(row[0], row[1]) for row in session.execute(select(*columns).where(*criteria).order_by(AuditEntry.id))]
 
 
 def digest(tenant: Tenant, address: str) -> str:
@@ -91,8 +91,8 @@ def test_a_person_is_looked_up_handed_out_and_forgotten(tenant: Tenant, sends: S
         ("person.forgotten", digest(tenant, address)),
     ]
     with tenant.services.database.read() as session:
-        of_contact = AuditEntry.account_id == tenant.id, AuditEntry.object == "contact"
-        assert session.scalars(select(AuditEntry.action).where(*of_contact)).all() == []
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "contact"
+        assert session.scalars(select(AuditEntry.action).where(*criteria)).all() == []
         last = select(AuditEntry.counts).where(AuditEntry.account_id == tenant.id).order_by(AuditEntry.id.desc())
         assert session.scalars(last.limit(1)).one() == {"contacts": 1, "messages": 1, "suppressions": 1}
     assert "Nothing is held about this address." in words(browser.post(f"{PATH}/held", address=new_email()))

@@ -53,8 +53,8 @@ def backlog(tenant: Tenant) -> Iterator[None]:
     add_entries(tenant, MAX_COUNT + 1)
     yield
     with tenant.services.database.write() as transaction:
-        for one in transaction.scalars(select(QueueEntry).where(QueueEntry.account_id == tenant.id)):
-            transaction.delete(one)
+        for entry in transaction.scalars(select(QueueEntry).where(QueueEntry.account_id == tenant.id)):
+            transaction.delete(entry)
 
 
 def test_an_account_sees_what_it_has_left(tenant: Tenant, rows: Rows) -> None:
@@ -72,7 +72,7 @@ def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(
     list_id = rows.add_list()
     contact = rows.add_contact(list_id, email="kim@Two.example")
     first = rows.add_send(["a@one.example", "b@ONE.example"], due_in=120)
-    (of_contact,) = rows.add_send([{"email": None, "contact_id": contact}], due_in=60, priority="high")
+    (contact_recipient,) = rows.add_send([{"email": None, "contact_id": contact}], due_in=60, priority="high")
     rows.add_send([new_mobile()], type="sms", due_in=30)
     add_step(rows, first[0], "452 4.2.2 mailbox full")
     add_step(rows, first[1], BUSY, note="10.1.2.3: no route to host")
@@ -80,7 +80,7 @@ def test_deferred_messages_are_shown_by_domain_with_the_reason_and_the_next_try(
     assert re.search(r"one\.example 2 .* UTC .* UTC 451 4\.7\.1 slow down text messages 1", words(page))
     assert re.search(r"two\.example 1 .* UTC .* UTC not attempted yet", words(page))
     assert "10.1.2.3" not in page.text, "what the installation knows is for operators"
-    assert timestamp(rows.recipient(of_contact).due_time) in page.text
+    assert timestamp(rows.recipient(contact_recipient).due_time) in page.text
     assert "10.1.2.3: no route to host" in words(operator(tenant.app).get(f"{PATH}?account={tenant.id}"))
 
 
@@ -108,8 +108,8 @@ def test_operators_see_whose_turn_it_is(tenant: Tenant, other_tenant: Tenant) ->
 def test_the_figures_of_the_installation_are_shown(tenant: Tenant, rows: Rows) -> None:
     rows.add_send(["a@one.example"], due_in=-1)
     browser = operator(tenant.app)
-    shown = "Send queue Messages Number Oldest due email"
-    wait_until(lambda: shown in words(browser.get(PATH)), "a reading of the figures is complete")
+    figures = "Send queue Messages Number Oldest due email"
+    wait_until(lambda: figures in words(browser.get(PATH)), "a reading of the figures is complete")
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_operators_pause_a_transport_and_let_it_go_on(tenant: Tenant, transport:
         page = browser.get(PATH)
         assert f"{transport} email smtp://relay.example:25 {state} {button}" in words(page)
     with tenant.services.database.read() as session:
-        of_transport = AuditEntry.object == "transport", AuditEntry.object_name == transport
-        entries = session.scalars(select(AuditEntry).where(*of_transport).order_by(AuditEntry.id)).all()
-    assert [one.action for one in entries] == ["transport.created", "transport.updated", "transport.updated"]
+        criteria = AuditEntry.object == "transport", AuditEntry.object_name == transport
+        entries = session.scalars(select(AuditEntry).where(*criteria).order_by(AuditEntry.id)).all()
+    assert [entry.action for entry in entries] == ["transport.created", "transport.updated", "transport.updated"]
 
 
 def test_what_is_no_named_transport_cannot_be_paused(tenant: Tenant) -> None:
@@ -168,7 +168,7 @@ def test_an_account_sees_nothing_of_another(tenant: Tenant, other_tenant: Tenant
     for path in (PATH, f"{PATH}?account={other_tenant.id}"):
         page = words(signed_in(tenant).get(path))
         assert "Due 0 High priority 0 of them In flight 0 Later 0" in page
-        assert not [one for one in ("secret.example", BUSY, "w.example", other_tenant.name) if one in page]
+        assert not [text for text in ("secret.example", BUSY, "w.example", other_tenant.name) if text in page]
 
 
 def test_no_text_becomes_markup(tenant: Tenant, rows: Rows) -> None:
@@ -190,14 +190,14 @@ def test_the_page_takes_as_many_statements_for_many_as_for_one(
     def statements(browser: Browser, path: str) -> int:
         with count_statements() as counter:
             assert browser.get(path).status_code == 200
-        return sum(one.startswith(("SELECT", "WITH")) for one in counter.statements)
+        return sum(statement.startswith(("SELECT", "WITH")) for statement in counter.statements)
 
     rows.add_send(["a@one.example"], due_in=60)
     pages = ((signed_in(tenant), PATH), (operator(tenant.app), f"{PATH}?account={tenant.id}"))
-    few = [statements(*one) for one in pages]
+    few = [statements(*page) for page in pages]
     for number in range(4):
-        of_other = Rows(other_tenant.services, other_tenant.id)
-        of_other.add_send([f"a@{number}.example"], due_in=-DAY)
+        other_rows = Rows(other_tenant.services, other_tenant.id)
+        other_rows.add_send([f"a@{number}.example"], due_in=-DAY)
         for later in rows.add_send([f"a@{number}.example", f"b@{number}.example"], due_in=60):
             add_step(rows, later, BUSY)
-    assert [statements(*one) for one in pages] == few
+    assert [statements(*page) for page in pages] == few

@@ -28,8 +28,8 @@ SIGN_IN = "/console/sign-in"
 
 def sessions(tenant: Tenant) -> list[ConsoleSession]:
     with tenant.services.database.read() as session:
-        of_account = select(ConsoleSession).where(ConsoleSession.account_id == tenant.id)
-        return list(session.scalars(of_account.order_by(ConsoleSession.id)))
+        query = select(ConsoleSession).where(ConsoleSession.account_id == tenant.id)
+        return list(session.scalars(query.order_by(ConsoleSession.id)))
 
 
 def change(tenant: Tenant, statement: object) -> None:
@@ -40,10 +40,10 @@ def change(tenant: Tenant, statement: object) -> None:
 def entries(tenant: Tenant) -> list[tuple[str, str, str, str | None]]:
     """What the audit log says of the account's sessions."""
     with tenant.services.database.read() as session:
-        found = select(AuditEntry.action, AuditEntry.actor_kind, AuditEntry.actor, AuditEntry.via).where(
+        query = select(AuditEntry.action, AuditEntry.actor_kind, AuditEntry.actor, AuditEntry.via).where(
             AuditEntry.account_id == tenant.id, AuditEntry.object == "session"
         )
-        return [(row[0], row[1], row[2], row[3]) for row in session.execute(found.order_by(AuditEntry.id))]
+        return [(row[0], row[1], row[2], row[3]) for row in session.execute(query.order_by(AuditEntry.id))]
 
 
 # ---------------------------------------------------------------------------------------------- signing in
@@ -75,8 +75,8 @@ def test_a_key_from_a_network_that_the_account_forbids_is_refused_at_any_time(te
 
 def test_a_published_key_does_not_sign_in_where_others_reach_the_service(tenant: Tenant, settings: Settings) -> None:
     token = "tms_demo_" + new_token()
-    of_level = update(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.access_level == "standard")
-    change(tenant, of_level.values(token_hash=hash_token(token), token_hint=token_hint(token)))
+    key_update = update(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.access_level == "standard")
+    change(tenant, key_update.values(token_hash=hash_token(token), token_hint=token_hint(token)))
     with app_with(settings, host="0.0.0.0") as exposed:
         answer = Browser(exposed).post(SIGN_IN, key=token)
     assert answer.status_code == 401
@@ -84,7 +84,7 @@ def test_a_published_key_does_not_sign_in_where_others_reach_the_service(tenant:
 
 
 @each(
-    ("wanted", "path"),
+    ("wanted_page", "path"),
     [
         ("/console?a=1", "/console?a=1"),
         ("/console/day.csv", "/console/day.csv"),
@@ -98,8 +98,8 @@ def test_a_published_key_does_not_sign_in_where_others_reach_the_service(tenant:
         (SIGN_IN, HOME),
     ],
 )
-def test_one_comes_to_the_wanted_page_and_never_to_another_site(tenant: Tenant, wanted: str, path: str) -> None:
-    answer = Browser(tenant.app).post(SIGN_IN, key=tenant.tokens["report"], wanted=wanted)
+def test_one_comes_to_the_wanted_page_and_never_to_another_site(tenant: Tenant, wanted_page: str, path: str) -> None:
+    answer = Browser(tenant.app).post(SIGN_IN, key=tenant.tokens["report"], wanted=wanted_page)
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
 
 
@@ -143,11 +143,11 @@ def test_a_link_ends_after_five_minutes(tenant: Tenant) -> None:
     before = now()
     token = new_link(tenant.app, tenant.id)
     after = now()
-    of_account = update(ConsoleLink).where(ConsoleLink.account_id == tenant.id)
+    link_update = update(ConsoleLink).where(ConsoleLink.account_id == tenant.id)
     with tenant.services.database.read() as session:
         (end,) = session.scalars(select(ConsoleLink.end_time).where(ConsoleLink.account_id == tenant.id))
     assert before <= end - timedelta(minutes=5) <= after
-    change(tenant, of_account.values(end_time=now()))
+    change(tenant, link_update.values(end_time=now()))
     assert Browser(tenant.app).follow_link(token).status_code == 404
     assert sessions(tenant) == []
 
@@ -218,9 +218,9 @@ def test_a_session_ends_with_its_key(tenant: Tenant, ends: object) -> None:
 
 def test_a_session_ends_in_time_and_is_deleted_by_the_cleaning(tenant: Tenant) -> None:
     browser = signed_in(tenant)
-    (found,) = sessions(tenant)
-    assert found.end_time - found.creation_time == timedelta(hours=12)
-    change(tenant, update(ConsoleSession).where(ConsoleSession.id == found.id).values(end_time=now()))
+    (session,) = sessions(tenant)
+    assert session.end_time - session.creation_time == timedelta(hours=12)
+    change(tenant, update(ConsoleSession).where(ConsoleSession.id == session.id).values(end_time=now()))
     assert browser.get(HOME).status_code == 401
     clean(tenant.services)
     assert sessions(tenant) == []
@@ -242,8 +242,8 @@ def test_the_audit_log_names_who_signed_in_and_out(tenant: Tenant) -> None:
     token = new_link(tenant.app, tenant.id)
     Browser(tenant.app).follow_link(token)
     with tenant.services.database.read() as session:
-        of_level = select(ApiKey.name).where(ApiKey.account_id == tenant.id, ApiKey.access_level == "standard")
-        name = str(session.scalar(of_level))
+        query = select(ApiKey.name).where(ApiKey.account_id == tenant.id, ApiKey.access_level == "standard")
+        name = str(session.scalar(query))
     assert entries(tenant) == [
         ("session.started", "key", name, "POST /console/sign-in"),
         ("session.ended", "key", name, "POST /console/sign-out"),

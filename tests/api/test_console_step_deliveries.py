@@ -77,10 +77,10 @@ def test_an_event_that_was_not_sent_yet_waits_or_is_held(
     moment = add_step(tenant, uuid, "opened")
     add_delivery(tenant, webhook, time=moment + timedelta(seconds=1))
     tell(tenant, webhook, uuid, "opened", moment)
-    (found,) = told(tenant, uuid)
-    assert said in found
-    assert f'href="/console/webhooks/{webhook}"' in found
-    assert ("next try" in found) == (not values)
+    (delivery,) = told(tenant, uuid)
+    assert said in delivery
+    assert f'href="/console/webhooks/{webhook}"' in delivery
+    assert ("next try" in delivery) == (not values)
 
 
 def test_an_event_is_found_behind_others_and_in_a_later_request(tenant: Tenant, sends: SendsApi) -> None:
@@ -95,8 +95,8 @@ def test_an_event_is_found_behind_others_and_in_a_later_request(tenant: Tenant, 
     expected = add_delivery(
         tenant, webhook, time=moment + timedelta(seconds=9), after_event=event - 2, last_event=event
     )
-    (found,) = told(tenant, uuid)
-    assert f"/deliveries/{expected}" in found
+    (delivery,) = told(tenant, uuid)
+    assert f"/deliveries/{expected}" in delivery
 
 
 def test_an_event_that_is_too_far_behind_or_purged_is_left_out(tenant: Tenant, sends: SendsApi) -> None:
@@ -139,7 +139,7 @@ def test_many_webhooks_and_steps_cost_as_many_statements_as_few(
     def statements() -> int:
         with count_statements() as counter:
             assert browser.get(f"/console/messages/{uuid}").status_code == 200
-        return len([one for one in counter.statements if one.startswith("SELECT")])
+        return len([statement for statement in counter.statements if statement.startswith("SELECT")])
 
     def add(webhooks: int, steps: int) -> None:
         ids = [add_webhook(tenant) for _ in range(webhooks)]

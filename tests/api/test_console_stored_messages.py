@@ -44,8 +44,8 @@ def of(message: Message, **changes: str) -> dict[str, str]:
 
 def acts(tenant: Tenant) -> list[str]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
-        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 def html_of(browser: Browser, message_id: int, form: dict[str, str]) -> TestResponse:
@@ -64,8 +64,8 @@ def test_they_are_found_by_name_id_and_type_and_downloaded(tenant: Tenant) -> No
     page = words(browser.get(PATH))
     assert f"{name} {mail} email Hi %%first_name**there%%" in page
     assert f" {sms} sms " in page
-    for found in (name, str(mail)):
-        answer = browser.get(PATH, query_string={"find": found, "type": "", "from": "", "to": ""})
+    for term in (name, str(mail)):
+        answer = browser.get(PATH, query_string={"find": term, "type": "", "from": "", "to": ""})
         assert answer.status_code == 303
         page = words(browser.get(answer.headers["Location"]))
         assert f"{name} {mail}" in page
@@ -85,7 +85,7 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
     def statements() -> list[str]:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return [one for one in counter.statements if one.startswith("SELECT")]
+        return [statement for statement in counter.statements if statement.startswith("SELECT")]
 
     few = statements()
     for _ in range(50):
@@ -184,17 +184,17 @@ def test_the_html_is_that_of_delivery_to_the_byte(tenant: Tenant) -> None:
     values = {"colour": "&lt;red&gt;", "amount": 1}
     recipient: dict[str, Any] = {"email": address, **values}
     body = {"type": "email", "list_id": list_id, "message_id": message_id, "group_name": "x", "recipients": [recipient]}
-    (wanted,) = tenant.api.post(f"{SENDS}?dry_run=true", body).get_json()["_embedded"]["recipients"]
+    (dry_run,) = tenant.api.post(f"{SENDS}?dry_run=true", body).get_json()["_embedded"]["recipients"]
     form = of(stored(tenant, message_id), list="Customers", address=address, values=json.dumps(values))
     browser = signed_in(tenant)
     answer = html_of(browser, message_id, form)
     assert answer.mimetype == "text/html"
-    assert answer.text == wanted["body_html"] + LINKS_DO_NOTHING
+    assert answer.text == dry_run["body_html"] + LINKS_DO_NOTHING
     assert "Zoë &lt;b&gt;" in answer.text
     page = browser.post(f"{PATH}/{message_id}/preview", **form)
     assert page.status_code == 200
     assert f"To {address}" in words(page)
-    assert wanted["body_text"].split()[0] in words(page)
+    assert dry_run["body_text"].split()[0] in words(page)
     assert "made from the HTML" in words(page)
     assert "&lt;script" not in page.text
 
@@ -235,14 +235,14 @@ def test_the_segments_of_a_text_message_are_counted(tenant: Tenant) -> None:
     message_id = tenant.add_message(type="sms", subject=None, body_html=None, from_address="61400000001", body_text="x")
     browser = signed_in(tenant)
 
-    def shown(text: str) -> str:
+    def preview_of(text: str) -> str:
         form = {"name": "n", "from_address": "61400000001", "body_text": text, "address": new_mobile()}
         return words(browser.post(f"{PATH}/{message_id}/preview", **form))
 
-    assert "Characters 160 Encoding GSM 7-bit Segments 1" in shown("x" * 160)
-    assert "Characters 161 Encoding GSM 7-bit Segments 2" in shown("x" * 161)
-    assert "Characters 71 Encoding UCS-2 Segments 2" in shown("ж" * 71)
-    assert "It could not be sent" in shown("%%nothing%%")
+    assert "Characters 160 Encoding GSM 7-bit Segments 1" in preview_of("x" * 160)
+    assert "Characters 161 Encoding GSM 7-bit Segments 2" in preview_of("x" * 161)
+    assert "Characters 71 Encoding UCS-2 Segments 2" in preview_of("ж" * 71)
+    assert "It could not be sent" in preview_of("%%nothing%%")
 
 
 @each(
@@ -330,10 +330,10 @@ def test_levels_are_offered_what_their_scopes_allow(tenant: Tenant) -> None:
 
 def test_a_preview_knows_no_list_of_another_account(tenant: Tenant, other_tenant: Tenant) -> None:
     message_id, list_id = tenant.add_message(), tenant.add_list(unique("theirs"))
-    own = other_tenant.add_message()
+    foreign_id = other_tenant.add_message()
     browser = linked(other_tenant)
     form = of(stored(tenant, message_id))
-    page = browser.post(f"{PATH}/{own}/preview", **{**form, "list": str(list_id)})
+    page = browser.post(f"{PATH}/{foreign_id}/preview", **{**form, "list": str(list_id)})
     assert f"the account has no list '{list_id}'" in words(page)
 
 

@@ -48,8 +48,8 @@ def suppress(tenant: Tenant, address: str, list_id: int | None = None, reason: s
 def stored(tenant: Tenant) -> set[tuple[str, str, Any]]:
     """State, address, and the list or the reason of all suppressions of the account."""
     with tenant.services.database.read() as session:
-        of_account = Unsubscriber.account_id == tenant.id
-        off = select(Unsubscriber.address, Unsubscriber.list_id).where(of_account)
+        criteria = Unsubscriber.account_id == tenant.id
+        off = select(Unsubscriber.address, Unsubscriber.list_id).where(criteria)
         blocked = select(BlockedAddress.address, BlockedAddress.reason).where(BlockedAddress.account_id == tenant.id)
         return {("unsubscribed", *row) for row in session.execute(off)} | {
             ("blocked", *row) for row in session.execute(blocked)
@@ -58,9 +58,9 @@ def stored(tenant: Tenant) -> set[tuple[str, str, Any]]:
 
 def acts(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "suppression"
-        found = session.execute(select(AuditEntry.action, AuditEntry.counts).where(*of_account).order_by(AuditEntry.id))
-        return [(row[0], row[1]) for row in found]
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "suppression"
+        rows = session.execute(select(AuditEntry.action, AuditEntry.counts).where(*criteria).order_by(AuditEntry.id))
+        return [(row[0], row[1]) for row in rows]
 
 
 def entry(browser: Browser, address: str) -> str:
@@ -80,12 +80,12 @@ def upload(browser: Browser, content: bytes, state: str = "unsubscribed", query:
 
 def import_previewed(browser: Browser, preview: TestResponse) -> TestResponse:
     """Presses the button of the preview."""
-    state, content, *shown = (
+    state, content, *previewed = (
         unescape(part.split('"')[0])
         for name in ("file_state", "content", "shown")
         for part in preview.text.split(f'name="{name}" value="')[1:]
     )
-    return browser.post(f"{PATH}/import", content=content, shown=shown, file_state=state)
+    return browser.post(f"{PATH}/import", content=content, shown=previewed, file_state=state)
 
 
 def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
@@ -94,10 +94,12 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     suppress(tenant, blocked.upper(), reason="permanent bounce")
     suppress(tenant, mobile)
     with tenant.services.database.write() as transaction:
-        of_account = update(Unsubscriber).where(Unsubscriber.account_id == tenant.id, Unsubscriber.address == mobile)
-        transaction.execute(of_account.values(creation_time=this_second() - timedelta(days=400)))
+        query_of_mobile = update(Unsubscriber).where(
+            Unsubscriber.account_id == tenant.id, Unsubscriber.address == mobile
+        )
+        transaction.execute(query_of_mobile.values(creation_time=this_second() - timedelta(days=400)))
     browser, day = signed_in(tenant), now().date().isoformat()
-    for query, shown in (
+    for query, expected in (
         ("", {off, blocked, mobile}),
         ("state=blocked", {blocked}),
         ("state:ne=blocked", {off, mobile}),
@@ -109,7 +111,7 @@ def test_a_search_finds_by_address_state_and_day(tenant: Tenant) -> None:
     ):
         page = browser.get(f"{PATH}?{query}")
         assert page.status_code == 200
-        assert {one for one in (off, blocked, mobile) if f">{one}<" in page.text} == shown, query
+        assert {address for address in (off, blocked, mobile) if f">{address}<" in page.text} == expected, query
     location = urlsplit(browser.get(f"{PATH}?find=%2B{mobile[:2]} {mobile[2:]}&state=").headers["Location"])
     assert (location.path, parse_qsl(location.query)) == (PATH, [("mobile", mobile)])
     refused = browser.get(f"{PATH}?colour=red")
@@ -165,16 +167,16 @@ def test_pages_follow_each_other_by_cursors_across_both_states(tenant: Tenant) -
         reason = {"reason": "x"} if model is BlockedAddress else {"list_id": None}
         row_id = tenant.add(model, kind="email", address=address, creation_time=time, **reason)
         expected.append((time, model is BlockedAddress, row_id, address))
-    browser, path, found = signed_in(tenant), PATH, []
+    browser, path, listed = signed_in(tenant), PATH, []
     while path:
         page = browser.get(path).text
-        found += [part.split("<")[0] for part in page.split('">') if part[:1] == "p" and "@example.com<" in part[:17]]
+        listed += [part.split("<")[0] for part in page.split('">') if part[:1] == "p" and "@example.com<" in part[:17]]
         older = [part for part in page.split('<a href="') if 'rel="next"' in part[:400]]
         path = older[0].split('"')[0].replace("&amp;", "&") if older else ""
         assert "offset" not in path
-    assert found == [one[-1] for one in sorted(expected, reverse=True)]
+    assert listed == [entry_key[-1] for entry_key in sorted(expected, reverse=True)]
     head, *rows = csv.reader(io.StringIO(browser.get(f"{PATH}.csv").text))
-    assert [row[head.index("address")] for row in rows] == found
+    assert [row[head.index("address")] for row in rows] == listed
     assert acts(tenant) == [("suppression.exported", {"suppressions": 70})]
 
 
@@ -193,9 +195,9 @@ def test_a_suppression_says_since_when_and_what_led_to_it(tenant: Tenant, sends:
     assert f'<a href="/console/messages/{uuid}">the message bounced</a>' in page.text
     assert "&lt;script&gt;" in page.text
     assert "mx.internal" not in page.text
-    of_operator = operator(tenant.app).get(entry(browser, address))
-    assert "mx.internal" in of_operator.text
-    assert f"/console/messages?email={address.replace('@', '%40')}&amp;account={tenant.id}" in of_operator.text
+    operator_page = operator(tenant.app).get(entry(browser, address))
+    assert "mx.internal" in operator_page.text
+    assert f"/console/messages?email={address.replace('@', '%40')}&amp;account={tenant.id}" in operator_page.text
 
 
 def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> None:
@@ -216,8 +218,8 @@ def test_one_is_added_and_removed_in_place(tenant: Tenant, sends: SendsApi) -> N
     with tenant.services.database.read() as session:
         assert not session.get_one(Contact, contact).subscribed_email
     assert "unsubscribed added by" in page
-    for one in (address, address, mobile):
-        assert browser.post(f"{entry(browser, one)}/remove").status_code == 303
+    for entry_address in (address, address, mobile):
+        assert browser.post(f"{entry(browser, entry_address)}/remove").status_code == 303
     assert stored(tenant) == set()
     with tenant.services.database.read() as session:
         assert session.get_one(Contact, contact).subscribed_email
@@ -362,7 +364,7 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
     def statements() -> list[str]:
         with count_statements() as counter:
             assert browser.get(PATH).status_code == 200
-        return [one for one in counter.statements if one.startswith("SELECT")]
+        return [statement for statement in counter.statements if statement.startswith("SELECT")]
 
     suppress(tenant, new_email())
     few = statements()
@@ -370,4 +372,4 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
     tenant.add_all(Unsubscriber, [{**row, "address": new_email()} for _ in range(60)])
     many = statements()
     assert len(few) == len(many) == 4
-    assert not [one for one in many if "count(" in one.lower()]
+    assert not [statement for statement in many if "count(" in statement.lower()]

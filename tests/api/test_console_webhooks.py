@@ -59,8 +59,8 @@ def find(tenant: Tenant, webhook_id: int) -> Webhook:
 
 def acts(tenant: Tenant) -> list[str]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "webhook"
-        return list(session.scalars(select(AuditEntry.action).where(*of_account).order_by(AuditEntry.id)))
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "webhook"
+        return list(session.scalars(select(AuditEntry.action).where(*criteria).order_by(AuditEntry.id)))
 
 
 def shown_secret(answer: TestResponse) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def test_secrets_are_added_shown_once_and_removed(tenant: Tenant) -> None:
     assert browser.post(f"{path}/remove-secret", key_id="k1").status_code == 303
     assert browser.post(f"{path}/remove-secret", key_id="k9").status_code == 422
     with tenant.services.database.read() as session:
-        assert [one.key_id for one in list_secrets(session, find(tenant, webhook_id))] == [key_id] == ["k2"]
+        assert [secret.key_id for secret in list_secrets(session, find(tenant, webhook_id))] == [key_id] == ["k2"]
 
 
 def test_the_choice_is_changed_and_a_webhook_deleted(tenant: Tenant) -> None:
@@ -192,8 +192,8 @@ def test_a_test_event_a_delivery_and_a_time_are_sent_again(tenant: Tenant) -> No
     assert browser.post(f"{path}/test").headers["Location"] == path
     assert browser.post(f"{path}/deliveries/{delivery}/redeliver").headers["Location"] == path
     with tenant.services.database.read() as session:
-        of_webhook = select(Event.payload).where(Event.webhook_id == webhook_id).order_by(Event.id)
-        sent, test, again = session.scalars(of_webhook)
+        payloads = select(Event.payload).where(Event.webhook_id == webhook_id).order_by(Event.id)
+        sent, test, again = session.scalars(payloads)
     assert '"test"' in test
     assert again == sent
     before = find(tenant, webhook_id).position
@@ -234,13 +234,13 @@ def test_deliveries_follow_each_other_by_cursors(tenant: Tenant) -> None:
     webhook_id, browser = add_webhook(tenant), signed_in(tenant)
     row = {"batch_id": "b", "time": this_second(), "events": 1, "status": 500, "outcome": "failed", "milliseconds": 1}
     ids = tenant.add_all(WebhookAttempt, [{**row, "webhook_id": webhook_id} for _ in range(60)])
-    path, found = f"{PATH}/{webhook_id}", []
+    path, listed_ids = f"{PATH}/{webhook_id}", []
     while path:
         page = browser.get(path).text
-        found += [int(one) for one in re.findall(rf"{PATH}/{webhook_id}/deliveries/(\d+)\"", page)]
+        listed_ids += [int(delivery_id) for delivery_id in re.findall(rf"{PATH}/{webhook_id}/deliveries/(\d+)\"", page)]
         older = re.search(r'<a href="([^"]+)" rel="next"', page)
         path = older[1].replace("&amp;", "&") if older else ""
-    assert found == sorted(ids, reverse=True)
+    assert listed_ids == sorted(ids, reverse=True)
     assert browser.get(f"{PATH}/{webhook_id}?cursor=x").status_code == 400
     assert len(browser.get(f"{PATH}/{webhook_id}/deliveries.csv").text.splitlines()) == 61
 
@@ -269,17 +269,17 @@ def test_a_page_takes_as_many_statements_for_many_as_for_one(
     browser, webhook_id = signed_in(tenant), add_webhook(tenant)
 
     def statements() -> list[list[str]]:
-        found = []
+        statements_by_page = []
         for path in (PATH, f"{PATH}/{webhook_id}"):
             with count_statements() as counter:
                 assert browser.get(path).status_code == 200
-            found.append([one for one in counter.statements if one.startswith("SELECT")])
-        return found
+            statements_by_page.append([statement for statement in counter.statements if statement.startswith("SELECT")])
+        return statements_by_page
 
     few = statements()
     for _ in range(5):
         add_event(tenant, add_webhook(tenant), seconds_ago=5)
         add_delivery(tenant, webhook_id)
     many = statements()
-    assert [len(one) for one in many] == [len(one) for one in few]
-    assert not [one for page in many for one in page if "count(" in one.lower()]
+    assert [len(page_statements) for page_statements in many] == [len(page_statements) for page_statements in few]
+    assert not [statement for page in many for statement in page if "count(" in statement.lower()]

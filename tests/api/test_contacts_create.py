@@ -238,7 +238,7 @@ def test_all_errors_are_listed_in_document_order(api: Client, path: str) -> None
         {"subscribed": {"email": 1}, "born": "x"},
     ]
     body = invalid(api.post(path, {"contacts": elements}), "invalid_boolean", collection="contacts", index=1)
-    assert [(one["code"], one["index"], one["field"]) for one in body["_embedded"]["errors"]] == [
+    assert [(error["code"], error["index"], error["field"]) for error in body["_embedded"]["errors"]] == [
         ("invalid_boolean", 1, "is_active"),
         ("invalid_email_address", 1, "email"),
         ("invalid_object", 2, None),
@@ -257,7 +257,7 @@ def test_the_multiple_form_creates_in_order_and_answers_without_a_body(
     response = api.post(contacts_path(customers), {"contacts": [{"email": email, "score": 1} for email in emails]})
     assert (response.status_code, response.data) == (204, b"")
     contacts = find(tenant, customers, score=1)
-    assert [one["email"] for one in contacts] == emails[::-1]
+    assert [created["email"] for created in contacts] == emails[::-1]
 
 
 @each(
@@ -317,7 +317,7 @@ def test_the_first_rule_in_the_documented_order_is_reported(tenant: Tenant, api:
     neither = tenant.add_list(fields=(("First Name", "First Name"),), system=True)
     elements = [{"mobile": new_mobile()}, {"email": new_email()}]
     body = invalid(api.post(contacts_path(neither), {"contacts": elements}), "field_email_not_in_list", index=1)
-    codes = [one["code"] for one in body["_embedded"]["errors"]]
+    codes = [error["code"] for error in body["_embedded"]["errors"]]
     assert codes == ["field_email_not_in_list", "field_mobile_not_in_list", "list_not_mutable"]
 
 
@@ -345,7 +345,7 @@ def test_all_conflicts_of_a_request_are_listed(tenant: Tenant, api: Client, path
     fresh = new_email()
     emails = [fresh, first["email"], second["email"].upper(), fresh.upper()]
     body = conflict(api.post(path, {"contacts": [{"email": email} for email in emails]}), index=1, field="email")
-    assert [(one["code"], one["collection"], one["index"]) for one in body["_embedded"]["errors"]] == [
+    assert [(error["code"], error["collection"], error["index"]) for error in body["_embedded"]["errors"]] == [
         ("conflict", "contacts", 1),
         ("conflict", "contacts", 2),
         ("conflict", "contacts", 3),
@@ -394,7 +394,7 @@ def test_remove_unsubscribers_drops_unsubscribed_contacts(
     contacts = [{"email": fresh}, *({"email": email.upper()} for email in unsubscribed_addresses.values())]
     path = f"{contacts_path(customers)}?remove_unsubscribers={mode}"
     assert tenant.api.post(path, {"contacts": contacts}).status_code == 204
-    created = {one["email"].lower() for one in find(tenant, customers)}
+    created = {created["email"].lower() for created in find(tenant, customers)}
     assert created == {fresh, *(email for name, email in unsubscribed_addresses.items() if name not in skipped)}
 
 
@@ -402,8 +402,8 @@ def test_remove_unsubscribers_drops_unsubscribed_contacts(
 def test_remove_unsubscribers_without_remaining_contacts_is_an_error(
     api: Client, path: str, unsubscribed_addresses: dict[str, str], form: str
 ) -> None:
-    one = {"email": unsubscribed_addresses["here"]}
-    body = one if form == "single" else {"contacts": [one, {"email": unsubscribed_addresses["everywhere"]}]}
+    element = {"email": unsubscribed_addresses["here"]}
+    body = element if form == "single" else {"contacts": [element, {"email": unsubscribed_addresses["everywhere"]}]}
     invalid(api.post(f"{path}?remove_unsubscribers=any", body), "no_subscribed_addresses")
 
 
@@ -469,7 +469,7 @@ def test_a_repeated_request_gets_the_first_answer(tenant: Tenant, api: Client, p
 def test_a_repeated_bulk_request_is_no_conflict(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     key, body = {"Idempotency-Key": unique("key")}, {"contacts": [{"email": new_email()}]}
     responses = [api.post(path, body, headers=key) for _ in range(2)]
-    assert [(one.status_code, one.data) for one in responses] == [(204, b"")] * 2
+    assert [(response.status_code, response.data) for response in responses] == [(204, b"")] * 2
     assert count(tenant, customers) == 1
 
 

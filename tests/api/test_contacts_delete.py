@@ -117,7 +117,7 @@ def test_contacts_of_a_system_list_cannot_be_deleted(tenant: Tenant, api: Client
     invalid(api.delete(f"{path}/{inside}"), "list_not_mutable")
     invalid(api.delete(path, {"id": inside}), "list_not_mutable")
     body = invalid(api.delete(path), "list_not_mutable")
-    assert [one["code"] for one in body["_embedded"]["errors"]] == ["list_not_mutable", "filter_id_required"]
+    assert [error["code"] for error in body["_embedded"]["errors"]] == ["list_not_mutable", "filter_id_required"]
     assert remaining_ids(api, path) == [inside]
 
 

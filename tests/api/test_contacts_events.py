@@ -28,7 +28,7 @@ def path(tenant: Tenant, customers: int) -> str:
 
 
 def test_creating_causes_a_created_event(tenant: Tenant, path: str, customers: int) -> None:
-    one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
+    created = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
     with tenant.services.database.read() as session:
         payloads = [
             orjson.loads(text) for text in session.scalars(select(Event.payload).where(Event.account_id == tenant.id))
@@ -37,12 +37,12 @@ def test_creating_causes_a_created_event(tenant: Tenant, path: str, customers: i
         {
             "object": "contact",
             "event": "created",
-            "id": one["id"],
+            "id": created["id"],
             "list_id": customers,
-            "timestamp": one["creation_time"],
+            "timestamp": created["creation_time"],
         }
     ]
-    assert firings(tenant) == [("created", customers, one["id"])]
+    assert firings(tenant) == [("created", customers, created["id"])]
 
 
 def test_bulk_creation_causes_events_in_the_order_of_the_request(
@@ -50,7 +50,7 @@ def test_bulk_creation_causes_events_in_the_order_of_the_request(
 ) -> None:
     emails = [f"{letter}@example.com" for letter in "zaby"]
     api.post(path, {"contacts": [{"email": email} for email in emails]})
-    by_email = {one["email"]: one["id"] for one in find(tenant, customers)}
+    by_email = {contact["email"]: contact["id"] for contact in find(tenant, customers)}
     expected = [("created", customers, by_email[email]) for email in emails]
     assert events(tenant) == firings(tenant) == expected
 
@@ -59,14 +59,20 @@ def test_updating_causes_an_updated_event(tenant: Tenant, api: Client, path: str
     ids = [tenant.new_contact(customers, score=1)["id"] for _ in range(3)]
     api.patch(f"{path}/{ids[0]}", {"score": 2})
     api.patch(path, {"contacts": [{"id": ids[2], "score": 2}, {"id": ids[1]}, {"id": ids[0], "score": 3}]})
-    expected = [("updated", customers, one) for one in (ids[0], ids[2], ids[0])]
+    expected = [("updated", customers, contact_id) for contact_id in (ids[0], ids[2], ids[0])]
     assert events(tenant)[3:] == firings(tenant)[3:] == expected
 
 
 def test_an_update_without_a_change_causes_no_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    one = tenant.new_contact(customers, email=new_email(), score=1)
-    for again in ({}, {"score": 1}, {"email": one["email"]}, {"subscribed": {"email": True}}, {"double_opt_in": False}):
-        assert api.patch(f"{path}/{one['id']}", again).status_code == 200
+    created = tenant.new_contact(customers, email=new_email(), score=1)
+    for again in (
+        {},
+        {"score": 1},
+        {"email": created["email"]},
+        {"subscribed": {"email": True}},
+        {"double_opt_in": False},
+    ):
+        assert api.patch(f"{path}/{created['id']}", again).status_code == 200
     assert len(events(tenant)) == len(firings(tenant)) == 1
 
 
@@ -74,7 +80,7 @@ def test_deleting_causes_a_deleted_event(tenant: Tenant, api: Client, path: str,
     ids = [tenant.new_contact(customers)["id"] for _ in range(3)]
     api.delete(f"{path}/{ids[1]}")
     api.delete(path, {"id:in": f"{ids[2]},{ids[1]},{ids[0]}"})
-    assert events(tenant)[3:] == [("deleted", customers, one) for one in (ids[1], ids[0], ids[2])]
+    assert events(tenant)[3:] == [("deleted", customers, contact_id) for contact_id in (ids[1], ids[0], ids[2])]
     assert len(firings(tenant)) == 3
 
 
@@ -104,16 +110,16 @@ def test_changing_a_shared_address_causes_an_event_for_every_contact(
 
 def test_unsubscribing_by_link_is_an_update_without_trigger(tenant: Tenant, path: str, customers: int) -> None:
     email = new_email()
-    one = tenant.new_contact(customers, email=email)["id"]
+    contact_id = tenant.new_contact(customers, email=email)["id"]
     other_list = tenant.add_list()
     two = tenant.new_contact(other_list, email=email)["id"]
     for _ in range(2):
         unsubscribe(tenant, email)
     resubscribe(tenant, email, customers)
     assert events(tenant)[2:] == [
-        ("updated", customers, one),
+        ("updated", customers, contact_id),
         ("updated", other_list, two),
-        ("updated", customers, one),
+        ("updated", customers, contact_id),
     ]
     assert len(firings(tenant)) == 2
 

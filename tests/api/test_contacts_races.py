@@ -45,7 +45,7 @@ def at_once(*requests: Request) -> list[TestResponse]:
 
 
 def statuses(responses: list[TestResponse]) -> list[int]:
-    return sorted(one.status_code for one in responses)
+    return sorted(response.status_code for response in responses)
 
 
 def test_a_new_email_is_created_once(tenant: Tenant, api: Client, customers: int) -> None:
@@ -53,8 +53,8 @@ def test_a_new_email_is_created_once(tenant: Tenant, api: Client, customers: int
         email = new_email()
         responses = at_once(*[partial(api.post, contacts_path(customers), {"email": email})] * THREADS)
         assert statuses(responses) == [201, *[409] * (THREADS - 1)]
-        (created,) = (one.get_json() for one in responses if one.status_code == 201)
-        for refused in (one.get_json() for one in responses if one.status_code == 409):
+        (created,) = (response.get_json() for response in responses if response.status_code == 201)
+        for refused in (response.get_json() for response in responses if response.status_code == 409):
             assert refused["fields"] == {"email": {"contact_id": created["id"]}}
         assert count(tenant, customers, email=email) == 1
 
@@ -72,22 +72,22 @@ def test_of_a_concurrent_update_and_create_of_one_email_one_succeeds(
     tenant: Tenant, api: Client, customers: int
 ) -> None:
     path = contacts_path(customers)
-    one = tenant.new_contact(customers, email=new_email())
+    created = tenant.new_contact(customers, email=new_email())
     for _ in range(10):
         body = {"email": new_email()}
-        responses = at_once(partial(api.patch, f"{path}/{one['id']}", body), partial(api.post, path, body))
+        responses = at_once(partial(api.patch, f"{path}/{created['id']}", body), partial(api.post, path, body))
         assert statuses(responses) in ([200, 409], [201, 409])
         assert count(tenant, customers, email=body["email"]) == 1
 
 
 def test_concurrent_updates_of_different_attributes_are_all_stored(tenant: Tenant, api: Client, customers: int) -> None:
-    one = tenant.new_contact(customers)
-    path = f"{contacts_path(customers)}/{one['id']}"
+    created = tenant.new_contact(customers)
+    path = f"{contacts_path(customers)}/{created['id']}"
     for number in range(10):
         bodies: list[dict[str, Any]] = [{"score": number}, {"first_name": str(number)}, {"spend": number + 0.5}]
         responses = at_once(*(partial(api.patch, path, body) for body in bodies))
         assert statuses(responses) == [200] * 3
-        updated = contact(tenant, customers, one["id"])
+        updated = contact(tenant, customers, created["id"])
         assert (updated["score"], updated["first_name"], updated["spend"]) == (number, str(number), number + 0.5)
 
 
@@ -96,11 +96,11 @@ def test_contacts_with_the_same_address_can_be_unsubscribed_at_once(
 ) -> None:
     mobile, path = new_mobile(), contacts_path(customers)
     made = [tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] for _ in range(THREADS)]
-    for wanted in (*(False, True) * 5, False):
-        body = {"subscribed": {"mobile": wanted}}
-        responses = at_once(*(partial(api.patch, f"{path}/{one}", body) for one in made))
+    for is_subscribed in (*(False, True) * 5, False):
+        body = {"subscribed": {"mobile": is_subscribed}}
+        responses = at_once(*(partial(api.patch, f"{path}/{contact_id}", body) for contact_id in made))
         assert statuses(responses) == [200] * THREADS
-        assert count(tenant, customers, **{"subscribed.mobile": str(wanted).lower()}) == THREADS
+        assert count(tenant, customers, **{"subscribed.mobile": str(is_subscribed).lower()}) == THREADS
     assert entries(tenant) == {("mobile", mobile, customers)}
 
 
@@ -212,12 +212,12 @@ def test_a_send_creates_a_contact_that_was_deleted_meanwhile(
         with services.database.write() as transaction:
             transaction.execute(delete(Contact).where(Contact.list_id == customers))
 
-    found: list[dict[str, int]] = []
+    contacts: list[dict[str, int]] = []
     with services.database.write() as transaction:
         create_contacts(transaction, contact_list, [{"email": email}])
         send = partial(get_or_create_contacts, contact_list=contact_list, kind="email", addresses=[email])
-        with meanwhile(services, lambda: found.append(services.database.transact(send))):
+        with meanwhile(services, lambda: contacts.append(services.database.transact(send))):
             event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
             transaction.commit()
     (created,) = find(tenant, customers)
-    assert found == [{email: created["id"]}]
+    assert contacts == [{email: created["id"]}]

@@ -266,15 +266,15 @@ def test_filters_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: An
         transaction.execute(
             update(Contact).where(Contact.id == ann["id"]).values(creation_time=early, last_modified_time=early)
         )
-    shown = timestamp(early)
+    text = timestamp(early)
     for params in (
         {"id": ann["id"]},
-        {"creation_time": shown},
-        {"last_modified_time": shown},
-        {"creation_time": shown[:10]},
+        {"creation_time": text},
+        {"last_modified_time": text},
+        {"creation_time": text[:10]},
     ):
         assert ids(api.get(path, params)) == [ann["id"]]
-    assert ids(api.get(path, {"creation_time:in": f"{shown}.."})) == [bob["id"]]
+    assert ids(api.get(path, {"creation_time:in": f"{text}.."})) == [bob["id"]]
     assert ids(api.get(path, {"id:ne": ann["id"]})) == [bob["id"]]
     assert ids(api.get(path)) == [bob["id"], ann["id"]]
 
@@ -304,8 +304,8 @@ def test_a_field_of_another_list_is_no_filter(tenant: Tenant, api: Client) -> No
 
 
 def test_a_large_number_is_found_by_its_exact_value(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    found = tenant.new_contact(customers, score=2**53 + 1)
-    assert ids(api.get(path, {"score": str(2**53 + 1)})) == [found["id"]]
+    exact = tenant.new_contact(customers, score=2**53 + 1)
+    assert ids(api.get(path, {"score": str(2**53 + 1)})) == [exact["id"]]
 
 
 # ---------------------------------------------------------------------------------------------- subscribed and blocked
@@ -353,8 +353,8 @@ def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]
 def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other_tenant: Tenant, customers: int) -> None:
     """It also changes the time of modification, perhaps to a later second."""
 
-    def described(found: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in found.items() if name != "last_modified_time"}
+    def described(shown_contact: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in shown_contact.items() if name != "last_modified_time"}
 
     email = new_email()
     before = tenant.new_contact(customers, email=email)

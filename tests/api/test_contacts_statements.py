@@ -41,38 +41,38 @@ def drafts(count: int, **attributes: Any) -> list[dict[str, Any]]:
 
 def test_reading_takes_a_fixed_number_of_statements(api: Client, path: str, cost: Cost) -> None:
     api.post(path, {"contacts": drafts(1)})
-    one = cost(lambda: api.get(path, {"score": 1}))
+    cost_of_one = cost(lambda: api.get(path, {"score": 1}))
     api.post(path, {"contacts": drafts(MANY)})
-    assert cost(lambda: api.get(path, {"score": 1, "limit": 1000})) == one
+    assert cost(lambda: api.get(path, {"score": 1, "limit": 1000})) == cost_of_one
 
 
 @pytest.mark.parametrize("attributes", [{}, {"subscribed": {"email": False, "mobile": True}}])
 def test_creating_takes_a_fixed_number_of_statements(
     api: Client, path: str, cost: Cost, attributes: dict[str, Any]
 ) -> None:
-    one = cost(lambda: api.post(path, {"contacts": drafts(1, **attributes)}))
-    assert cost(lambda: api.post(path, {"contacts": drafts(MANY, **attributes)})) == one
+    cost_of_one = cost(lambda: api.post(path, {"contacts": drafts(1, **attributes)}))
+    assert cost(lambda: api.post(path, {"contacts": drafts(MANY, **attributes)})) == cost_of_one
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_updating_takes_a_fixed_number_of_statements(api: Client, path: str, cost: Cost, wanted: bool) -> None:
+@pytest.mark.parametrize("is_subscribed", [True, False])
+def test_updating_takes_a_fixed_number_of_statements(api: Client, path: str, cost: Cost, is_subscribed: bool) -> None:
     """Every attribute changes, and flags that had different values before."""
-    api.post(path, {"contacts": drafts(MANY + 1, subscribed={"email": not wanted, "mobile": not wanted})})
+    api.post(path, {"contacts": drafts(MANY + 1, subscribed={"email": not is_subscribed, "mobile": not is_subscribed})})
     first, *others = ids(api.get(path, {"limit": 1000}))
     attributes = {
         "first_name": "x",
         "score": None,
         "is_active": False,
-        "subscribed": {"email": wanted, "mobile": wanted},
+        "subscribed": {"email": is_subscribed, "mobile": is_subscribed},
     }
-    one = cost(lambda: api.patch(path, {"contacts": [{"id": first, "email": new_email(), **attributes}]}))
+    cost_of_one = cost(lambda: api.patch(path, {"contacts": [{"id": first, "email": new_email(), **attributes}]}))
     bulk = [{"id": contact_id, **attributes} for contact_id in others]
     bulk = [{**element, "email": new_email()} for element in bulk]
-    assert cost(lambda: api.patch(path, {"contacts": bulk})) == one
+    assert cost(lambda: api.patch(path, {"contacts": bulk})) == cost_of_one
 
 
 def test_deleting_takes_a_fixed_number_of_statements(api: Client, path: str, cost: Cost) -> None:
     api.post(path, {"contacts": drafts(MANY + 1)})
     first, *others = ids(api.get(path, {"limit": 1000}))
-    one = cost(lambda: api.delete(path, {"id:in": str(first)}))
-    assert cost(lambda: api.delete(path, {"id:in": ",".join(map(str, others))})) == one
+    cost_of_one = cost(lambda: api.delete(path, {"id:in": str(first)}))
+    assert cost(lambda: api.delete(path, {"id:in": ",".join(map(str, others))})) == cost_of_one

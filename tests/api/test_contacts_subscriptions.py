@@ -26,13 +26,13 @@ def test_false_adds_an_unsubscriber_entry_and_true_removes_it(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     email, mobile = new_email(), new_mobile()
-    one = tenant.new_contact(customers, email=email.upper(), mobile=mobile)
-    api.patch(f"{path}/{one['id']}", {"subscribed": {"email": False, "mobile": False}})
+    created = tenant.new_contact(customers, email=email.upper(), mobile=mobile)
+    api.patch(f"{path}/{created['id']}", {"subscribed": {"email": False, "mobile": False}})
     assert entries(tenant) == {("email", email, customers), ("mobile", mobile, customers)}
-    assert contact(tenant, customers, one["id"])["subscribed"] == {"email": False, "mobile": False}
-    api.patch(path, {"contacts": [{"id": one["id"], "subscribed": {"email": True}}]})
+    assert contact(tenant, customers, created["id"])["subscribed"] == {"email": False, "mobile": False}
+    api.patch(path, {"contacts": [{"id": created["id"], "subscribed": {"email": True}}]})
     assert entries(tenant) == {("mobile", mobile, customers)}
-    assert contact(tenant, customers, one["id"])["subscribed"] == {"email": True, "mobile": False}
+    assert contact(tenant, customers, created["id"])["subscribed"] == {"email": True, "mobile": False}
 
 
 def test_false_at_creation_adds_an_unsubscriber_entry(tenant: Tenant, api: Client, path: str, customers: int) -> None:
@@ -80,8 +80,8 @@ def test_an_explicit_true_removes_the_entry(tenant: Tenant, customers: int, acco
 def test_the_flag_follows_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     gone, fine = new_email(), new_email()
     unsubscribe(tenant, gone, customers)
-    one = tenant.new_contact(customers, email=fine)
-    target = f"{path}/{one['id']}"
+    created = tenant.new_contact(customers, email=fine)
+    target = f"{path}/{created['id']}"
     assert api.patch(target, {"email": gone}).get_json()["subscribed"]["email"] is False
     assert api.patch(target, {"email": fine}).get_json()["subscribed"]["email"] is True
     assert entries(tenant) == {("email", gone, customers)}
@@ -89,34 +89,34 @@ def test_the_flag_follows_the_new_address(tenant: Tenant, api: Client, path: str
 
 def test_an_explicit_flag_applies_to_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     old, new = new_email(), new_email()
-    one = tenant.new_contact(customers, email=old)
-    body = api.patch(f"{path}/{one['id']}", {"email": new, "subscribed": {"email": False}}).get_json()
+    created = tenant.new_contact(customers, email=old)
+    body = api.patch(f"{path}/{created['id']}", {"email": new, "subscribed": {"email": False}}).get_json()
     assert (body["email"], body["subscribed"]["email"]) == (new, False)
     assert entries(tenant) == {("email", new, customers)}
 
 
 def test_an_address_in_another_case_is_the_same_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
-    body = api.patch(f"{path}/{one['id']}", {"email": one["email"].upper()}).get_json()
+    created = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
+    body = api.patch(f"{path}/{created['id']}", {"email": created["email"].upper()}).get_json()
     assert body["subscribed"]["email"] is False
 
 
 def test_a_flag_without_an_address_applies_to_the_first_address(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
-    one = tenant.new_contact(customers, subscribed={"email": False})
-    assert one["subscribed"]["email"] is False
+    created = tenant.new_contact(customers, subscribed={"email": False})
+    assert created["subscribed"]["email"] is False
     assert entries(tenant) == set()
     email = new_email()
-    body = api.patch(f"{path}/{one['id']}", {"email": email}).get_json()
+    body = api.patch(f"{path}/{created['id']}", {"email": email}).get_json()
     assert body["subscribed"]["email"] is False
     assert entries(tenant) == {("email", email, customers)}
 
 
 def test_a_removed_address_resets_its_flag(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     email = new_email()
-    one = tenant.new_contact(customers, email=email, subscribed={"email": False})
-    target = f"{path}/{one['id']}"
+    created = tenant.new_contact(customers, email=email, subscribed={"email": False})
+    target = f"{path}/{created['id']}"
     assert api.patch(target, {"email": None}).get_json()["subscribed"]["email"] is True
     assert api.patch(target, {"email": email}).get_json()["subscribed"]["email"] is False
 
@@ -129,13 +129,13 @@ def test_contacts_with_the_same_address_share_its_flag(tenant: Tenant, api: Clie
     first, second = (tenant.new_contact(customers, email=new_email(), mobile=mobile) for _ in range(2))
     elsewhere = tenant.new_contact(tenant.add_list(), mobile=mobile)
     api.patch(f"{path}/{first['id']}", {"subscribed": {"mobile": False}})
-    assert {one["id"] for one in find(tenant, customers, **{"subscribed.mobile": "false"})} == {
+    assert {match["id"] for match in find(tenant, customers, **{"subscribed.mobile": "false"})} == {
         first["id"],
         second["id"],
     }
     assert contact(tenant, elsewhere["list_id"], elsewhere["id"]) == elsewhere
     third = tenant.new_contact(customers, email=new_email(), mobile=mobile, subscribed={"mobile": True})
-    assert {one["id"] for one in find(tenant, customers, **{"subscribed.mobile": "true"})} == {
+    assert {match["id"] for match in find(tenant, customers, **{"subscribed.mobile": "true"})} == {
         first["id"],
         second["id"],
         third["id"],
@@ -146,9 +146,9 @@ def test_the_last_flag_for_an_address_in_a_request_counts(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     mobile = new_mobile()
-    contacts = [{"mobile": mobile, "subscribed": {"mobile": wanted}} for wanted in (False, True, False)]
+    contacts = [{"mobile": mobile, "subscribed": {"mobile": is_subscribed}} for is_subscribed in (False, True, False)]
     assert api.post(path, {"contacts": [*contacts, {"mobile": mobile}]}).status_code == 204
-    assert [one["subscribed"]["mobile"] for one in find(tenant, customers)] == [False] * 4
+    assert [match["subscribed"]["mobile"] for match in find(tenant, customers)] == [False] * 4
     assert entries(tenant) == {("mobile", mobile, customers)}
 
 
@@ -157,14 +157,14 @@ def test_the_last_flag_for_an_address_in_a_request_counts(
 
 def test_unsubscribing_from_a_list_sets_the_flags_in_it(tenant: Tenant, customers: int) -> None:
     email = new_email()
-    one = tenant.new_contact(customers, email=email)
+    created = tenant.new_contact(customers, email=email)
     elsewhere = tenant.new_contact(tenant.add_list(), email=email)
     assert unsubscribe(tenant, email.upper(), customers) == 1
     assert unsubscribe(tenant, email, customers) == 0
-    assert not flag(tenant, customers, one["id"])
+    assert not flag(tenant, customers, created["id"])
     assert flag(tenant, elsewhere["list_id"], elsewhere["id"])
     assert resubscribe(tenant, email, customers) == 1
-    assert flag(tenant, customers, one["id"])
+    assert flag(tenant, customers, created["id"])
     assert entries(tenant) == set()
 
 
@@ -176,10 +176,10 @@ def test_unsubscribing_from_the_account_sets_the_flags_in_all_lists(
     theirs = other_tenant.new_contact(other_tenant.add_list(), email=email)
     assert unsubscribe(tenant, email) == 2
     assert unsubscribe(tenant, email) == 0
-    assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [False, False]
+    assert [flag(tenant, created["list_id"], created["id"]) for created in mine] == [False, False]
     assert contact(other_tenant, theirs["list_id"], theirs["id"]) == theirs
     assert resubscribe(tenant, email) == 2
-    assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [True, True]
+    assert [flag(tenant, created["list_id"], created["id"]) for created in mine] == [True, True]
 
 
 def test_a_list_entry_remains_after_the_account_wide_one_is_removed(tenant: Tenant, customers: int) -> None:

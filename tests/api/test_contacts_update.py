@@ -157,8 +157,10 @@ def test_a_conflicting_email_is_refused(tenant: Tenant, api: Client, path: str, 
 
 def test_a_mobile_conflicts_where_it_is_the_identifier(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
-    existing, one = (tenant.new_contact(list_id, mobile=new_mobile()) for _ in range(2))
-    body = conflict(api.patch(f"{contacts_path(list_id)}/{one['id']}", {"mobile": existing["mobile"]}), field="mobile")
+    existing, changed = (tenant.new_contact(list_id, mobile=new_mobile()) for _ in range(2))
+    body = conflict(
+        api.patch(f"{contacts_path(list_id)}/{changed['id']}", {"mobile": existing["mobile"]}), field="mobile"
+    )
     assert body["fields"] == {"mobile": {"contact_id": existing["id"]}}
 
 
@@ -171,18 +173,18 @@ def test_duplicates_are_accepted_where_the_list_allows_them(tenant: Tenant, api:
 
 def test_addresses_without_a_field_in_the_list_are_refused(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Email", "Email"),))
-    path, one = contacts_path(list_id), tenant.new_contact(list_id)
+    path, created = contacts_path(list_id), tenant.new_contact(list_id)
     body = {"mobile": new_mobile()}
-    invalid(api.patch(f"{path}/{one['id']}", body), "field_mobile_not_in_list", field="mobile")
+    invalid(api.patch(f"{path}/{created['id']}", body), "field_mobile_not_in_list", field="mobile")
     place = {"collection": "contacts", "index": 0, "field": "mobile"}
-    invalid(api.patch(path, {"contacts": [{"id": one["id"], **body}]}), "field_mobile_not_in_list", **place)
-    assert api.patch(f"{path}/{one['id']}", {"mobile": None}).get_json() == one
+    invalid(api.patch(path, {"contacts": [{"id": created["id"], **body}]}), "field_mobile_not_in_list", **place)
+    assert api.patch(f"{path}/{created['id']}", {"mobile": None}).get_json() == created
 
 
 def test_a_reserved_field_is_ignored(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Email", "Email"), ("Offset", "Number")))
-    one = tenant.new_contact(list_id)
-    assert api.patch(f"{contacts_path(list_id)}/{one['id']}", {"offset": "anything"}).get_json() == one
+    created = tenant.new_contact(list_id)
+    assert api.patch(f"{contacts_path(list_id)}/{created['id']}", {"offset": "anything"}).get_json() == created
 
 
 # ---------------------------------------------------------------------------------------------- bulk
@@ -192,7 +194,7 @@ def test_bulk_changes_only_the_listed_attributes_and_answers_without_a_body(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     contacts = [tenant.new_contact(customers, email=new_email(), score=number) for number in range(3)]
-    age(tenant, *(one["id"] for one in contacts))
+    age(tenant, *(created["id"] for created in contacts))
     elements = [
         {"id": contacts[0]["id"], "score": 10},
         {"id": contacts[2]["id"], "email": None},
@@ -200,7 +202,7 @@ def test_bulk_changes_only_the_listed_attributes_and_answers_without_a_body(
     ]
     response = api.patch(path, {"contacts": elements})
     assert (response.status_code, response.data) == (204, b"")
-    bodies = [contact(tenant, customers, one["id"]) for one in contacts]
+    bodies = [contact(tenant, customers, created["id"]) for created in contacts]
     assert [(body["score"], body["email"], is_moved(body)) for body in bodies] == [
         (10, contacts[0]["email"], True),
         (1, contacts[1]["email"], False),
@@ -250,9 +252,10 @@ def test_contacts_of_other_lists_and_accounts_are_unknown(
 ) -> None:
     elsewhere, theirs = tenant.new_contact(tenant.add_list()), other_tenant.new_contact(other_tenant.add_list())
     body = invalid(
-        api.patch(path, {"contacts": [{"id": one["id"], "score": 1} for one in (elsewhere, theirs)]}), "invalid_id"
+        api.patch(path, {"contacts": [{"id": foreign["id"], "score": 1} for foreign in (elsewhere, theirs)]}),
+        "invalid_id",
     )
-    assert [(one["code"], one["index"]) for one in body["_embedded"]["errors"]] == [
+    assert [(error["code"], error["index"]) for error in body["_embedded"]["errors"]] == [
         ("invalid_id", 0),
         ("invalid_id", 1),
     ]
@@ -278,15 +281,15 @@ def three(tenant: Tenant, customers: int) -> list[dict[str, Any]]:
 
 
 def emails(tenant: Tenant, contacts: list[dict[str, Any]]) -> list[str | None]:
-    return [contact(tenant, one["list_id"], one["id"])["email"] for one in contacts]
+    return [contact(tenant, listed["list_id"], listed["id"])["email"] for listed in contacts]
 
 
 def test_a_bulk_update_can_rotate_identifiers(
     tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]
 ) -> None:
     """Conflicts of one bulk update are judged by its end state."""
-    a, b, c = (one["email"] for one in three)
-    elements = [{"id": one["id"], "email": email} for one, email in zip(three, (b, c, a), strict=True)]
+    a, b, c = (created["email"] for created in three)
+    elements = [{"id": created["id"], "email": email} for created, email in zip(three, (b, c, a), strict=True)]
     assert api.patch(path, {"contacts": elements}).status_code == 204
     assert emails(tenant, three) == [b, c, a]
 
@@ -307,16 +310,16 @@ def test_an_identifier_that_another_contact_keeps_is_a_conflict(
     elements = [{"id": first["id"], "score": 1}, {"id": second["id"], "email": first["email"]}]
     body = conflict(api.patch(path, {"contacts": elements}), collection="contacts", index=1, field="email")
     assert body["fields"] == {"email": {"contact_id": first["id"]}}
-    elements = [{"id": one["id"], "email": "New@example.com"} for one in (third, second)]
+    elements = [{"id": created["id"], "email": "New@example.com"} for created in (third, second)]
     body = conflict(api.patch(path, {"contacts": elements}), collection="contacts", index=1, field="email")
     assert body["fields"] == {"email": {}}
-    assert emails(tenant, three) == [one["email"] for one in three]
+    assert emails(tenant, three) == [created["email"] for created in three]
 
 
 def test_1000_contacts_can_be_updated_at_once(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     api.post(path, {"contacts": [{"email": f"bulk{number}@example.com"} for number in range(1000)]})
     contacts = api.get(path, {"limit": 1000}).get_json()["_embedded"]["contacts"]
-    shifted = [{"id": one["id"], "email": contacts[place - 1]["email"]} for place, one in enumerate(contacts)]
+    shifted = [{"id": created["id"], "email": contacts[place - 1]["email"]} for place, created in enumerate(contacts)]
     assert api.patch(path, {"contacts": shifted}).status_code == 204
     assert find(tenant, customers, email=contacts[0]["email"])[0]["id"] == contacts[1]["id"]
 
@@ -365,7 +368,7 @@ def test_ids_beyond_64_bits_are_reported_as_unknown(api: Client, path: str, ann:
         field="id",
     )
     list_id = path.split("/")[3]
-    assert [(one["index"], one["developer_message"]) for one in body["_embedded"]["errors"]] == [
+    assert [(error["index"], error["developer_message"]) for error in body["_embedded"]["errors"]] == [
         (0, f"There is no contact with an id beyond 64 bits in list {list_id}."),
         (2, f"There is no contact with an id beyond 64 bits in list {list_id}."),
         (3, f"id: There is no contact -1 in list {list_id}."),

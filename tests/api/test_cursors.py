@@ -110,9 +110,9 @@ def test_a_cursor_of_another_account_or_list_is_refused(tenant: Tenant, other_te
     link = next_of(mine.page(f"{mine.path}?limit=1"))
     assert theirs.page(without_cursor(link))["size"] == 1
     bad_query(other_tenant.api.get(link), "invalid_query_syntax", field="cursor")
-    one, two = contacts(tenant, 3), contacts(tenant, 3)
-    link = next_of(one.page(f"{one.path}?limit=1"))
-    bad_query(tenant.api.get(link.replace(one.path, two.path)), "invalid_query_syntax", field="cursor")
+    first_pages, two = contacts(tenant, 3), contacts(tenant, 3)
+    link = next_of(first_pages.page(f"{first_pages.path}?limit=1"))
+    bad_query(tenant.api.get(link.replace(first_pages.path, two.path)), "invalid_query_syntax", field="cursor")
     not_found(other_tenant.api.get(link))
 
 
@@ -141,13 +141,13 @@ def test_the_contacts_of_an_expanded_list_go_on_by_cursor(tenant: Tenant, api: C
     paged = contacts(tenant, 103)
     list_path = paged.path.removesuffix("/contacts")
     for query in ({"expand": "contacts"}, {"expand": "contacts", "_tz": "Australia/Brisbane"}):
-        found = [
+        lists_page = [
             api.get(list_path, query).get_json()["_embedded"]["contacts"],
             api.get("/v1/lists", query).get_json()["_embedded"]["lists"][0]["_embedded"]["contacts"],
         ]
-        assert found[0] == found[1]
-        without_cursor(next_of(found[0]))
-        pages = [found[0], *paged.follow(next_of(found[0]), "next")]
+        assert lists_page[0] == lists_page[1]
+        without_cursor(next_of(lists_page[0]))
+        pages = [lists_page[0], *paged.follow(next_of(lists_page[0]), "next")]
         assert len({key for page in pages for key in paged.keys(page)}) == 103
 
 
@@ -174,7 +174,7 @@ class Churn:
             transaction.execute(delete(Contact).where(Contact.id.in_(gone)))
         self.lasting -= set(gone)
         added = self._paged.tenant.add_all(Contact, rows)
-        self._present = [one for one in self._present if one not in gone] + added
+        self._present = [key for key in self._present if key not in gone] + added
 
 
 @pytest.mark.parametrize("direction", ["next", "prev"])
@@ -251,7 +251,11 @@ def cost(services: Services, long_collection: Paged, count_statements: Callable[
         with count_statements() as counted:
             long_collection.page(href)
         table = long_collection.model.__tablename__
-        (sent,) = [one for one in counted.sent if "ORDER BY" in one.statement and f"FROM {table}" in one.statement]
+        (sent,) = [
+            statement
+            for statement in counted.sent
+            if "ORDER BY" in statement.statement and f"FROM {table}" in statement.statement
+        ]
         return work_of(services.database.engine, sent, table)
 
     return measure

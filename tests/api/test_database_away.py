@@ -122,8 +122,8 @@ def test_an_outage_is_logged_in_one_line_per_request_with_one_traceback(
         check_away(answer)
     logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert [bool(record.exc_info) for record in logged] == [True] + [False] * (len(logged) - 1)
-    of_requests = [record for record in logged if getattr(record, "path", None) == "/v1/messages"]
-    assert [record.levelno for record in of_requests] == [logging.WARNING] * 5
+    request_records = [record for record in logged if getattr(record, "path", None) == "/v1/messages"]
+    assert [record.levelno for record in request_records] == [logging.WARNING] * 5
     wait_until(lambda: is_back(own_sends), "it answers again")
 
 

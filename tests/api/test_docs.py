@@ -86,6 +86,6 @@ def test_other_files_are_not_served(anon: Client, name: str) -> None:
 
 def test_the_root_of_the_api_links_to_its_description(api: Client, anon: Client) -> None:
     link = api.get("/v1/").headers["Link"]
-    found = dict(re.findall(r'<([^>]+)>; rel="([^"]+)"', link))
-    assert found == {"/docs/openapi.json": "service-desc", "/docs": "service-doc"}
-    assert [anon.get(path).status_code for path in found] == [200, 200]
+    relations = dict(re.findall(r'<([^>]+)>; rel="([^"]+)"', link))
+    assert relations == {"/docs/openapi.json": "service-desc", "/docs": "service-doc"}
+    assert [anon.get(path).status_code for path in relations] == [200, 200]

@@ -27,19 +27,19 @@ def run(sends: SendsApi, body: Body, **options: Any) -> Body:
     """The answer of a dry run that finds no error."""
     answer = sends.tenant.api.post(URL, body, **options)
     assert answer.status_code == 200, answer.text
-    found: Body = answer.get_json()
-    return found
+    report: Body = answer.get_json()
+    return report
 
 
 def recipients(sends: SendsApi, body: Body) -> list[Body]:
-    found: list[Body] = run(sends, body)["_embedded"]["recipients"]
-    return found
+    reports: list[Body] = run(sends, body)["_embedded"]["recipients"]
+    return reports
 
 
 def only(sends: SendsApi, **changes: Any) -> Body:
     """The forecast of an email send to one recipient."""
-    (found,) = recipients(sends, sends.email(**changes))
-    return found
+    (report,) = recipients(sends, sends.email(**changes))
+    return report
 
 
 def row_counts(tenant: Tenant) -> dict[str, int]:
@@ -70,9 +70,9 @@ def test_nothing_is_stored_and_no_event_and_no_group_arises(sends: SendsApi) -> 
 def test_it_shows_what_all_recipients_have_in_common(sends: SendsApi) -> None:
     copied = f"copy@{sends.tenant.domain}"
     body = sends.email(bcc_address=copied, reply_to="reply@acme.example", priority="high", track_clicks=False)
-    found = run(sends, body)
-    del found["_embedded"]
-    assert found == {
+    report = run(sends, body)
+    del report["_embedded"]
+    assert report == {
         "type": "email",
         "list_id": sends.list_id,
         "message_id": None,
@@ -93,8 +93,8 @@ def test_it_shows_what_all_recipients_have_in_common(sends: SendsApi) -> None:
 
 def test_it_names_the_group_that_exists(sends: SendsApi) -> None:
     group = sends.send(sends.email()).group
-    found = run(sends, sends.email(group_name=group.name))
-    assert (found["group_id"], found["group_name"]) == (group.id, group.name)
+    report = run(sends, sends.email(group_name=group.name))
+    assert (report["group_id"], report["group_name"]) == (group.id, group.name)
 
 
 def test_each_recipient_has_its_content(sends: SendsApi) -> None:
@@ -105,24 +105,24 @@ def test_each_recipient_has_its_content(sends: SendsApi) -> None:
         body_text=None,
         recipients=[{"contact_id": ann["id"]}, {"email": new_email("bob")}],
     )
-    one, other = recipients(sends, body)
-    assert (one["outcome"], one["reason"], one["detail"]) == ("send", None, None)
-    assert (one["contact_id"], one["creates_contact"], one["email"]) == (ann["id"], False, ann["email"])
-    assert (one["subject"], one["body_html"], one["body_text"]) == ("For Ann", "<p>Hi Ann</p>", "Hi Ann")
-    assert one["wildcards_without_value"] == []
+    first, other = recipients(sends, body)
+    assert (first["outcome"], first["reason"], first["detail"]) == ("send", None, None)
+    assert (first["contact_id"], first["creates_contact"], first["email"]) == (ann["id"], False, ann["email"])
+    assert (first["subject"], first["body_html"], first["body_text"]) == ("For Ann", "<p>Hi Ann</p>", "Hi Ann")
+    assert first["wildcards_without_value"] == []
     assert (other["contact_id"], other["creates_contact"]) == (None, True)
     assert (other["subject"], other["body_text"]) == ("For you", "Hi friend")
     assert other["wildcards_without_value"] == [
         {"field": "subject", "name": "first_name", "fallback": "you"},
         {"field": "body_html", "name": "first_name", "fallback": "friend"},
     ]
-    assert (one["mobile"], one["encoding"], one["segments"]) == (None, None, None)
+    assert (first["mobile"], first["encoding"], first["segments"]) == (None, None, None)
 
 
 def test_headers_are_those_of_the_mail(sends: SendsApi) -> None:
     body = sends.email(subject="Grüße " * 20, reply_to="reply@acme.example")
-    (found,) = recipients(sends, body)
-    headers = {header["name"]: header["value"] for header in found["headers"]}
+    (report,) = recipients(sends, body)
+    headers = {header["name"]: header["value"] for header in report["headers"]}
     assert headers.pop("Subject").startswith("=?utf-8?")
     assert headers == {
         "From": f"Acme <{body['from_address']}>",
@@ -133,7 +133,7 @@ def test_headers_are_those_of_the_mail(sends: SendsApi) -> None:
         "MIME-Version": "1.0",
         "Auto-Submitted": "auto-generated",
     }
-    assert "List-Unsubscribe" not in {one["name"] for one in only(sends, include_unsubscribed=True)["headers"]}
+    assert "List-Unsubscribe" not in {header["name"] for header in only(sends, include_unsubscribed=True)["headers"]}
 
 
 def test_the_unsubscribe_link_of_a_dry_run_unsubscribes_nobody(sends: SendsApi) -> None:
@@ -152,24 +152,30 @@ def test_markup_without_effect_is_named_with_its_line(sends: SendsApi) -> None:
 
 
 def test_at_most_a_hundred_markers_of_an_attribute_are_named(sends: SendsApi) -> None:
-    found = run(sends, sends.email(body_text="%%a b%% " * 200))["invalid_markup"]
-    assert [one["line"] for one in found] == [1] * 100
+    markers = run(sends, sends.email(body_text="%%a b%% " * 200))["invalid_markup"]
+    assert [marker["line"] for marker in markers] == [1] * 100
 
 
 def test_wildcards_and_attachments_count_where_they_are_shown(sends: SendsApi) -> None:
     text = (
         "%%code:HAS%%%%hidden%%%%code:ELSE%%%%shown%%%%code:END%% %%attachment:a.txt%% %%attachment:no.txt%% %%empty%%"
     )
-    found = only(
+    report = only(
         sends, body_text=text, recipients=[{"email": new_email(), "empty": "", "attachments": [file("a.txt")]}]
     )
-    assert [one["name"] for one in found["wildcards_without_value"]] == ["shown", "attachment:no.txt", "empty"]
+    assert [wildcard["name"] for wildcard in report["wildcards_without_value"]] == [
+        "shown",
+        "attachment:no.txt",
+        "empty",
+    ]
 
 
 def test_at_most_a_hundred_wildcards_of_a_recipient_are_named(sends: SendsApi) -> None:
     """Each of a hundred recipients had a hundred thousand."""
-    found = only(sends, body_text="".join(f"%%w{number}%%" for number in range(5000)) + "x")
-    assert [one["name"] for one in found["wildcards_without_value"]] == [f"w{number}" for number in range(100)]
+    report = only(sends, body_text="".join(f"%%w{number}%%" for number in range(5000)) + "x")
+    assert [wildcard["name"] for wildcard in report["wildcards_without_value"]] == [
+        f"w{number}" for number in range(100)
+    ]
 
 
 def test_what_is_read_for_a_recipient_counts_though_nothing_comes_of_it(
@@ -177,8 +183,8 @@ def test_what_is_read_for_a_recipient_counts_though_nothing_comes_of_it(
 ) -> None:
     monkeypatch.setattr(prepare, "MAX_BUILT_BYTES", 30_000)
     text = "x" + "".join(f"%%w{number}%%" for number in range(5000))
-    found = recipients(sends, sends.email(body_text=text, recipients=[{"email": new_email()} for _ in range(3)]))
-    assert [one["outcome"] for one in found] == ["send", "not_rendered", "not_rendered"]
+    reports = recipients(sends, sends.email(body_text=text, recipients=[{"email": new_email()} for _ in range(3)]))
+    assert [report["outcome"] for report in reports] == ["send", "not_rendered", "not_rendered"]
 
 
 def test_recipients_are_skipped_for_the_reasons_of_a_send(sends: SendsApi, services: Services) -> None:
@@ -199,8 +205,8 @@ def test_recipients_are_skipped_for_the_reasons_of_a_send(sends: SendsApi, servi
         *({"contact_id": contact["id"]} for contact in (inactive, without, off, deleted)),
     ]
     body = sends.email(recipients=named)
-    found = recipients(sends, body)
-    assert [(one["outcome"], one["reason"]) for one in found] == [
+    reports = recipients(sends, body)
+    assert [(report["outcome"], report["reason"]) for report in reports] == [
         ("skip", "blocked"),
         ("skip", "unsubscribed"),
         ("send", None),
@@ -209,9 +215,9 @@ def test_recipients_are_skipped_for_the_reasons_of_a_send(sends: SendsApi, servi
         ("skip", "unsubscribed"),
         ("skip", "invalid_contact_id"),
     ]
-    assert (found[0]["creates_contact"], found[0]["body_text"], found[0]["headers"]) == (True, None, [])
+    assert (reports[0]["creates_contact"], reports[0]["body_text"], reports[0]["headers"]) == (True, None, [])
     included = recipients(sends, {**body, "include_unsubscribed": True})
-    assert [one["outcome"] for one in included] == ["skip", "send", "send", "skip", "skip", "send", "skip"]
+    assert [report["outcome"] for report in included] == ["skip", "send", "send", "skip", "skip", "send", "skip"]
 
 
 def test_a_new_contact_has_the_flags_that_it_would_have(sends: SendsApi, services: Services) -> None:
@@ -219,17 +225,22 @@ def test_a_new_contact_has_the_flags_that_it_would_have(sends: SendsApi, service
     with services.database.write() as transaction:
         unsubscribe(transaction, sends.tenant.id, "email", left, None)
     text = "%%email%% %%subscribed_email%% %%blocked_email%% %%is_active%% %%id%%"
-    found = only(sends, body_text=text, include_unsubscribed=True, recipients=[{"email": left}])
-    assert found["body_text"] == f"{left} false false true 0"
+    report = only(sends, body_text=text, include_unsubscribed=True, recipients=[{"email": left}])
+    assert report["body_text"] == f"{left} false false true 0"
 
 
 def test_a_text_message_has_encoding_and_segments(sends: SendsApi) -> None:
     mobile = new_mobile()
     named = [{"mobile": mobile, "code": value} for value in ("7", "é" * 160, "Ж", "Ж" * 60)]
-    found = recipients(sends, sends.sms(body_text="STOP %%code%%", recipients=named))
-    assert [(one["encoding"], one["segments"]) for one in found] == [("gsm", 1), ("gsm", 2), ("ucs2", 1), ("ucs2", 1)]
-    assert (found[0]["body_text"], found[0]["mobile"], found[0]["email"]) == ("STOP 7", mobile, None)
-    assert (found[0]["subject"], found[0]["headers"], found[0]["size"]) == (None, [], None)
+    reports = recipients(sends, sends.sms(body_text="STOP %%code%%", recipients=named))
+    assert [(report["encoding"], report["segments"]) for report in reports] == [
+        ("gsm", 1),
+        ("gsm", 2),
+        ("ucs2", 1),
+        ("ucs2", 1),
+    ]
+    assert (reports[0]["body_text"], reports[0]["mobile"], reports[0]["email"]) == ("STOP 7", mobile, None)
+    assert (reports[0]["subject"], reports[0]["headers"], reports[0]["size"]) == (None, [], None)
 
 
 def test_secret_values_are_masked_and_the_outcome_is_that_of_the_message(sends: SendsApi) -> None:
@@ -244,24 +255,24 @@ def test_secret_values_are_masked_and_the_outcome_is_that_of_the_message(sends: 
     )
     answer = sends.tenant.api.post(URL, sent, headers={"Idempotency-Key": unique("key")})
     assert "reset?token" not in answer.text
-    (found,) = answer.get_json()["_embedded"]["recipients"]
-    assert (found["subject"], found["body_html"]) == ("••••", "<p>Ann ••••</p>")
+    (report,) = answer.get_json()["_embedded"]["recipients"]
+    assert (report["subject"], report["body_html"]) == ("••••", "<p>Ann ••••</p>")
     (plain,) = recipients(sends, {**sent, "secret_values": []})
-    assert (found["outcome"], found["size"]) == ("send", plain["size"])
+    assert (report["outcome"], report["size"]) == ("send", plain["size"])
     sms = sends.sms(body_text="STOP %%code%%", recipients=[{"mobile": new_mobile(), "code": "é" * 160}])
-    (found,) = recipients(sends, {**sms, "secret_values": ["code"]})
-    assert (found["body_text"], found["segments"]) == ("STOP ••••", 2)
+    (report,) = recipients(sends, {**sms, "secret_values": ["code"]})
+    assert (report["body_text"], report["segments"]) == ("STOP ••••", 2)
 
 
 def test_a_text_message_shows_its_opt_out_link(sends: SendsApi) -> None:
-    (found,) = recipients(sends, sends.sms(unsubscribe_type="link", body_text="Hello"))
-    assert found["body_text"] == "Hello\nOpt out: http://127.0.0.1:8000/u/dry-run-00000000000"
+    (report,) = recipients(sends, sends.sms(unsubscribe_type="link", body_text="Hello"))
+    assert report["body_text"] == "Hello\nOpt out: http://127.0.0.1:8000/u/dry-run-00000000000"
 
 
 def test_a_message_that_would_turn_out_unsendable_fails(sends: SendsApi) -> None:
-    (found,) = recipients(sends, sends.sms(unsubscribe_type="none", body_text="%%code%%"))
-    assert (found["outcome"], found["reason"]) == ("fail", "content_missing")
-    assert (found["body_text"], found["encoding"], found["segments"]) == (None, None, None)
+    (report,) = recipients(sends, sends.sms(unsubscribe_type="none", body_text="%%code%%"))
+    assert (report["outcome"], report["reason"]) == ("fail", "content_missing")
+    assert (report["body_text"], report["encoding"], report["segments"]) == (None, None, None)
     large = only(sends, body_text="%%x%%" * 250, recipients=[{"email": new_email(), "x": "y" * 10_000}])
     assert (large["outcome"], large["reason"], large["size"]) == ("fail", "too_large", None)
     assert large["detail"] == "body_text has more than 2097152 bytes once it is filled in"
@@ -269,17 +280,25 @@ def test_a_message_that_would_turn_out_unsendable_fails(sends: SendsApi) -> None
 
 def test_recipients_after_large_messages_are_not_rendered(sends: SendsApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "MAX_BUILT_BYTES", 3000)
-    found = recipients(sends, sends.email(body_text="x" * 2000, recipients=[{"email": new_email()} for _ in range(3)]))
-    assert [one["outcome"] for one in found] == ["send", "not_rendered", "not_rendered"]
-    assert (found[1]["creates_contact"], found[1]["body_text"]) == (True, None)
+    reports = recipients(
+        sends, sends.email(body_text="x" * 2000, recipients=[{"email": new_email()} for _ in range(3)])
+    )
+    assert [report["outcome"] for report in reports] == ["send", "not_rendered", "not_rendered"]
+    assert (reports[1]["creates_contact"], reports[1]["body_text"]) == (True, None)
 
 
 def test_the_limit_of_a_whole_send_holds(sends: SendsApi, app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     services: Services = app.extensions[EXTENSION]
     small = replace(services, settings=replace(services.settings, max_send_bytes=5000))
     monkeypatch.setitem(app.extensions, EXTENSION, small)
-    found = recipients(sends, sends.email(body_text="x" * 2000, recipients=[{"email": new_email()} for _ in range(3)]))
-    assert [(one["outcome"], one["reason"]) for one in found] == [("send", None), ("send", None), ("fail", "too_large")]
+    reports = recipients(
+        sends, sends.email(body_text="x" * 2000, recipients=[{"email": new_email()} for _ in range(3)])
+    )
+    assert [(report["outcome"], report["reason"]) for report in reports] == [
+        ("send", None),
+        ("send", None),
+        ("fail", "too_large"),
+    ]
 
 
 def test_errors_are_those_of_the_send(sends: SendsApi) -> None:

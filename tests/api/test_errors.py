@@ -130,22 +130,22 @@ def test_all_errors_are_listed_and_the_first_is_reported(api: Client, customers:
         field="email",
     )
     listed = body["_embedded"]["errors"]
-    assert [(one["code"], one["collection"], one["index"], one["field"]) for one in listed] == [
+    assert [(error["code"], error["collection"], error["index"], error["field"]) for error in listed] == [
         ("invalid_email_address", "contacts", 1, "email"),
         ("invalid_string", "contacts", 2, "first_name"),
         ("invalid_boolean", "contacts", 3, "is_active"),
         ("invalid_object", "contacts", 4, None),
     ]
-    for one in listed:
-        assert set(one) == {"code", "message", "developer_message", "field", "collection", "index"}
-        assert one["message"]
-        assert one["developer_message"]
+    for error in listed:
+        assert set(error) == {"code", "message", "developer_message", "field", "collection", "index"}
+        assert error["message"]
+        assert error["developer_message"]
 
 
 def test_errors_have_the_order_of_the_document(api: Client, customers: int) -> None:
     document = {"unknown": 1, "is_active": "x", "mobile": 5, "subscribed": {"mobile": 1, "email": 2}, "email": "x"}
     body = invalid(api.post(f"/v1/lists/{customers}/contacts", document), "unexpected_field", field="unknown")
-    fields = [one["field"] for one in body["_embedded"]["errors"]]
+    fields = [error["field"] for error in body["_embedded"]["errors"]]
     assert fields == ["unknown", "is_active", "mobile", "subscribed.mobile", "subscribed.email", "email"]
 
 
@@ -154,13 +154,13 @@ def test_missing_attributes_are_reported_after_present_ones(api: Client, custome
         api.patch(f"/v1/lists/{customers}/contacts", {"contacts": [{"email": "x"}, {"id": "x"}]}),
         "invalid_email_address",
     )
-    listed = [(one["index"], one["field"], one["code"]) for one in body["_embedded"]["errors"]]
+    listed = [(error["index"], error["field"], error["code"]) for error in body["_embedded"]["errors"]]
     assert listed == [(0, "email", "invalid_email_address"), (0, "id", "required"), (1, "id", "invalid_integer")]
 
 
 def test_query_errors_have_the_order_of_the_parameters(api: Client) -> None:
     body = bad_query(api.get("/v1/messages?b=1&limit=x&id=y&_tz=z&q=1&order_by=id"), "parameter_not_supported")
-    codes = [one["code"] for one in body["_embedded"]["errors"]]
+    codes = [error["code"] for error in body["_embedded"]["errors"]]
     assert codes == [
         "parameter_not_supported",
         "invalid_limit",
@@ -177,7 +177,7 @@ def test_at_most_100_errors_are_listed(api: Client, customers: int, wrong: int, 
     body = invalid(
         api.post(f"/v1/lists/{customers}/contacts", {"contacts": elements}), "invalid_email_address", index=0
     )
-    assert [one["index"] for one in body["_embedded"]["errors"]] == list(range(listed))
+    assert [error["index"] for error in body["_embedded"]["errors"]] == list(range(listed))
 
 
 @each("name", ["_schema", "", "0", "a.b", "__proto__", "\x00", "é" * 500])
@@ -226,7 +226,7 @@ def test_an_internal_error_is_logged_with_its_request_id_and_without_parameters(
             with services.database.engine.begin() as connection:
                 connection.exec_driver_sql(f"ALTER TABLE hidden_{table} RENAME TO {table}")
     check_error(answer, 503, "service_unavailable")
-    (record,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    (record,) = [logged for logged in caplog.records if logged.levelno >= logging.ERROR]
     assert record.exc_info
     assert record.request_id == answer.headers["X-Request-Id"]  # type: ignore[attr-defined]
     assert "secret-name" not in caplog.text
@@ -236,8 +236,8 @@ def test_an_internal_error_is_logged_with_its_request_id_and_without_parameters(
 def test_without_redis_only_the_rate_limit_is_missing(settings: Settings, tenant: Tenant) -> None:
     changed = replace(settings, redis_url="unix:///nowhere/redis.sock")
     with app_with(changed, rate_limit=None) as without_limit, app_with(changed) as with_limit:
-        for one in (without_limit, with_limit):
-            assert Client(one, tenant.tokens["standard"]).get("/v1/messages").status_code == 200
+        for application in (without_limit, with_limit):
+            assert Client(application, tenant.tokens["standard"]).get("/v1/messages").status_code == 200
 
 
 # ---------------------------------------------------------------------------------------------- developer messages

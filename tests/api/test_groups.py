@@ -89,7 +89,7 @@ def matching_names(reports: tuple[Tenant, dict[str, int]]) -> Callable[..., set[
     tenant, group_ids = reports
     names = {group_id: short_name for short_name, group_id in group_ids.items()}
     collection = Collection(tenant.api, PATH, NAME, "id")
-    return lambda *pairs: {names[row_id] for row_id in collection.found(pairs)}
+    return lambda *pairs: {names[row_id] for row_id in collection.matching_keys(pairs)}
 
 
 def test_a_group_has_every_property_and_link(reports: tuple[Tenant, dict[str, int]]) -> None:
@@ -113,7 +113,7 @@ def test_the_collection_and_the_instance_are_equal(reports: tuple[Tenant, dict[s
     assert (body["offset"], body["limit"], body["size"]) == (0, 100, 4)
     assert list(body["_embedded"]) == [NAME]
     assert {item["id"]: item for item in body["_embedded"][NAME]} == {
-        one: tenant.api.get(f"{PATH}/{one}").get_json() for one in group_ids.values()
+        group_id: tenant.api.get(f"{PATH}/{group_id}").get_json() for group_id in group_ids.values()
     }
 
 

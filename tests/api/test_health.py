@@ -182,8 +182,8 @@ def test_metrics_count_requests_by_method_route_and_status(tenant: Tenant, anon:
         ("GET", "unmatched", 404),
     ):
         assert f'tms_http_requests_total{{method="{method}",route="{route}",status="{status}"}}' in answer.text
-        shown = f'tms_http_request_seconds_count{{route="{route}",status_class="{status // 100}xx"}}'
-        assert shown in answer.text
+        series = f'tms_http_request_seconds_count{{route="{route}",status_class="{status // 100}xx"}}'
+        assert series in answer.text
     assert "MADEUP" not in answer.text
     assert "somebody" not in answer.text
 
@@ -196,7 +196,7 @@ def local_only(settings: Settings) -> Iterator[Flask]:
 
 
 @each(
-    ("address", "shown"),
+    ("address", "is_shown"),
     [
         ("127.0.0.1", True),
         ("127.9.9.9", True),
@@ -207,9 +207,9 @@ def local_only(settings: Settings) -> Iterator[Flask]:
         ("", False),
     ],
 )
-def test_metrics_can_be_restricted_to_the_loopback_address(local_only: Flask, address: str, shown: bool) -> None:
+def test_metrics_can_be_restricted_to_the_loopback_address(local_only: Flask, address: str, is_shown: bool) -> None:
     answer = Client(local_only).get("/metrics", environ_overrides={"REMOTE_ADDR": address})
-    if shown:
+    if is_shown:
         assert answer.status_code == 200
     else:
         not_found(answer)

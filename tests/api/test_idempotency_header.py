@@ -248,15 +248,15 @@ def test_a_stalled_request_that_answers_before_its_key_is_claimed_keeps_it(
     key, body = unique("key"), {"first_name": "Ann"}
     first = post(tenant.api, path, body, key)
     with tenant.services.database.write() as transaction:
-        of_key = update(IdempotencyRecord).where(IdempotencyRecord.key == key)
-        transaction.execute(of_key.values(status=None))
+        record_update = update(IdempotencyRecord).where(IdempotencyRecord.key == key)
+        transaction.execute(record_update.values(status=None))
     abandon(tenant, key)
     write = Database.write
 
     def answered(database: Database) -> Any:
         monkeypatch.setattr(Database, "write", write)
         with database.write() as transaction:
-            transaction.execute(of_key.values(status=first.status_code))
+            transaction.execute(record_update.values(status=first.status_code))
         return database.write()
 
     monkeypatch.setattr(Database, "write", answered)

@@ -14,9 +14,9 @@ from tests.support.tenants import Tenant, new_email
 def test_messages_are_listed_newest_first_without_their_content(tenant: Tenant) -> None:
     first = capture(tenant, "ann@example.com")
     second = capture(tenant, "61411111111", type="sms", subject=None, is_copy=True)
-    found = items(tenant.api.get("/v1/inbox"), "messages")
-    assert [one["id"] for one in found] == [second, first]
-    assert {name: value for name, value in found[1].items() if name not in ("uuid", "_links", "captured_time")} == {
+    messages = items(tenant.api.get("/v1/inbox"), "messages")
+    assert [message["id"] for message in messages] == [second, first]
+    assert {name: value for name, value in messages[1].items() if name not in ("uuid", "_links", "captured_time")} == {
         "id": first,
         "type": "email",
         "sender": "bounces@acme.example",
@@ -24,8 +24,8 @@ def test_messages_are_listed_newest_first_without_their_content(tenant: Tenant) 
         "subject": "Grüße",
         "blind_copy": False,
     }
-    assert (found[0]["subject"], found[0]["blind_copy"]) == (None, True)
-    assert found[1]["_links"]["recipient"]["href"] == f"/v1/transactional-sends/{found[1]['uuid']}"
+    assert (messages[0]["subject"], messages[0]["blind_copy"]) == (None, True)
+    assert messages[1]["_links"]["recipient"]["href"] == f"/v1/transactional-sends/{messages[1]['uuid']}"
 
 
 def test_messages_are_filtered(tenant: Tenant) -> None:
@@ -51,8 +51,8 @@ def test_messages_are_filtered(tenant: Tenant) -> None:
 def test_one_message_has_its_content(tenant: Tenant) -> None:
     moment = this_second()
     message = capture(tenant, "ann@example.com", captured_time=moment)
-    found = tenant.api.get(f"/v1/inbox/{message}").get_json()
-    assert (found["content"], found["captured_time"]) == ("Subject: Grüße\r\n\r\nHello", timestamp(moment))
+    captured = tenant.api.get(f"/v1/inbox/{message}").get_json()
+    assert (captured["content"], captured["captured_time"]) == ("Subject: Grüße\r\n\r\nHello", timestamp(moment))
     assert tenant.api.get(f"/v1/inbox/{message}", {"fields": "subject"}).get_json().keys() == {"subject", "_links"}
 
 

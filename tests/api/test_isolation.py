@@ -42,8 +42,8 @@ BY_PRIMARY_KEY = re.compile(r"UPDATE .* WHERE [a-z_]+\.id = \S+", re.DOTALL)
 
 def unscoped(statement: str) -> set[str]:
     """The tables with rows of accounts that a statement reads or changes without a condition on the account."""
-    found = CONDITION.search(statement)
-    condition = found[1] if found else ""
+    match = CONDITION.search(statement)
+    condition = match[1] if match else ""
     if "account_id" in condition or BY_PRIMARY_KEY.fullmatch(statement):
         return set()
     free = OF_NO_ACCOUNT | (OF_A_LIST if "list_id" in condition else set())
@@ -237,20 +237,23 @@ def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str,
 @each(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
 def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
     path, body = estate.path(rule), body_for(estate, method, rule)
-    shown = re.sub("/(pause|resume)$", "", path)
-    before = estate.tenant.api.get(shown).get_json()
+    instance_path = re.sub("/(pause|resume)$", "", path)
+    before = estate.tenant.api.get(instance_path).get_json()
     not_found(send_request(neighbour.tenant.api, method, path, body))
-    assert estate.tenant.api.get(shown).get_json() == before
+    assert estate.tenant.api.get(instance_path).get_json() == before
 
 
 @each("name", ["lists", "messages", "transactional-groups", "automations"])
 def test_collections_show_rows_of_the_own_account_only(estate: Estate, neighbour: Estate, name: str) -> None:
-    own, foreign = ids(estate.tenant.api.get(f"/v1/{name}"), name), ids(neighbour.tenant.api.get(f"/v1/{name}"), name)
-    assert own
+    own_ids, foreign = (
+        ids(estate.tenant.api.get(f"/v1/{name}"), name),
+        ids(neighbour.tenant.api.get(f"/v1/{name}"), name),
+    )
+    assert own_ids
     assert foreign
-    assert not set(own) & set(foreign)
-    wanted = ",".join(map(str, [*own, *foreign]))
-    assert ids(estate.tenant.api.get(f"/v1/{name}", {"id:in": wanted}), name) == own
+    assert not set(own_ids) & set(foreign)
+    all_ids = ",".join(map(str, [*own_ids, *foreign]))
+    assert ids(estate.tenant.api.get(f"/v1/{name}", {"id:in": all_ids}), name) == own_ids
 
 
 # ---------------------------------------------------------------------------------------------- ids in bodies

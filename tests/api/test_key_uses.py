@@ -43,10 +43,10 @@ def test_the_last_use_of_a_key_is_written_later_by_the_process(tenant: Tenant) -
     assert Client(tenant.app, tenant.tokens["report"]).get("/v1/transactional-groups").status_code == 200
     assert set(last_used(tenant).values()) == {None}
     uses_of(tenant).write()
-    found = last_used(tenant)
-    assert found["report"] is not None
-    assert before - timedelta(seconds=1) <= found["report"] <= now()
-    assert (found["limited"], found["standard"]) == (None, None)
+    uses = last_used(tenant)
+    assert uses["report"] is not None
+    assert before - timedelta(seconds=1) <= uses["report"] <= now()
+    assert (uses["limited"], uses["standard"]) == (None, None)
 
 
 def test_an_older_use_does_not_replace_a_newer_one(tenant: Tenant) -> None:

@@ -31,7 +31,7 @@ def test_the_collection_has_an_envelope_and_is_sorted_newest_first(tenant: Tenan
     old = tenant.add_list("Old", creation_time=moment - timedelta(days=1))
     first, second = tenant.add_list("First"), tenant.add_list("Second")
     body = api.get("/v1/lists").get_json()
-    assert [one["id"] for one in body["_embedded"]["lists"]] == [second, first, old]
+    assert [item["id"] for item in body["_embedded"]["lists"]] == [second, first, old]
     assert (body["offset"], body["limit"], body["size"]) == (0, 100, 3)
     assert body["_links"] == {"self": {"href": "/v1/lists"}}
 
@@ -106,7 +106,7 @@ def test_the_next_page_of_embedded_contacts_keeps_the_time_zone(tenant: Tenant, 
     api.post(contacts_path(list_id), {"contacts": [{"email": new_email()} for _ in range(101)]})
     for path in (f"/v1/lists/{list_id}", "/v1/lists"):
         body = api.get(path, {"expand": "contacts", "_tz": "Australia/Brisbane"}).get_json()
-        body = body if "id" in body else next(one for one in body["_embedded"]["lists"] if one["id"] == list_id)
+        body = body if "id" in body else next(item for item in body["_embedded"]["lists"] if item["id"] == list_id)
         inner = body["_embedded"]["contacts"]
         href = without_cursor(inner["_links"]["next"]["href"])
         assert href.endswith(f"/{list_id}/contacts?_tz=Australia/Brisbane&offset=100")
@@ -129,7 +129,9 @@ def test_expand_on_the_collection_shows_the_fields_of_each_list(tenant: Tenant, 
     tenant.new_contact(plain, first_name="Ann")
     tenant.new_contact(bare, email="bare@example.com")
     tenant.new_contact(spend, spend=1.5, born="1990-01-01")
-    contacts = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
+    contacts = {
+        item["id"]: item["_embedded"]["contacts"] for item in items(api.get("/v1/lists?expand=contacts"), "lists")
+    }
     for list_id in (plain, bare, spend, empty):
         assert contacts[list_id] == api.get(contacts_path(list_id)).get_json()
     assert contacts[spend]["_embedded"]["contacts"][0]["spend"] == 1.5
@@ -144,7 +146,9 @@ def test_expand_pages_the_contacts_of_each_list(tenant: Tenant, api: Client) -> 
         for age in range(60 * (number + 1)):
             past = moment - timedelta(seconds=age // 7)
             tenant.add(Contact, list_id=list_id, creation_time=past, last_modified_time=past, values={})
-    contacts = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
+    contacts = {
+        item["id"]: item["_embedded"]["contacts"] for item in items(api.get("/v1/lists?expand=contacts"), "lists")
+    }
     for list_id in lists:
         assert contacts[list_id] == api.get(contacts_path(list_id)).get_json()
 
@@ -173,7 +177,7 @@ def test_a_page_takes_as_many_statements_for_many_lists_as_for_one(
         return int(counted.count)
 
     tenant.new_contact(tenant.add_list())
-    one = cost(""), cost("?expand=contacts")
+    costs = cost(""), cost("?expand=contacts")
     for _ in range(20):
         tenant.new_contact(tenant.add_list())
-    assert (cost(""), cost("?expand=contacts")) == one
+    assert (cost(""), cost("?expand=contacts")) == costs

@@ -84,7 +84,7 @@ def matching_names(library: tuple[Tenant, dict[str, int]]) -> Callable[..., set[
     tenant, message_ids = library
     names = {message_id: short_name for short_name, message_id in message_ids.items()}
     collection = Collection(tenant.api, PATH, "messages", "id")
-    return lambda *pairs: {names[row_id] for row_id in collection.found(pairs)}
+    return lambda *pairs: {names[row_id] for row_id in collection.matching_keys(pairs)}
 
 
 # ---------------------------------------------------------------------------------------------- properties
@@ -133,8 +133,10 @@ def test_links_can_be_followed(tenant: Tenant) -> None:
 
 def test_the_collection_and_the_instance_are_equal(library: tuple[Tenant, dict[str, int]]) -> None:
     tenant, message_ids = library
-    shown = {item["id"]: item for item in items(tenant.api.get(PATH), "messages")}
-    assert shown == {one: tenant.api.get(f"{PATH}/{one}").get_json() for one in message_ids.values()}
+    listed = {item["id"]: item for item in items(tenant.api.get(PATH), "messages")}
+    assert listed == {
+        message_id: tenant.api.get(f"{PATH}/{message_id}").get_json() for message_id in message_ids.values()
+    }
 
 
 def test_messages_are_sorted_by_time_then_id_newest_first(tenant: Tenant) -> None:
@@ -337,8 +339,8 @@ def test_expand_embeds_the_content_of_each_message(library: tuple[Tenant, dict[s
     tenant, message_ids = library
     for item in items(tenant.api.get(PATH, {"expand": "content"}), "messages"):
         assert item["_embedded"] == {"content": tenant.api.get(f"{PATH}/{item['id']}/content").get_json()}
-    one = tenant.api.get(f"{PATH}/{message_ids['a']}", {"expand": "content"}).get_json()
-    assert one["_embedded"]["content"]["message_id"] == message_ids["a"]
+    message = tenant.api.get(f"{PATH}/{message_ids['a']}", {"expand": "content"}).get_json()
+    assert message["_embedded"]["content"]["message_id"] == message_ids["a"]
 
 
 def test_expand_embeds_the_message_of_a_content(tenant: Tenant) -> None:

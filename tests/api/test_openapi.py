@@ -66,8 +66,8 @@ def document(app: Flask) -> dict[str, Any]:
     """The description as the API serves it."""
     answer = Client(app).get("/docs/openapi.json")
     assert answer.status_code == 200
-    found: dict[str, Any] = answer.get_json()
-    return found
+    description: dict[str, Any] = answer.get_json()
+    return description
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -92,7 +92,9 @@ def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict
     assert {(method, path) for method, path, _ in operations(document)} == endpoints
     received = [item["post"] for item in document["webhooks"].values()]
     assert {tag["name"] for tag in document["tags"]} == {
-        tag for operation in (*received, *(one for _, _, one in operations(document))) for tag in operation["tags"]
+        tag
+        for operation in (*received, *(described for _, _, described in operations(document)))
+        for tag in operation["tags"]
     }
 
 
@@ -109,20 +111,22 @@ def test_every_operation_has_a_summary_its_scopes_and_the_common_errors(document
 
 def test_ids_in_paths_are_positive_integers_and_a_uuid_is_a_string(document: dict[str, Any]) -> None:
     for path, item in document["paths"].items():
-        described = {one["name"]: one for one in item.get("parameters", []) if one["in"] == "path"}
+        described = {
+            parameter["name"]: parameter for parameter in item.get("parameters", []) if parameter["in"] == "path"
+        }
         assert set(described) == set(re.findall(r"{(\w+)}", path))
-        for one in described.values():
-            assert one["required"] is True
+        for parameter in described.values():
+            assert parameter["required"] is True
             uuid, id_ = {"type": "string", "format": "uuid"}, {"type": "integer", "format": "int64", "minimum": 1}
-            assert one["schema"] == (uuid if one["name"] == "uuid" else id_)
-            assert one["description"]
+            assert parameter["schema"] == (uuid if parameter["name"] == "uuid" else id_)
+            assert parameter["description"]
 
 
 def test_every_query_parameter_is_described_once(document: dict[str, Any]) -> None:
     for _, _, operation in operations(document):
-        names = [one["name"] for one in operation.get("parameters", []) if one.get("in") == "query"]
+        names = [parameter["name"] for parameter in operation.get("parameters", []) if parameter.get("in") == "query"]
         assert len(names) == len(set(names))
-        assert all(one["description"] for one in operation.get("parameters", []) if "$ref" not in one)
+        assert all(parameter["description"] for parameter in operation.get("parameters", []) if "$ref" not in parameter)
 
 
 def references(value: Any) -> Iterator[str]:
@@ -365,8 +369,8 @@ def test_generated_requests_get_described_answers(
     estates = [estate, on_sqlite] if mode is GenerationMode.POSITIVE else [estate]
 
     def try_out(case: Case[Any], with_ids: bool) -> None:
-        for one in estates:
-            check_answer(one, case, with_ids)
+        for target in estates:
+            check_answer(target, case, with_ids)
 
     for operation in estate.described.get_all_operations():
         assert isinstance(operation, Ok)

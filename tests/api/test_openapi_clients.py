@@ -59,8 +59,8 @@ UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
 @pytest.fixture(scope="module")
 def document(app: Flask) -> dict[str, Any]:
     """The description as the API serves it."""
-    found: dict[str, Any] = Client(app).get("/docs/openapi.json").get_json()
-    return found
+    description: dict[str, Any] = Client(app).get("/docs/openapi.json").get_json()
+    return description
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -88,13 +88,13 @@ def test_every_operation_has_an_id_as_one_would_name_a_function(document: dict[s
 
 def test_no_schema_has_the_name_of_one_of_its_properties(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
-        properties = {re.sub("[^a-z]", "", one.lower()) for one in schema.get("properties", {})}
+        properties = {re.sub("[^a-z]", "", written.lower()) for written in schema.get("properties", {})}
         assert name.lower() not in properties, name
 
 
 def test_query_parameters_can_be_names_of_variables(document: dict[str, Any]) -> None:
     for place, operation in operations(document):
-        names = [one["name"] for one in operation.get("parameters", ()) if one.get("in") == "query"]
+        names = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter.get("in") == "query"]
         assert [name for name in names if not re.fullmatch("[a-z_]+([.](email|mobile))?", name)] == [], place
 
 
@@ -103,23 +103,27 @@ def test_query_parameters_can_be_names_of_variables(document: dict[str, Any]) ->
 
 def test_operators_and_list_fields_go_through_one_object(document: dict[str, Any], tenant: Tenant) -> None:
     operation = document["paths"]["/v1/lists/{list_id}/contacts"]["get"]
-    (filters,) = (one for one in operation["parameters"] if one["name"] == "filters")
+    (filters,) = (parameter for parameter in operation["parameters"] if parameter["name"] == "filters")
     assert (filters["style"], filters["explode"]) == ("form", True)
     names = re.compile(filters["schema"]["propertyNames"]["pattern"])
     list_id = tenant.add_list("People")
     ann, ben = (tenant.new_contact(list_id, email=f"{name}@example.com", first_name=name) for name in ("ann", "ben"))
-    for entries, found in (
+    for entries, contacts in (
         ({"first_name": "ann"}, [ann]),
         ({"first_name:ne": "ann", "id:in": f"{ann['id']},{ben['id']}"}, [ben]),
         ({"subscribed.email:ne": "false", "creation_time:in": "2020-01-01.."}, [ben, ann]),
     ):
         assert all(names.search(name) for name in entries)
         page = tenant.api.get(f"/v1/lists/{list_id}/contacts", entries).get_json()
-        assert page["_embedded"]["contacts"] == found
+        assert page["_embedded"]["contacts"] == contacts
 
 
 def test_filters_of_other_collections_are_named(document: dict[str, Any], api: Client) -> None:
-    (filters,) = (one for one in document["paths"]["/v1/messages"]["get"]["parameters"] if one["name"] == "filters")
+    (filters,) = (
+        parameter
+        for parameter in document["paths"]["/v1/messages"]["get"]["parameters"]
+        if parameter["name"] == "filters"
+    )
     names = re.compile(filters["schema"]["propertyNames"]["pattern"])
     assert api.get("/v1/messages", {"type:ne": "sms", "name:in": "a,b"}).status_code == 200
     assert [name for name in ("type:ne", "name:in") if not names.search(name)] == []
@@ -143,7 +147,9 @@ def test_responses_have_the_headers_that_the_api_sends(document: dict[str, Any],
 
 def test_only_operations_that_replay_take_an_idempotency_key(document: dict[str, Any]) -> None:
     key = {"$ref": "#/components/parameters/IdempotencyKey"}
-    taking = {one["operationId"] for _, one in operations(document) if key in one.get("parameters", ())}
+    taking = {
+        operation["operationId"] for _, operation in operations(document) if key in operation.get("parameters", ())
+    }
     assert taking == REPLAYABLE
     assert document["components"]["parameters"]["IdempotencyKey"]["name"] == "Idempotency-Key"
 
@@ -205,7 +211,7 @@ def test_limits_of_attachments_are_those_of_the_installation(settings: Settings)
     assert schemas["Recipient"]["properties"]["attachments"]["maxItems"] == 3
     assert schemas["Attachment"]["properties"]["content"]["maxLength"] == 1336
     assert schemas["Attachment"]["properties"]["name"]["maxLength"] == 255
-    assert [one["url"] for one in document["servers"]] == ["https://tms.acme.example"]
+    assert [server["url"] for server in document["servers"]] == ["https://tms.acme.example"]
     assert document["info"]["contact"]["url"] == "https://tms.acme.example/docs"
     assert document["info"]["license"] == {"name": "MIT", "identifier": "MIT"}
 
@@ -270,7 +276,7 @@ def test_an_event_with_further_properties_is_still_one(document: dict[str, Any])
 def test_the_request_of_a_webhook_is_described(document: dict[str, Any]) -> None:
     received = document["webhooks"]["events"]["post"]
     assert received["security"] == []
-    assert [one["name"] for one in received["parameters"]] == ["Service-Signature"]
+    assert [parameter["name"] for parameter in received["parameters"]] == ["Service-Signature"]
     assert received["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/EventBatch"
     }
@@ -281,7 +287,7 @@ def test_the_request_of_a_webhook_is_described(document: dict[str, Any]) -> None
 
 def examples(document: dict[str, Any], place: str) -> dict[str, Any]:
     """Name -> body of each example of the operation."""
-    ((_, operation),) = ((one, operation) for one, operation in operations(document) if one == place)
+    ((_, operation),) = ((name, operation) for name, operation in operations(document) if name == place)
     described = operation["requestBody"]["content"]["application/json"]["examples"]
     return {name: deepcopy(example["value"]) for name, example in described.items()}
 
@@ -297,8 +303,8 @@ def test_the_examples_of_sends_are_accepted(document: dict[str, Any], tenant: Te
     tenant.add_sender("61400000001")
     for body in examples(document, "POST /v1/transactional-sends").values():
         assert ("list_id" in body) is (body["type"] == "email")
-        own = {"list_id": list_id, "from_address": f"hello@{tenant.domain}"} if "list_id" in body else {}
-        answer = tenant.api.post(SENDS, {**body, **own})
+        list_fields = {"list_id": list_id, "from_address": f"hello@{tenant.domain}"} if "list_id" in body else {}
+        answer = tenant.api.post(SENDS, {**body, **list_fields})
         assert answer.status_code == 202, answer.text
 
 
@@ -306,7 +312,7 @@ def test_the_examples_of_contacts_are_accepted(document: dict[str, Any], tenant:
     path = f"/v1/lists/{tenant.add_list('Customers')}/contacts"
     new = examples(document, "POST /v1/lists/{list_id}/contacts")
     assert [tenant.api.post(path, body).status_code for body in new.values()] == [201, 204]
-    ids = [one["id"] for one in tenant.api.get(path).get_json()["_embedded"]["contacts"]]
+    ids = [contact["id"] for contact in tenant.api.get(path).get_json()["_embedded"]["contacts"]]
     (changed,) = examples(document, "PATCH /v1/lists/{list_id}/contacts/{contact_id}").values()
     assert tenant.api.patch(f"{path}/{ids[0]}", changed).status_code == 200
     (many,) = examples(document, "PATCH /v1/lists/{list_id}/contacts").values()

@@ -83,7 +83,7 @@ EMPTY: tuple[Any, ...] = ("", " ", [])
 def operation_at(document: dict[str, Any], path: str) -> str:
     """The path as the description has it."""
     paths: list[str] = list(document["paths"])
-    return next(one for one in paths if re.fullmatch(re.sub(r"{\w+}", "[0-9]+", one), path))
+    return next(template for template in paths if re.fullmatch(re.sub(r"{\w+}", "[0-9]+", template), path))
 
 
 def resolved(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -91,31 +91,31 @@ def resolved(document: dict[str, Any], schema: dict[str, Any]) -> list[dict[str,
     if "$ref" in schema:
         return resolved(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     choices = schema.get("anyOf", schema.get("oneOf"))
-    return [one for choice in choices for one in resolved(document, choice)] if choices else [schema]
+    return [alternative for choice in choices for alternative in resolved(document, choice)] if choices else [schema]
 
 
 def places(
     document: dict[str, Any], schema: dict[str, Any], value: Any, path: Path = ()
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """All attributes that the schema names, and elements of arrays in the body, each with its schema."""
-    for one in resolved(document, schema):
-        for name, inner in one.get("properties", {}).items():
+    for alternative in resolved(document, schema):
+        for name, inner in alternative.get("properties", {}).items():
             if isinstance(value, dict):
                 yield (*path, name), inner
                 if name in value:
                     yield from places(document, inner, value[name], (*path, name))
-        if "items" in one and isinstance(value, list):
-            yield (*path, 0), one["items"]
-            yield from places(document, one["items"], value[0], (*path, 0))
+        if "items" in alternative and isinstance(value, list):
+            yield (*path, 0), alternative["items"]
+            yield from places(document, alternative["items"], value[0], (*path, 0))
 
 
 def changed(body: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    found = deepcopy(body)
-    place: Any = found
+    copy = deepcopy(body)
+    place: Any = copy
     for part in path[:-1]:
         place = place[part]
     place[path[-1]] = value
-    return found
+    return copy
 
 
 def located(error: dict[str, Any]) -> Path:
@@ -139,8 +139,8 @@ def test_an_empty_attribute_is_refused_where_the_description_forbids_it(
         for place, inner in places(document, schema, body):
             for value in EMPTY:
                 kind = "array" if value == [] else "string"
-                kinds = [one.get("type", ()) for one in resolved(document, inner)]
-                if not any(kind == one or kind in one for one in kinds):
+                kinds = [alternative.get("type", ()) for alternative in resolved(document, inner)]
+                if not any(kind == allowed or kind in allowed for allowed in kinds):
                     continue
                 changed_body = orjson.dumps(changed(body, place, value))
                 answer = estate.tenant.api.raw(method, path, changed_body).get_json(silent=True) or {}

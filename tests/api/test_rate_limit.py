@@ -117,10 +117,10 @@ def test_an_account_may_have_a_rate_limit_of_its_own(limited_app: Flask) -> None
         return [api.get("/v1/").status_code for _ in range(6)]
 
     hour = hour_of(now())
-    found = begins("5/hour")
+    statuses = begins("5/hour")
     if hour_of(now()) != hour:
-        found = begins("5/hour")  # the window has ended meanwhile; the next one lasts for another hour
-    assert found == [200] * 5 + [429]
+        statuses = begins("5/hour")  # the window has ended meanwhile; the next one lasts for another hour
+    assert statuses == [200] * 5 + [429]
     free = new_tenant(limited_app, rate_limit="off").api
     answers = [free.get("/v1/") for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6
@@ -180,13 +180,13 @@ def test_a_process_takes_a_hundredth_of_a_limit_at_a_time(services: Services) ->
 def test_of_a_small_limit_all_processes_know_what_is_left(services: Services) -> None:
     """Below 200 each takes single requests, so the numbers are exact however many processes answer a client."""
     counter, processes = (unique(), Rate(199, WINDOW)), [Portions() for _ in range(3)]
-    used = [one.use(services.redis, counter, 7) for _ in range(70) for one in processes]
+    used = [process.use(services.redis, counter, 7) for _ in range(70) for process in processes]
     assert used == list(range(1, 211))
 
 
 def test_processes_never_admit_more_than_the_limit_together(services: Services) -> None:
     counter, processes = (unique(), Rate(300, WINDOW)), [Portions() for _ in range(3)]
-    used = [one.use(services.redis, counter, 7) for _ in range(150) for one in processes]
+    used = [process.use(services.redis, counter, 7) for _ in range(150) for process in processes]
     assert sum(number <= 300 for number in used) == 300
 
 

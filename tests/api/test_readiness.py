@@ -63,9 +63,9 @@ def test_metrics_are_shown_without_a_database_that_hangs(
     monkeypatch.setattr(figures, "DATABASE_SECONDS", 0.3)
     with own_postgres.frozen(), hasty():
         assert up() == 0
-        found = parsed(Client(own_app).get("/metrics").text)
-        assert [name for name, _ in found if name.startswith("tms_queue")] == []
-        assert [name for name, _ in found if name == "tms_http_requests_total"]
+        samples = parsed(Client(own_app).get("/metrics").text)
+        assert [name for name, _ in samples if name.startswith("tms_queue")] == []
+        assert [name for name, _ in samples if name == "tms_http_requests_total"]
     wait_until(lambda: up() == 1, "the figures are back")
 
 

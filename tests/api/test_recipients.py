@@ -58,9 +58,9 @@ def filled(app: Flask) -> tuple[Tenant, dict[str, int]]:
         given = {"uuid": uuid, "contact_id": columns.pop("contact_id"), "mobile": MOBILES[number]}
         address = {} if MOBILES[number] else {"email": f"Ann{number}@Example.com"}
         accepted = TIMES["creation_time"][number]
-        (one,) = rows.add_send([{**given, **address}], group_id=40 + number, accepted=accepted, **columns)
+        (recipient_id,) = rows.add_send([{**given, **address}], group_id=40 + number, accepted=accepted, **columns)
         changes = {"state": STATES[number], "sent_time": TIMES["send_time"][number], "further_visits": number}
-        rows.change([one], **changes)
+        rows.change([recipient_id], **changes)
     return tenant, {uuid: number for number, uuid in UUIDS.items()}
 
 
@@ -68,13 +68,13 @@ def filled(app: Flask) -> tuple[Tenant, dict[str, int]]:
 def numbers(filled: tuple[Tenant, dict[str, int]]) -> Callable[..., set[int]]:
     """The numbers of the recipients that match a query."""
     collection = Collection(filled[0].api, SENDS, NAME, "further_visits")
-    return lambda *pairs: collection.found(pairs)
+    return lambda *pairs: collection.matching_keys(pairs)
 
 
 def test_an_item_is_the_recipient_without_its_timeline(sends: SendsApi) -> None:
     first, second = sends.send(sends.email()).recipient, sends.send(sends.email()).recipient
-    shown = items(sends.tenant.api.get(SENDS), NAME)
-    for row, item in zip((second, first), shown, strict=True):
+    listed = items(sends.tenant.api.get(SENDS), NAME)
+    for row, item in zip((second, first), listed, strict=True):
         alone = sends.tenant.api.get(f"{SENDS}/{row.uuid}").get_json()
         assert list(item) == [*PROPERTIES, "_links"]
         assert item == {name: value for name, value in alone.items() if name != "timeline"}
@@ -198,6 +198,6 @@ def test_a_page_takes_the_same_statements_for_any_number_of_recipients(
 
     sends.send(sends.email())
     cost()
-    of_one = cost()
+    cost_of_one = cost()
     sends.send(sends.email(recipients=[{"email": f"p{number}@example.com"} for number in range(50)]))
-    assert cost() == of_one
+    assert cost() == cost_of_one

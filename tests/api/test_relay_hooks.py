@@ -147,7 +147,7 @@ def test_the_events_of_each_relay_bounce_once_and_block(relay: Client, rows: Row
         assert rows.recipient(sent.id).reason.endswith(REPLY), name
         assert rows.group_of(sent.id).bounced == 1, name
     assert sent.blocked == ["permanent bounce"] * 4
-    assert [json.loads(one)["event"] for one in rows.payloads()].count("bounced") == 1 + 2 + 3 + 4
+    assert [json.loads(payload)["event"] for payload in rows.payloads()].count("bounced") == 1 + 2 + 3 + 4
 
 
 @pytest.mark.parametrize("meaning", [BLOCKS, PERMANENT])
@@ -155,7 +155,7 @@ def test_the_events_of_each_relay_block_as_the_table_of_replies_says(
     relay: Client, rows: Rows, amazon: Amazon, meaning: str
 ) -> None:
     """Every ninth reply of the table, in an event of each relay that calls it permanent."""
-    replies = [one for one in relay_replies() if one.meaning == meaning and one.has_code][::9]
+    replies = [reply for reply in relay_replies() if reply.meaning == meaning and reply.has_code][::9]
     for reply in replies:
         quoted, postmarked, mailed, sparked, amazoned = f"smtp; {reply.text}", *(Sent.by(rows) for _ in range(4))
         failed: Any = {"code": reply.code, "message": reply.text, "enhanced-code": ""}
@@ -172,7 +172,7 @@ def test_the_events_of_each_relay_block_as_the_table_of_replies_says(
             assert relay.post(f"/inbound/{name}", body, headers=BASIC).status_code == 200, (name, reply)
         notified = amazon.event(ses(amazoned, bouncedRecipients=recipients), MessageId=amazoned.uuid)
         assert post(relay, notified).status_code == 200, reply
-        assert {one.state for one in (postmarked, mailed, sparked, amazoned)} == {"bounced"}, reply
+        assert {recipient.state for recipient in (postmarked, mailed, sparked, amazoned)} == {"bounced"}, reply
     assert postmarked.blocked == ["permanent bounce"] * (4 * len(replies) if meaning == BLOCKS else 0)
 
 
@@ -306,7 +306,7 @@ def test_no_request_waits_for_a_document_of_amazon(hooked: Flask, relay: Client,
     hooked.extensions[RELAY_HOOKS]["ses"] = SesHook((TOPIC,), slow)
     event = amazon.event(ses(sent))
     others = {**event, "SigningCertURL": CERTIFICATE.replace(".pem", "00.pem")}
-    assert [post_once(relay, one).status_code for one in (event, event, others, others)] == [503] * 4
+    assert [post_once(relay, body).status_code for body in (event, event, others, others)] == [503] * 4
     released.set()
     assert post(relay, event).status_code == 200
     assert amazon.fetched == [CERTIFICATE]

@@ -53,8 +53,8 @@ def test_the_root_has_exactly_the_documented_properties(tenant: Tenant) -> None:
         "access_token_expiry_time",
         "_links",
     ]
-    shown = datetime.strptime(body["access_token_creation_time"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    assert created <= shown <= this_second()
+    creation_time = datetime.strptime(body["access_token_creation_time"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    assert created <= creation_time <= this_second()
 
 
 @each("name", ["access_token_scope", "access_token_creation_time", "access_token_expiry_time"])

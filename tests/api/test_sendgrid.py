@@ -77,9 +77,9 @@ def test_a_bounce_event_bounces_and_blocks(relay_client: Client, rows: Rows, sen
         1,
         ["permanent bounce"],
     )
-    one, update = events_of(rows)
+    bounced, update = events_of(rows)
     assert (update["object"], update["event"]) == ("contact", "updated")
-    assert (one["event"], one["uuid"], one["bounce_string"], one["is_temporary_bounce"]) == (
+    assert (bounced["event"], bounced["uuid"], bounced["bounce_string"], bounced["is_temporary_bounce"]) == (
         "bounced",
         sent.uuid,
         "550 5.1.1 no such user",
@@ -119,14 +119,18 @@ def test_other_events_add_a_step_only(
 def test_a_complaint_and_an_opt_out_unsubscribe(relay_client: Client, rows: Rows, sent: Any) -> None:
     relay_client.post(PATH, [event(sent, "unsubscribe"), event(sent, "spamreport")])
     assert (blocked(rows), rows.group_of(sent.id).unsubscribed) == (["complaint"], 1)
-    assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")] * 2
+    assert [(stored_event["object"], stored_event["event"]) for stored_event in events_of(rows)] == [
+        ("contact", "updated")
+    ] * 2
 
 
 def test_a_complaint_that_blocks_and_unsubscribes_updates_the_contact_once(
     relay_client: Client, rows: Rows, sent: Any
 ) -> None:
     relay_client.post(PATH, [event(sent, "spamreport")])
-    assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")]
+    assert [(stored_event["object"], stored_event["event"]) for stored_event in events_of(rows)] == [
+        ("contact", "updated")
+    ]
 
 
 def test_events_about_unknown_recipients_are_ignored(relay_client: Client, rows: Rows, sent: Any) -> None:

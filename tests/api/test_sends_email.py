@@ -30,7 +30,7 @@ QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
 def test_the_answer_has_a_uuid_per_recipient_in_order(sends: SendsApi) -> None:
     emails = [new_email() for _ in range(5)]
     accepted = sends.send(sends.email(recipients=[{"email": email} for email in emails]))
-    assert len({uuid.UUID(one) for one in accepted.uuids}) == 5
+    assert len({uuid.UUID(text) for text in accepted.uuids}) == 5
     assert [row.email for row in accepted.recipients] == emails
 
 
@@ -296,8 +296,8 @@ def test_an_unknown_recipient_becomes_a_contact_with_an_address_only(sends: Send
 
 def test_a_new_contact_causes_an_event_and_triggers(sends: SendsApi) -> None:
     add_webhook(sends.tenant)
-    known = sends.tenant.new_contact(sends.list_id, email=new_email())
-    recipients = [{"email": known["email"]}, {"email": new_email()}, {"email": new_email()}]
+    existing = sends.tenant.new_contact(sends.list_id, email=new_email())
+    recipients = [{"email": existing["email"]}, {"email": new_email()}, {"email": new_email()}]
     rows = sends.send(sends.email(recipients=recipients)).recipients
     created = [("created", sends.list_id, row.contact_id) for row in rows]
     assert events(sends.tenant) == created
@@ -315,18 +315,18 @@ def test_a_new_contact_follows_the_unsubscribers_list(sends: SendsApi) -> None:
 
 
 def test_a_known_recipient_is_found_in_any_case_and_not_updated(sends: SendsApi) -> None:
-    known = sends.tenant.new_contact(sends.list_id, email=new_email(), first_name="Stored")
-    upper_case_email = known["email"].upper()
+    existing = sends.tenant.new_contact(sends.list_id, email=new_email(), first_name="Stored")
+    upper_case_email = existing["email"].upper()
     row = sends.send(sends.email(recipients=[{"email": upper_case_email, "first_name": "Other"}])).recipient
-    assert (row.contact_id, row.email) == (known["id"], upper_case_email)
-    assert find(sends.tenant, sends.list_id) == [known]
+    assert (row.contact_id, row.email) == (existing["id"], upper_case_email)
+    assert find(sends.tenant, sends.list_id) == [existing]
 
 
 def test_a_new_address_twice_is_one_contact_and_two_recipients(sends: SendsApi) -> None:
     email = new_email()
     rows = sends.send(sends.email(recipients=[{"email": email}, {"email": email.upper()}])).recipients
     assert [row.email for row in rows] == [email, email.upper()]
-    assert {row.contact_id for row in rows} == {one["id"] for one in find(sends.tenant, sends.list_id)}
+    assert {row.contact_id for row in rows} == {existing["id"] for existing in find(sends.tenant, sends.list_id)}
 
 
 def test_contacts_of_other_lists_are_not_used(sends: SendsApi) -> None:
@@ -337,16 +337,16 @@ def test_contacts_of_other_lists_are_not_used(sends: SendsApi) -> None:
 
 def test_a_recipient_by_contact_id_is_queued_without_an_address(sends: SendsApi) -> None:
     """Its address is read at delivery."""
-    known = sends.tenant.new_contact(sends.list_id, email=new_email(), mobile=new_mobile())
-    row = sends.send(sends.email(recipients=[{"contact_id": known["id"]}])).recipient
-    assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], None, None, None)
+    existing = sends.tenant.new_contact(sends.list_id, email=new_email(), mobile=new_mobile())
+    row = sends.send(sends.email(recipients=[{"contact_id": existing["id"]}])).recipient
+    assert (row.contact_id, row.email, row.mobile, row.reason) == (existing["id"], None, None, None)
 
 
 def test_an_invalid_contact_id_is_accepted_and_marked(sends: SendsApi, other_tenant: Tenant) -> None:
     stranger = sends.tenant.new_contact(sends.tenant.add_list(), email=new_email())["id"]
     foreign = other_tenant.new_contact(other_tenant.add_list(), email=new_email())["id"]
     ids = [0, -1, 2**40, 2**63 - 1, stranger, foreign]
-    accepted = sends.send(sends.email(recipients=[{"contact_id": one} for one in ids]))
+    accepted = sends.send(sends.email(recipients=[{"contact_id": contact_id} for contact_id in ids]))
     for row in accepted.recipients:
         assert (row.state, row.reason) == ("queued", "invalid_contact_id")
         assert (row.contact_id, row.email, row.mobile) == (None, None, None)
@@ -381,7 +381,7 @@ def test_a_system_list_can_be_sent_to_and_is_not_changed(sends: SendsApi) -> Non
         assert sends.send(sends.email(list_id=list_id, recipients=[recipient])).recipient.contact_id == inside
     response = sends.post(sends.email(list_id=list_id))
     check_error(response, 422, "validation_error", "list_not_mutable", field="list_id")
-    assert [one["id"] for one in find(sends.tenant, list_id)] == [inside]
+    assert [created["id"] for created in find(sends.tenant, list_id)] == [inside]
 
 
 # ---------------------------------------------------------------------------------------------- attachments
@@ -389,8 +389,8 @@ def test_a_system_list_can_be_sent_to_and_is_not_changed(sends: SendsApi) -> Non
 
 def test_attachments_of_the_send_and_of_a_recipient_are_stored(sends: SendsApi) -> None:
     shared = [file("a.pdf", "application/pdf", b"%PDF"), file("b.txt")]
-    own = [file("c.txt", content=b""), file("d (1).bin", "application/octet-stream", b"\x00\xff")]
-    recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own}]
+    own_files = [file("c.txt", content=b""), file("d (1).bin", "application/octet-stream", b"\x00\xff")]
+    recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own_files}]
     accepted = sends.send(sends.email(attachments=shared, recipients=recipients))
     owner = accepted.recipients[1].id
     attachments = [(row.recipient_id, row.name, row.mime_type, row.content) for row in accepted.attachments]
@@ -420,8 +420,8 @@ def test_two_recipients_may_have_attachments_of_the_same_name(sends: SendsApi) -
 
 def test_the_maximum_number_of_attachments_is_accepted(sends: SendsApi) -> None:
     shared = [file(f"a{n}.txt") for n in range(15)]
-    own = [file(f"b{n}.txt") for n in range(5)]
-    recipients = [{"email": new_email(), "attachments": own}]
+    own_files = [file(f"b{n}.txt") for n in range(5)]
+    recipients = [{"email": new_email(), "attachments": own_files}]
     assert len(sends.send(sends.email(attachments=shared, recipients=recipients)).attachments) == 20
     assert sends.send(sends.email(attachments=[])).attachments == []
 
@@ -429,8 +429,8 @@ def test_the_maximum_number_of_attachments_is_accepted(sends: SendsApi) -> None:
 def test_the_maximum_size_of_attachments_is_accepted(sends: SendsApi) -> None:
     mebibyte = 1024 * 1024
     shared = [file("a.bin", "application/octet-stream", bytes(4 * mebibyte))]
-    own = [file("b.bin", "application/octet-stream", bytes(6 * mebibyte))]
-    recipients = [{"email": new_email(), "attachments": own} for _ in range(2)]
+    own_files = [file("b.bin", "application/octet-stream", bytes(6 * mebibyte))]
+    recipients = [{"email": new_email(), "attachments": own_files} for _ in range(2)]
     accepted = sends.send(sends.email(attachments=shared, recipients=recipients))
     assert [len(row.content) // mebibyte for row in accepted.attachments] == [4, 6, 6]
 
@@ -477,9 +477,9 @@ def test_accounts_have_groups_of_their_own(sends: SendsApi, other_tenant: Tenant
     body = sends.email()
     theirs = SendsApi(other_tenant)
     assert sends.send(body).group.id != theirs.send(theirs.email(group_name=body["group_name"])).group.id
-    assert [one["sent"] for one in items(other_tenant.api.get("/v1/transactional-groups"), "transactional-groups")] == [
-        1
-    ]
+    assert [
+        group["sent"] for group in items(other_tenant.api.get("/v1/transactional-groups"), "transactional-groups")
+    ] == [1]
 
 
 # ---------------------------------------------------------------------------------------------- all or nothing

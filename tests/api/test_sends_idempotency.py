@@ -92,6 +92,6 @@ def test_concurrent_requests_send_once(sends: SendsApi) -> None:
         headers, body = key(), sends.email()
         post = partial(sends.post, body, headers=headers)
         responses = at_once([post] * 4)
-        assert {one.status_code for one in responses} <= {202, 409}
-        assert len({one.get_data() for one in responses if one.status_code == 202}) == 1
+        assert {response.status_code for response in responses} <= {202, 409}
+        assert len({response.get_data() for response in responses if response.status_code == 202}) == 1
         assert len(sends.rows(Send)) == count

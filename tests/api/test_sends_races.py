@@ -24,8 +24,10 @@ ROUNDS = 8
 def send_at_once(sends: SendsApi, bodies: list[dict[str, Any]]) -> list[Accepted]:
     """Starts the sends together; all must be accepted."""
     responses = at_once([partial(sends.post, body) for body in bodies])
-    assert [one.status_code for one in responses] == [202] * len(bodies), [one.text for one in responses]
-    return [Accepted(sends.tenant, one.get_json()) for one in responses]
+    assert [response.status_code for response in responses] == [202] * len(bodies), [
+        response.text for response in responses
+    ]
+    return [Accepted(sends.tenant, response.get_json()) for response in responses]
 
 
 Make = Callable[[SendsApi], tuple[int, Callable[[], dict[str, Any]]]]
@@ -50,7 +52,7 @@ def test_a_new_address_becomes_one_contact(sends: SendsApi, make: Make) -> None:
     for count in range(1, ROUNDS + 1):
         same = body()
         accepted = send_at_once(sends, [{**same, "group_name": unique("g")} for _ in range(THREADS)])
-        assert len({one.recipient.contact_id for one in accepted}) == 1
+        assert len({send.recipient.contact_id for send in accepted}) == 1
         assert len(find(sends.tenant, list_id)) == len(firings(sends.tenant)) == count
 
 
@@ -83,7 +85,7 @@ def test_a_new_group_is_created_once(sends: SendsApi) -> None:
     for count in range(1, ROUNDS + 1):
         name = unique("group")
         accepted = send_at_once(sends, [sends.email(group_name=name) for _ in range(THREADS)])
-        assert {one.group.id for one in accepted} == {accepted[0].group.id}
+        assert {send.group.id for send in accepted} == {accepted[0].group.id}
         assert accepted[0].group.sent == THREADS
         assert len(sends.rows(Group)) == count
 
@@ -100,5 +102,5 @@ def test_the_limit_of_groups_holds_for_concurrent_sends(settings: Settings, send
         there = SendsApi(replace(sends.tenant, app=strict))
         assert there.list_id
         responses = at_once([partial(there.post, there.email()) for _ in range(THREADS)])
-        assert sorted(one.status_code for one in responses) == [202, 202, 422, 422]
+        assert sorted(response.status_code for response in responses) == [202, 202, 422, 422]
         assert len(there.rows(Group)) == 2

@@ -422,7 +422,9 @@ def test_the_number_of_groups_is_limited(settings: Settings, sends: SendsApi) ->
 
 def listed(body: dict[str, Any]) -> list[tuple[str, str | None, int | None, str | None]]:
     """All errors of an answer, including the first one."""
-    return [(one["code"], one["collection"], one["index"], one["field"]) for one in body["_embedded"]["errors"]]
+    return [
+        (error["code"], error["collection"], error["index"], error["field"]) for error in body["_embedded"]["errors"]
+    ]
 
 
 def test_errors_of_the_body_have_the_order_of_the_document(sends: SendsApi) -> None:

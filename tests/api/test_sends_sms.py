@@ -83,10 +83,10 @@ def test_an_unknown_mobile_becomes_a_contact(sends: SendsApi) -> None:
 def test_a_known_mobile_is_matched(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
     """Also in a list whose identifier is the email (docs/sending.md#recipients)."""
     list_id = sends.tenant.add_list(fields=fields)
-    known = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
-    body = sends.sms(list_id=list_id, recipients=[{"mobile": known["mobile"]}])
-    assert [sends.send(body).recipient.contact_id for _ in range(2)] == [known["id"]] * 2
-    assert find(sends.tenant, list_id) == [known]
+    contact = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
+    body = sends.sms(list_id=list_id, recipients=[{"mobile": contact["mobile"]}])
+    assert [sends.send(body).recipient.contact_id for _ in range(2)] == [contact["id"]] * 2
+    assert find(sends.tenant, list_id) == [contact]
 
 
 def test_of_contacts_with_the_same_mobile_the_oldest_active_one_is_used(sends: SendsApi) -> None:
@@ -104,11 +104,13 @@ def test_a_new_contact_with_an_unsubscribed_mobile_is_unsubscribed(sends: SendsA
 
 
 def test_recipients_by_contact_id(sends: SendsApi) -> None:
-    known = sends.tenant.new_contact(sends.list_id, mobile=new_mobile(), email=new_email())
-    rows = sends.send(sends.sms(recipients=[{"contact_id": one} for one in (known["id"], 2**40)])).recipients
+    contact = sends.tenant.new_contact(sends.list_id, mobile=new_mobile(), email=new_email())
+    rows = sends.send(
+        sends.sms(recipients=[{"contact_id": contact_id} for contact_id in (contact["id"], 2**40)])
+    ).recipients
     recipients = [(row.contact_id, row.mobile, row.email, row.reason) for row in rows]
     assert recipients == [
-        (known["id"], None, None, None),
+        (contact["id"], None, None, None),
         (None, None, None, "invalid_contact_id"),
     ]
 

@@ -32,7 +32,7 @@ def cost(sends: SendsApi, count_statements: Callable[[], Any]) -> Cost:
     return measure
 
 
-def known(sends: SendsApi, count: int, list_id: int) -> list[Body]:
+def known_contacts(sends: SendsApi, count: int, list_id: int) -> list[Body]:
     """Contacts of the list."""
     contacts = [{"email": new_email(), "mobile": new_mobile()} for _ in range(count)]
     response = sends.tenant.api.post(f"/v1/lists/{list_id}/contacts", {"contacts": contacts})
@@ -40,19 +40,19 @@ def known(sends: SendsApi, count: int, list_id: int) -> list[Body]:
     return contacts
 
 
-@pytest.mark.parametrize("own", [[], [file()]])
+@pytest.mark.parametrize("own_files", [[], [file()]])
 def test_sends_to_new_contacts_take_a_fixed_number_of_statements(
-    sends: SendsApi, cost: Cost, own: list[dict[str, str]]
+    sends: SendsApi, cost: Cost, own_files: list[dict[str, str]]
 ) -> None:
     def body(count: int) -> Body:
-        return sends.email(recipients=[{"email": new_email(), "attachments": own} for _ in range(count)])
+        return sends.email(recipients=[{"email": new_email(), "attachments": own_files} for _ in range(count)])
 
     assert cost(body(1)) == cost(body(MANY)) == cost(body(1))
 
 
 def test_sends_to_existing_contacts_take_a_fixed_number_of_statements(sends: SendsApi, cost: Cost) -> None:
     def body(count: int) -> Body:
-        contacts = known(sends, count, sends.list_id)
+        contacts = known_contacts(sends, count, sends.list_id)
         return sends.email(recipients=[{"email": contact["email"], "x": 1} for contact in contacts])
 
     assert cost(body(1)) == cost(body(MANY))

@@ -78,7 +78,7 @@ def add_recipients(tenant: Tenant, rows: list[dict[str, Any]]) -> None:
     """Inserts recipients."""
     with tenant.services.database.write() as transaction:
         drawn = draw_ids(transaction, Recipient, len(rows))
-        insert_rows(transaction, Recipient, [{"id": new_id, **one} for new_id, one in zip(drawn, rows, strict=True)])
+        insert_rows(transaction, Recipient, [{"id": new_id, **row} for new_id, row in zip(drawn, rows, strict=True)])
 
 
 def new_send(tenant: Tenant) -> int:
@@ -126,7 +126,7 @@ def sent(app: Flask) -> tuple[Tenant, str]:
 def reports(sent: tuple[Tenant, str]) -> Callable[..., set[int]]:
     """The report ids, which are unique, of the sent contacts that match a query."""
     collection = Collection(sent[0].api, sent[1], NAME, "report_id")
-    return lambda *pairs: collection.found(pairs)
+    return lambda *pairs: collection.matching_keys(pairs)
 
 
 def test_a_sent_contact_has_every_property_and_link(sent: tuple[Tenant, str]) -> None:

@@ -253,8 +253,8 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
     assert [event.get("country_code") for event in mail.events] == ["AU", None]
     with tenant.services.database.read() as session:
         steps = select(RecipientStep).where(RecipientStep.recipient_id == mail.id).order_by(RecipientStep.id)
-        found = [(one.step, one.country) for one in session.scalars(steps)]
-    assert found == [("opened", "AU"), ("clicked", None), ("opened by machine", None)]
+        steps_with_country = [(step.step, step.country) for step in session.scalars(steps)]
+    assert steps_with_country == [("opened", "AU"), ("clicked", None), ("opened by machine", None)]
 
 
 @each("token", ["nonsense", "A" * 24, "A" * 4000])
@@ -317,7 +317,7 @@ def test_the_number_of_reported_visits_of_a_message_is_limited(mail: Mail, monke
 def test_visits_take_a_fixed_number_of_statements(mail: Mail, count: int) -> None:
     ids = mail.rows.add_send([new_email() for _ in range(count)])
     services = mail.rows.services
-    visits = [visit_of(services.settings, one, client_of("GET", {"User-Agent": IPHONE}), None, None) for one in ids]
+    visits = [visit_of(services.settings, link, client_of("GET", {"User-Agent": IPHONE}), None, None) for link in ids]
     with StatementCounter(services.database.engine) as counted, services.database.write() as transaction:
         record_visits(transaction, visits)
     # The recipients, their steps; the recipients, the webhooks, the events, the steps; the counters, of which SQLite
@@ -416,6 +416,8 @@ def test_a_click_under_a_host_of_the_installation_takes_no_further_statement(
         with count_statements() as counter:
             assert mail.follow(link, headers={"Host": host}).status_code == 302
         mail.written()
-        return len([one for one in counter.statements if "send_links" in one or "account_hosts" in one])
+        return len(
+            [statement for statement in counter.statements if "send_links" in statement or "account_hosts" in statement]
+        )
 
     assert (statements("localhost"), statements("unknown.example")) == (1, 2)

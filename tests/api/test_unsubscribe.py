@@ -207,28 +207,28 @@ def test_undoing_ends_after_an_hour(tenant: Tenant, rows: Rows, anon: Client) ->
 
 def test_undoing_leaves_what_else_unsubscribed_the_address(tenant: Tenant, rows: Rows, anon: Client) -> None:
     """An entry that was there before the link was used, and one for the whole account."""
-    known, other, list_id = new_mobile(), new_mobile(), rows.add_list()
-    first, second, third = rows.add_send([known, other, other], type="sms", list_id=list_id)
-    (of_account,) = rows.add_send([other], type="sms")
+    number, other, list_id = new_mobile(), new_mobile(), rows.add_list()
+    first, second, third = rows.add_send([number, other, other], type="sms", list_id=list_id)
+    (own_id,) = rows.add_send([other], type="sms")
     anon.request("POST", path_of(tenant, first))
     with tenant.services.database.write() as transaction:
         earlier = update(Unsubscriber).where(Unsubscriber.account_id == tenant.id)
         transaction.execute(earlier.values(creation_time=now() - timedelta(minutes=2)))
-    (again,) = rows.add_send([known], type="sms", list_id=list_id)
+    (again,) = rows.add_send([number], type="sms", list_id=list_id)
     anon.request("POST", path_of(tenant, again))
     _undo(tenant, anon, again)
 
-    anon.request("POST", path_of(tenant, of_account))
+    anon.request("POST", path_of(tenant, own_id))
     anon.request("POST", path_of(tenant, second))
     _undo(tenant, anon, second)
     _undo(tenant, anon, third)
     assert sorted(entries(tenant), key=str) == sorted(
-        [("mobile", known, list_id), ("mobile", other, list_id), ("mobile", other, None)], key=str
+        [("mobile", number, list_id), ("mobile", other, list_id), ("mobile", other, None)], key=str
     )
 
 
 @pytest.mark.parametrize(
-    ("preferred", "shown"),
+    ("preferred", "language_and_title"),
     [
         ("de-AT, en;q=0.5", ("de", "Abmelden?")),
         ("fr", ("fr", "Se désabonner ?")),
@@ -238,10 +238,10 @@ def test_undoing_leaves_what_else_unsubscribed_the_address(tenant: Tenant, rows:
     ],
 )
 def test_the_page_has_the_language_of_the_browser(
-    tenant: Tenant, rows: Rows, anon: Client, preferred: str, shown: tuple[str, str]
+    tenant: Tenant, rows: Rows, anon: Client, preferred: str, language_and_title: tuple[str, str]
 ) -> None:
     """The first of its languages that there is, else English. Values stand in the texts, escaped."""
-    language, title = shown
+    language, title = language_and_title
     (recipient_id,) = rows.add_send([mobile := new_mobile()], type="sms", list_id=rows.add_list("<b>Shop"))
     page = anon.get(path_of(tenant, recipient_id), headers={"Accept-Language": preferred})
     assert (page.headers["Content-Language"], page.headers["Vary"]) == (language, "Accept-Language")

@@ -36,21 +36,23 @@ class Description:
     def operations(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Method, path and operation of each."""
         for path, item in self._document["paths"].items():
-            yield from ((method.upper(), path, one) for method, one in item.items() if method != "parameters")
+            yield from (
+                (method.upper(), path, operation) for method, operation in item.items() if method != "parameters"
+            )
 
     def resolved(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a reference leads to; anything else as it is."""
         while "$ref" in value:
-            found: Any = self._document
+            target: Any = self._document
             for part in value["$ref"].removeprefix("#/").split("/"):
-                found = found[part]
-            value = found
+                target = target[part]
+            value = target
         return value
 
     def parameters(self, operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Name of each parameter, and whether it is in the query or a header."""
-        for one in map(self.resolved, operation.get("parameters", ())):
-            yield one["name"], one["in"]
+        for parameter in map(self.resolved, operation.get("parameters", ())):
+            yield parameter["name"], parameter["in"]
 
     def body(self, operation: Mapping[str, Any]) -> set[str]:
         """The attributes of the body."""
@@ -59,8 +61,8 @@ class Description:
 
     def answers(self, operation: Mapping[str, Any]) -> Iterator[tuple[str, set[str], set[str]]]:
         """Status, properties and headers of each."""
-        for status, one in operation["responses"].items():
-            answer = self.resolved(one)
+        for status, response in operation["responses"].items():
+            answer = self.resolved(response)
             content = answer.get("content", {})
             names = set(self.names(content[JSON]["schema"])) if JSON in content else set()
             yield status, names, set(answer.get("headers", ()))
@@ -69,8 +71,8 @@ class Description:
         """The properties of each kind of event."""
         for hook in self._document["webhooks"].values():
             batch = self.resolved(hook["post"]["requestBody"]["content"][JSON]["schema"])
-            for one in self.resolved(batch["properties"]["events"]["items"])["oneOf"]:
-                yield {name: self.resolved(value) for name, value in self.resolved(one)["properties"].items()}
+            for schema in self.resolved(batch["properties"]["events"]["items"])["oneOf"]:
+                yield {name: self.resolved(value) for name, value in self.resolved(schema)["properties"].items()}
 
     def names(self, schema: Mapping[str, Any], prefix: str = "", above: tuple[int, ...] = ()) -> Iterator[str]:
         """The names of its properties, with dots; those of what is embedded or linked begin anew."""
@@ -79,8 +81,8 @@ class Description:
             return
         above = (*above, id(schema))
         for kind in ("oneOf", "anyOf", "allOf"):
-            for one in schema.get(kind, ()):
-                yield from self.names(one, prefix, above)
+            for schema_part in schema.get(kind, ()):
+                yield from self.names(schema_part, prefix, above)
         if "items" in schema:
             yield from self.names(schema["items"], f"{prefix[:-1]}[]." if prefix else "", above)
         for name, value in schema.get("properties", {}).items():
@@ -107,9 +109,9 @@ def added_parameters(document: Mapping[str, Any]) -> set[Found]:
     return {
         (name, f"{method} {path}")
         for method, path, operation in described.operations()
-        if (known := endpoint_of(method, path))
+        if (endpoint := endpoint_of(method, path))
         for name, _ in described.parameters(operation)
-        if name != FILTERS and name not in known.query
+        if name != FILTERS and name not in endpoint.query
     }
 
 
@@ -119,27 +121,27 @@ def added_attributes(document: Mapping[str, Any]) -> set[Found]:
     return {
         (name, f"{method} {path}")
         for method, path, operation in described.operations()
-        if (known := endpoint_of(method, path))
-        for name in described.body(operation) - known.body
+        if (endpoint := endpoint_of(method, path))
+        for name in described.body(operation) - endpoint.body
     }
 
 
 def added_properties(document: Mapping[str, Any]) -> set[Found]:
     """Properties of answers of specified endpoints, successful ones and errors; a status that is not specified stands
     for all that its answer has."""
-    described, found = Description(document), set()
+    described, additions = Description(document), set()
     for method, path, operation in described.operations():
-        known, place = endpoint_of(method, path), f"{method} {path}"
-        if known is None:
+        endpoint, place = endpoint_of(method, path), f"{method} {path}"
+        if endpoint is None:
             continue
         for status, names, _ in described.answers(operation):
             if not status.startswith("2"):
-                found |= {(name, "every error") for name in names - ERROR - {"_embedded"}}
-            elif status in known.statuses:
-                found |= {(name, place) for name in names - known.answer}
+                additions |= {(name, "every error") for name in names - ERROR - {"_embedded"}}
+            elif status in endpoint.statuses:
+                additions |= {(name, place) for name in names - endpoint.answer}
             else:
-                found.add((status, place))
-    return found
+                additions.add((status, place))
+    return additions
 
 
 def added_headers(document: Mapping[str, Any]) -> set[str]:
@@ -157,21 +159,21 @@ def added_headers(document: Mapping[str, Any]) -> set[str]:
 
 def added_events(document: Mapping[str, Any]) -> set[Found]:
     """Events, with their objects."""
-    found = set()
+    additions = set()
     for properties in Description(document).events():
         (kind,) = properties["object"]["enum"]
         names = properties["event"].get("x-extensible-enum") or properties["event"]["enum"]
-        found |= {(event, kind) for event in set(names) - EVENTS.get(kind, frozenset())}
-    return found
+        additions |= {(event, kind) for event in set(names) - EVENTS.get(kind, frozenset())}
+    return additions
 
 
 def added_event_properties(document: Mapping[str, Any]) -> set[Found]:
     """Properties of events of the specified objects."""
-    found = set()
+    additions = set()
     for properties in Description(document).events():
         (kind,) = properties["object"]["enum"]
-        found |= {(name, kind) for name in set(properties) - EVENT_FIELDS.get(kind, frozenset(properties))}
-    return found
+        additions |= {(name, kind) for name in set(properties) - EVENT_FIELDS.get(kind, frozenset(properties))}
+    return additions
 
 
 def added_codes() -> set[str]:

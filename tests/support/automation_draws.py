@@ -116,7 +116,7 @@ class _Tree:
         otherwise = self.steps(else_sends, depth + 1) if self._draw(st.booleans()) else ()
         for side, side_sends in ((then, then_sends), (otherwise, else_sends)):
             if not (side and _ends(side[-1])):
-                sends += [one for one in side_sends if one not in sends]
+                sends += [name for name in side_sends if name not in sends]
         return Branch(name, on, then, otherwise)
 
     def _outcome(self, sends: list[str]) -> Outcome:
@@ -175,7 +175,7 @@ def _answers(outcome: Outcome) -> st.SearchStrategy[Happening]:
 
 
 def _happenings_of(definition: Definition, step: Send) -> st.SearchStrategy[tuple[Happening, ...]]:
-    branches = (one.on for one in definition.by_name.values() if isinstance(one, Branch))
+    branches = (step.on for step in definition.by_name.values() if isinstance(step, Branch))
     asked = [_answers(on) for on in branches if isinstance(on, Outcome) and on.step == step.name]
     return st.lists(st.one_of(_happenings(step.message), *asked, *asked), max_size=3).map(tuple)
 
@@ -202,7 +202,9 @@ def _changes(start: datetime) -> st.SearchStrategy[tuple[Change, ...]]:
         st.sampled_from([3600, 86400]),
     )
     groups = st.lists(st.one_of(change, change, change, absence), max_size=5)
-    return groups.map(lambda found: tuple(sorted(itertools.chain(*found), key=lambda one: one.time)))
+    return groups.map(
+        lambda change_groups: tuple(sorted(itertools.chain(*change_groups), key=lambda change: change.time))
+    )
 
 
 def outages_from(start: datetime) -> st.SearchStrategy[Outages]:

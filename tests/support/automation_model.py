@@ -146,8 +146,8 @@ class ContactModel:
     def get_message(self, step: Send, moment: datetime) -> None:
         """A mail that will bounce blocks the address then."""
         if step.message_type == "email":
-            bounces = [one for one in self._happenings.get(step.name, ()) if one.did == "bounced"]
-            self._changes += [Change(moment + one.after, "block email") for one in bounces]
+            bounces = [happening for happening in self._happenings.get(step.name, ()) if happening.did == "bounced"]
+            self._changes += [Change(moment + happening.after, "block email") for happening in bounces]
             self._changes.sort(key=lambda change: change.time)
             self.pass_time(moment)
 
@@ -159,8 +159,8 @@ class ContactModel:
 
     def meets(self, conditions: Conditions) -> bool:
         """Of conditions with EXACTLY only."""
-        wanted = (written.split(":EXACTLY:") for written in conditions.written.split(":OR:"))
-        return any(self.values.get(key, "").lower() == value.lower() for key, value in wanted)
+        pairs = (written.split(":EXACTLY:") for written in conditions.written.split(":OR:"))
+        return any(self.values.get(key, "").lower() == value.lower() for key, value in pairs)
 
 
 def play(definition: Definition, history: History) -> Story:
@@ -263,10 +263,10 @@ class _Player:
                 self.passed(step, "skipped", "no date")
                 return self.stop_unless_it_continues(until, "no date")
             moments = moments_of_date(until, date.fromisoformat(written), self.history.zone)
-            end = next(one for one in moments if until.past != "next year" or came - one < DAY)
+            end = next(moment for moment in moments if until.past != "next year" or came - moment < DAY)
             end = max(end, promised) if promised > came else end
             if until.past == "next year" and self.now - end >= DAY:
-                end = next(one for one in moments if self.now - one < DAY)
+                end = next(moment for moment in moments if self.now - moment < DAY)
             if end <= self.now:
                 break
             promised = end
@@ -327,8 +327,8 @@ def moments_of_date(until: UntilDate, day: date, zone: ZoneInfo) -> Iterator[dat
 @cache
 def first_shown(day: date, at: time, zone: ZoneInfo) -> datetime:
     """The first moment at which a clock, read every half hour, shows that time or a later one."""
-    wanted = datetime.combine(day, at)
+    local_time = datetime.combine(day, at)
     moment = datetime.combine(day, time(0), UTC) - timedelta(hours=15)
-    while moment.astimezone(zone).replace(tzinfo=None) < wanted:
+    while moment.astimezone(zone).replace(tzinfo=None) < local_time:
         moment += TICK
     return moment

@@ -36,8 +36,8 @@ class Block:
     @property
     def not_run(self) -> str | None:
         """The reason why it cannot be run, as the comment in front of it says."""
-        found = NOT_RUN.search(self.before)
-        return found[1] if found else None
+        comment = NOT_RUN.search(self.before)
+        return comment[1] if comment else None
 
     @property
     def begins_section(self) -> bool:
@@ -52,7 +52,7 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page, in order."""
-    found: list[Block] = []
+    page_blocks: list[Block] = []
     text: list[str] = []
     section = ""
     lines = enumerate(page.read_text("utf-8").splitlines(), 1)
@@ -61,16 +61,16 @@ def blocks(page: Path) -> list[Block]:
             text.append(line)
             continue
         before = "\n".join(text)
-        if found:
-            found[-1].after = before
-        section = ([section] + [anchor_of(one) for one in TITLE_OF_SECTION.findall(before)])[-1]
+        if page_blocks:
+            page_blocks[-1].after = before
+        section = ([section] + [anchor_of(title) for title in TITLE_OF_SECTION.findall(before)])[-1]
         title = TITLE.search(opening[4])
-        inside = textwrap.dedent("".join(f"{one}\n" for one in _inside(lines, opening[2])))
-        found.append(Block(page, number, opening[3], title[1] if title else None, inside, section, before))
+        inside = textwrap.dedent("".join(f"{line}\n" for line in _inside(lines, opening[2])))
+        page_blocks.append(Block(page, number, opening[3], title[1] if title else None, inside, section, before))
         text = []
-    if found:
-        found[-1].after = "\n".join(text)
-    return found
+    if page_blocks:
+        page_blocks[-1].after = "\n".join(text)
+    return page_blocks
 
 
 def _inside(lines: Iterator[tuple[int, str]], fence: str) -> Iterator[str]:

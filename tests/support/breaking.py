@@ -27,8 +27,8 @@ class Break(Protocol):
 class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Patches the module; `sitecustomize` of a broken build puts it in front of `sys.meta_path`."""
 
-    def __init__(self, one: Break) -> None:
-        self._break = one
+    def __init__(self, patch: Break) -> None:
+        self._break = patch
         self._loader: importlib.abc.Loader | None = None
 
     def find_spec(

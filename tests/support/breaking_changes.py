@@ -17,15 +17,19 @@ LOWER = ("minLength", "minItems", "minimum")
 
 def breaking_changes(old: Description, new: Description) -> list[str]:
     """One line per breaking change; empty if there is none."""
-    return [*_of_operations(old, new, "paths"), *_of_operations(old, new, "webhooks"), *_of_schemas(old, new)]
+    return [
+        *_operation_changes(old, new, "paths"),
+        *_operation_changes(old, new, "webhooks"),
+        *_schema_changes(old, new),
+    ]
 
 
-def _of_schemas(old: Description, new: Description) -> Iterator[str]:
+def _schema_changes(old: Description, new: Description) -> Iterator[str]:
     schemas = new["components"]["schemas"]
     yield from (f"schema {name} is gone" for name in old["components"]["schemas"] if name not in schemas)
 
 
-def _of_operations(old: Description, new: Description, section: str) -> Iterator[str]:
+def _operation_changes(old: Description, new: Description, section: str) -> Iterator[str]:
     for path, item in old.get(section, {}).items():
         for verb in VERBS:
             if verb in item:
@@ -76,8 +80,8 @@ class Comparison:
 
     @staticmethod
     def _named(document: Description, operation: Description) -> dict[str, Description]:
-        parameters = [_resolved(document, one) for one in operation.get("parameters", ())]
-        return {f"{one['in']} {one['name']}": one for one in parameters}
+        parameters = [_resolved(document, parameter) for parameter in operation.get("parameters", ())]
+        return {f"{parameter['in']} {parameter['name']}": parameter for parameter in parameters}
 
     def _response(self, place: str, old: Description, new: Description) -> Iterator[str]:
         old, new = _resolved(self._old, old), _resolved(self._new, new)
@@ -151,11 +155,10 @@ def _types(schema: Description) -> set[str]:
 
 def _resolved(document: Description, part: Description) -> Description:
     """The part, or the component to which it refers."""
-    found: Any = part
-    while "$ref" in found:
+    resolved = part
+    while "$ref" in resolved:
         target: Any = document
-        for name in found["$ref"].removeprefix("#/").split("/"):
+        for name in resolved["$ref"].removeprefix("#/").split("/"):
             target = target[name]
-        found = target
-    resolved: Description = found
+        resolved = target
     return resolved

@@ -94,5 +94,5 @@ def form_of(page: TestResponse, action: str) -> dict[str, str]:
         dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
         for form in re.findall(r"<form.*?</form>", page.text, re.DOTALL)
     )
-    found = next(form for form in forms if form.get("action") == action)
-    return {name: unescape(value) for name, value in found.items()}
+    form = next(form for form in forms if form.get("action") == action)
+    return {name: unescape(value) for name, value in form.items()}

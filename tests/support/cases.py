@@ -22,22 +22,22 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test],
     Every case is tried. The failure of the test shows all that fail, with the traceback of each.
     """
     keys = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
-    found = [dict(zip(keys, case if len(keys) > 1 else (case,), strict=True)) for case in cases]
-    if not found:
+    arguments = [dict(zip(keys, case if len(keys) > 1 else (case,), strict=True)) for case in cases]
+    if not arguments:
         raise ValueError("no case is tested")
 
     def merged(test: Test) -> Test:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
             failures = []
-            for case in found:
+            for case in arguments:
                 try:
                     test(**fixtures, **case)
                 except Exception as error:
                     given = ", ".join(f"{key}={_short.repr(case[key])}" for key in keys)
                     failures.append(f"{given}\n{''.join(traceback.format_exception(error))}")
             if failures:
-                raise AssertionError("\n".join((f"{len(failures)} of {len(found)} cases", *failures)))
+                raise AssertionError("\n".join((f"{len(failures)} of {len(arguments)} cases", *failures)))
 
         signature = inspect.signature(test)
         fixtures = [parameter for name, parameter in signature.parameters.items() if name not in keys]

@@ -9,13 +9,13 @@ DATABASES = ("sqlite", "postgresql")
 
 
 def chosen_names(
-    parser: argparse.ArgumentParser, only: str | None, known: Collection[str], default: Sequence[str] | None = None
+    parser: argparse.ArgumentParser, only: str | None, all_names: Collection[str], default: Sequence[str] | None = None
 ) -> list[str]:
     """The names of `--only`, else the default, else all; ends the program for a name that is not known."""
     if only is None:
-        return list(known if default is None else default)
+        return list(all_names if default is None else default)
     names = only.split(",")
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in names if name not in all_names]:
         parser.error(f"there is no {', '.join(unknown)}; --list names all")
     return names
 

@@ -108,8 +108,8 @@ def not_found(response: TestResponse) -> dict[str, Any]:
 def items(response: TestResponse, name: str = "contacts") -> list[dict[str, Any]]:
     """The items of a collection."""
     assert response.status_code == 200, response.text
-    found: list[dict[str, Any]] = response.get_json()["_embedded"][name]
-    return found
+    members: list[dict[str, Any]] = response.get_json()["_embedded"][name]
+    return members
 
 
 def ids(response: TestResponse, name: str = "contacts") -> list[int]:

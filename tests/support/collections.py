@@ -42,8 +42,8 @@ class Paged:
         """The page that a link leads to."""
         response = self.tenant.api.get(href or self.path)
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.get_json()
-        return found
+        body: dict[str, Any] = response.get_json()
+        return body
 
     def keys(self, page: dict[str, Any]) -> list[Any]:
         """The keys of the page's items, in their order."""
@@ -208,6 +208,6 @@ def _add_send(tenant: Tenant) -> int:
 
 
 COLLECTIONS: dict[str, Callable[[Tenant, int], Paged]] = {
-    one.__name__: one
-    for one in (lists, contacts, messages, groups, sent_contacts, recipients, automations, runs, timeline)
+    make_collection.__name__: make_collection
+    for make_collection in (lists, contacts, messages, groups, sent_contacts, recipients, automations, runs, timeline)
 }

@@ -67,18 +67,18 @@ class Page:
 
     def path(self, ids: Mapping[str, Any]) -> str:
         """Its path with these parts."""
-        return PARAMETER.sub(lambda found: str(ids[found[1]]), self.rule)
+        return PARAMETER.sub(lambda match: str(ids[match[1]]), self.rule)
 
 
 def private_pages(app: Flask) -> list[Page]:
     """All pages, files and forms that need a session."""
-    found = [
+    pages = [
         Page(method, rule.rule, frozenset(scopes_of(app, rule.endpoint, method)))
         for rule in app.url_map.iter_rules()
         for method in sorted((rule.methods or set()) - {"OPTIONS", "HEAD"})
         if rule.rule == HOME or rule.rule.startswith(f"{HOME}/")
     ]
-    return [one for one in found if PUBLIC not in one.scopes]
+    return [page for page in pages if PUBLIC not in page.scopes]
 
 
 def names_in(text: str) -> set[str]:
@@ -95,9 +95,9 @@ class Estate:
         self.ids = {
             **{"state": BLOCKED, "version_number": 1, "account_id": tenant.id, "transport_name": DEFAULT_TRANSPORT},
             "captured_id": capture(testing, new_email(), content=_mail()),
-            **self._of_sends(),
-            **self._of_automations(),
-            **self._of_webhooks(),
+            **self._ids_of_sends(),
+            **self._ids_of_automations(),
+            **self._ids_of_webhooks(),
             **self._alone(),
         }
 
@@ -110,12 +110,16 @@ class Estate:
     def rows(self) -> dict[str, list[str]]:
         """All that is stored of the account."""
         tables = [
-            one for one in Base.metadata.sorted_tables if "account_id" in one.columns and one.name not in PERSONAL
+            table
+            for table in Base.metadata.sorted_tables
+            if "account_id" in table.columns and table.name not in PERSONAL
         ]
         with self.tenant.services.database.read() as session:
             return {
-                one.name: sorted(map(repr, session.execute(select(one).where(one.c.account_id == self.tenant.id))))
-                for one in tables
+                table.name: sorted(
+                    map(repr, session.execute(select(table).where(table.c.account_id == self.tenant.id)))
+                )
+                for table in tables
             }
 
     def names(self) -> set[str]:
@@ -127,7 +131,7 @@ class Estate:
             newest = select(func.max(model.id)).where(model.account_id == self.tenant.id)
             return int(session.scalars(newest).one())
 
-    def _of_sends(self) -> dict[str, Any]:
+    def _ids_of_sends(self) -> dict[str, Any]:
         sends = SendsApi(self.tenant)
         body = sends.email(
             body_html='<p>Hi <img src="%%attachment:dot.png%%"></p>', attachments=[file("dot.png", "image/png", PIXEL)]
@@ -135,20 +139,20 @@ class Estate:
         sent = sends.send(body)
         with self.tenant.services.database.read() as session:
             folders = folders_of_transports(session, self.tenant.services.settings)
-        folder = next(one for one in folders if one.name == "mail")
+        folder = next(folder for folder in folders if folder.name == "mail")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{sent.uuids[0]}.eml").write_bytes(_mail())
         return {"uuid": sent.uuids[0], "group_id": sent.group.id}
 
-    def _of_automations(self) -> dict[str, Any]:
+    def _ids_of_automations(self) -> dict[str, Any]:
         list_id, message_id = self.tenant.add_list("People", FULL_FIELDS), self.tenant.add_message(name="Welcome")
         automation_id = create(self.tenant, {**STANDARD, "list": "People"})
         contact = self.tenant.new_contact(list_id, email=new_email())
         (run,) = runs_of(self.tenant.services, automation_id)
-        of_list = {"list_id": list_id, "contact_id": contact["id"], "message_id": message_id}
-        return {**of_list, "automation_id": automation_id, "run_id": run.id}
+        content_ids = {"list_id": list_id, "contact_id": contact["id"], "message_id": message_id}
+        return {**content_ids, "automation_id": automation_id, "run_id": run.id}
 
-    def _of_webhooks(self) -> dict[str, Any]:
+    def _ids_of_webhooks(self) -> dict[str, Any]:
         moment = this_second()
         url = f"https://hooks.example/{unique()}"
         webhook_id = self.tenant.add(Webhook, url=url, creation_time=moment, due_time=moment)

@@ -26,22 +26,22 @@ def find(tenant: Tenant, list_id: int, **filters: Any) -> list[dict[str, Any]]:
     """The contacts that match the filters."""
     response = tenant.api.get(contacts_path(list_id), filters)
     assert response.status_code == 200, response.text
-    found: list[dict[str, Any]] = response.get_json()["_embedded"]["contacts"]
-    return found
+    contacts: list[dict[str, Any]] = response.get_json()["_embedded"]["contacts"]
+    return contacts
 
 
 def contact(tenant: Tenant, list_id: int, contact_id: int) -> dict[str, Any]:
     """One contact as the API shows it."""
     response = tenant.api.get(f"{contacts_path(list_id)}/{contact_id}")
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.get_json()
-    return found
+    body: dict[str, Any] = response.get_json()
+    return body
 
 
 def count(tenant: Tenant, list_id: int, **filters: Any) -> int:
     """The number of contacts that match the filters."""
-    found: int = tenant.api.get(contacts_path(list_id), {**filters, "limit": 0}).get_json()["size"]
-    return found
+    size: int = tenant.api.get(contacts_path(list_id), {**filters, "limit": 0}).get_json()["size"]
+    return size
 
 
 def add_webhook(tenant: Tenant) -> None:

@@ -35,7 +35,7 @@ def _codes(body: dict[str, Any]) -> set[str]:
     if "code" not in body:
         return set()
     listed = body.get("_embedded", {}).get("errors", [])
-    return {body["type"], body["code"], *(one["code"] for one in listed)}
+    return {body["type"], body["code"], *(error["code"] for error in listed)}
 
 
 @cache

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = DEPLOY / "systemd"
 ASSIGNMENT = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
-SETTINGS = {variable_of(one) for one in fields(Settings)}
-FILES = {in_file(variable_of(one)) for one in fields(Settings) if one.metadata["secret"]}
+SETTINGS = {variable_of(field) for field in fields(Settings)}
+FILES = {in_file(variable_of(field)) for field in fields(Settings) if field.metadata["secret"]}
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Instruction:
     @property
     def parts(self) -> list[str]:
         """The arguments in the form of a JSON list."""
-        found: list[str] = json.loads(self.text)
-        return found
+        words: list[str] = json.loads(self.text)
+        return words
 
     @property
     def words(self) -> list[str]:
@@ -45,26 +45,28 @@ class Instruction:
 
     def option(self, name: str) -> str | None:
         """The value of `--name=value`."""
-        found = re.search(rf"--{name}=(\S+)", self.text)
-        return found[1] if found else None
+        match = re.search(rf"--{name}=(\S+)", self.text)
+        return match[1] if match else None
 
 
 def stages() -> list[list[Instruction]]:
     """The stages of the Containerfile, each from its FROM on."""
     text = re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text("utf-8"), flags=re.MULTILINE)
-    found: list[list[Instruction]] = []
+    sections: list[list[Instruction]] = []
     for line in text.replace("\\\n", " ").splitlines():
         name, _, rest = line.strip().partition(" ")
         if name == "FROM":
-            found.append([])
-        if name and found:
-            found[-1].append(Instruction(name, " ".join(rest.split())))
-    return found
+            sections.append([])
+        if name and sections:
+            sections[-1].append(Instruction(name, " ".join(rest.split())))
+    return sections
 
 
 def environment_of_image() -> dict[str, str]:
     """What ENV sets in the last stage."""
-    pairs = [word.split("=", 1) for one in stages()[-1] if one.name == "ENV" for word in one.words]
+    pairs = [
+        word.split("=", 1) for instruction in stages()[-1] if instruction.name == "ENV" for word in instruction.words
+    ]
     return dict(pairs)
 
 
@@ -78,20 +80,24 @@ def is_in_context(path: str) -> bool:
         parts = path.split("/")
         above = ["/".join(parts[: number + 1]) for number in range(len(parts))]
         anywhere = pattern.removeprefix("**/")
-        if any(fnmatch.fnmatch(one, pattern) for one in above) or (anywhere != pattern and anywhere in parts):
+        if any(fnmatch.fnmatch(folder, pattern) for folder in above) or (anywhere != pattern and anywhere in parts):
             included = line.startswith("!")
     return included
 
 
 def compose() -> dict[str, Any]:
     """The compose file."""
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
-    return found
+    content: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    return content
 
 
 def own_services() -> dict[str, dict[str, Any]]:
     """The services of the compose file that run our image; not those that `up` leaves alone."""
-    return {name: one for name, one in compose()["services"].items() if "build" in one and "profiles" not in one}
+    return {
+        name: service
+        for name, service in compose()["services"].items()
+        if "build" in service and "profiles" not in service
+    }
 
 
 @dataclass(frozen=True)
@@ -102,13 +108,13 @@ class Unit:
 
     def values(self, section: str, name: str) -> list[str]:
         """The values of a setting, in order."""
-        current, found = "", []
+        current, texts = "", []
         for line in self.path.read_text("utf-8").splitlines():
             if header := re.fullmatch(r"\[(\w+)\]", line):
                 current = header[1]
             elif not line.startswith("#") and current == section and line.startswith(f"{name}="):
-                found.append(line.partition("=")[2])
-        return found
+                texts.append(line.partition("=")[2])
+        return texts
 
     def value(self, section: str, name: str) -> str | None:
         """The only value."""
@@ -146,8 +152,8 @@ def wrong_command(arguments: list[str]) -> str:
 def processes() -> set[tuple[str, ...]]:
     """The arguments of `tms` for the processes of the Procfile."""
     modules = {"gunicorn": "web", "jobs.worker": "worker", "jobs.schedule": "scheduler", "jobs.inbound": "inbound"}
-    found = set()
+    commands = set()
     for line in (ROOT / "Procfile").read_text("utf-8").splitlines():
         module, *arguments = line.partition(" -m ")[2].split()
-        found.add((modules[module], *(arguments if module == "jobs.worker" else ())))
-    return found
+        commands.add((modules[module], *(arguments if module == "jobs.worker" else ())))
+    return commands

@@ -13,6 +13,6 @@ ROOT = Path(__file__).parents[2]
 def documented(place: str) -> list[str]:
     """The shell blocks of a section, such as `docs/operations.md#containers`, in their order."""
     page, _, section = place.partition("#")
-    found = [one.text for one in blocks(ROOT / page) if one.language == "sh" and one.section == section]
-    assert found, f"{place} has no shell block"
-    return found
+    scripts = [block.text for block in blocks(ROOT / page) if block.language == "sh" and block.section == section]
+    assert scripts, f"{place} has no shell block"
+    return scripts

@@ -32,8 +32,8 @@ def _modules(config: pytest.Config, but: list[str]) -> list[str]:
     names = []
     for argument in config.args:
         path = Path(config.invocation_params.dir, argument.split("::")[0])
-        for found in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
-            parts = found.relative_to(config.rootpath).with_suffix("").parts
+        for file in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
+            parts = file.relative_to(config.rootpath).with_suffix("").parts
             if len(parts) > 1 and parts[1] not in but:
                 names.append(".".join(parts))
     return list(dict.fromkeys(names))

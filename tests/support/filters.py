@@ -32,7 +32,7 @@ class Collection:
         """The keys of the matching items, in their order."""
         return [item[self.key] for item in items(self.client.get(self.path, list(pairs)), self.name)]
 
-    def found(self, pairs: Pairs) -> set[Any]:
+    def matching_keys(self, pairs: Pairs) -> set[Any]:
         """The same, sorted; the `size` of `limit=0` must agree."""
         keys = self.get(pairs)
         counted = self.client.get(self.path, [*pairs, ("limit", "0")]).get_json()
@@ -43,19 +43,19 @@ class Collection:
 def integer_cases(name: str, values: dict[Any, int | None]) -> Iterable[tuple[str, str, set[Any]]]:
     """Every operator of an integer filter: key, value and the keys of the items that match."""
 
-    def of(*wanted: int | None) -> set[Any]:
-        return {key for key, value in values.items() if value in wanted}
+    def of(*accepted: int | None) -> set[Any]:
+        return {key for key, value in values.items() if value in accepted}
 
-    known = sorted({value for value in values.values() if value is not None})
-    low, high = known[0], known[-1]
-    between = [value for value in known if low <= value <= known[1]]
+    distinct_values = sorted({value for value in values.values() if value is not None})
+    low, high = distinct_values[0], distinct_values[-1]
+    between = [value for value in distinct_values if low <= value <= distinct_values[1]]
     everything = set(values)
     yield name, str(low), of(low)
     yield f"{name}:ne", str(low), everything - of(low)
     yield f"{name}:in", f"{low},{high}", of(low, high)
-    yield f"{name}:in", f"{low}..{known[1]}", of(*between)
-    yield f"{name}:in", f"{low}..", of(*[value for value in known if value > low])
-    yield f"{name}:in", f"..{high}", of(*[value for value in known if value < high])
+    yield f"{name}:in", f"{low}..{distinct_values[1]}", of(*between)
+    yield f"{name}:in", f"{low}..", of(*[value for value in distinct_values if value > low])
+    yield f"{name}:in", f"..{high}", of(*[value for value in distinct_values if value < high])
     yield f"{name}:in", f"{high},{low}..{low}", of(low, high)
     yield name, "", of(None)
     yield f"{name}:ne", "", everything - of(None)
@@ -67,11 +67,11 @@ def integer_cases(name: str, values: dict[Any, int | None]) -> Iterable[tuple[st
 def text_cases(name: str, values: dict[Any, str | None]) -> Iterable[tuple[str, str, set[Any]]]:
     """Every operator of a string filter."""
 
-    def of(*wanted: str | None) -> set[Any]:
-        return {key for key, value in values.items() if value in wanted}
+    def of(*accepted: str | None) -> set[Any]:
+        return {key for key, value in values.items() if value in accepted}
 
-    known = sorted({value for value in values.values() if value})
-    first, last = known[0], known[-1]
+    distinct_values = sorted({value for value in values.values() if value})
+    first, last = distinct_values[0], distinct_values[-1]
     everything = set(values)
     yield name, first, of(first)
     yield name, first.swapcase(), of(first.swapcase())
@@ -89,31 +89,31 @@ def text_cases(name: str, values: dict[Any, str | None]) -> Iterable[tuple[str, 
 def time_cases(name: str, values: dict[Any, datetime | None]) -> Iterable[tuple[str, str, set[Any]]]:
     """Every operator and form of a timestamp filter; the items lie on different days."""
 
-    def of(*wanted: datetime | None) -> set[Any]:
-        return {key for key, value in values.items() if value in wanted}
+    def of(*accepted: datetime | None) -> set[Any]:
+        return {key for key, value in values.items() if value in accepted}
 
-    known = sorted({value for value in values.values() if value is not None})
-    first, second, last = known[0], known[1], known[-1]
+    distinct_values = sorted({value for value in values.values() if value is not None})
+    first, second, last = distinct_values[0], distinct_values[1], distinct_values[-1]
     everything = set(values)
 
-    def shown(value: datetime) -> str:
+    def as_text(value: datetime) -> str:
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    yield name, shown(first), of(first)
-    yield name, shown(first).removesuffix("Z"), of(first)
-    yield name, shown(first + timedelta(hours=10)).replace("Z", "+1000"), of(first)
-    yield name, shown(first + timedelta(hours=10)).replace("Z", " 10:00"), of(first)
-    yield name, shown(first + timedelta(seconds=1)), set()
+    yield name, as_text(first), of(first)
+    yield name, as_text(first).removesuffix("Z"), of(first)
+    yield name, as_text(first + timedelta(hours=10)).replace("Z", "+1000"), of(first)
+    yield name, as_text(first + timedelta(hours=10)).replace("Z", " 10:00"), of(first)
+    yield name, as_text(first + timedelta(seconds=1)), set()
     yield name, f"{first:%Y-%m-%d}", of(first)
-    yield f"{name}:ne", shown(first), everything - of(first)
+    yield f"{name}:ne", as_text(first), everything - of(first)
     yield f"{name}:ne", f"{first:%Y-%m-%d}", everything - of(first)
-    yield f"{name}:in", f"{shown(first)},{last:%Y-%m-%d}", of(first, last)
-    yield f"{name}:in", f"{shown(first)}..{shown(second)}", of(first, second)
+    yield f"{name}:in", f"{as_text(first)},{last:%Y-%m-%d}", of(first, last)
+    yield f"{name}:in", f"{as_text(first)}..{as_text(second)}", of(first, second)
     yield f"{name}:in", f"{first:%Y-%m-%d}..{second:%Y-%m-%d}", of(first, second)
-    yield f"{name}:in", f"{shown(first)}..", of(*known[1:])
-    yield f"{name}:in", f"{first:%Y-%m-%d}..", of(*known[1:])
-    yield f"{name}:in", f"..{shown(last)}", of(*known[:-1])
-    yield f"{name}:in", f"..{last:%Y-%m-%d}", of(*known[:-1])
+    yield f"{name}:in", f"{as_text(first)}..", of(*distinct_values[1:])
+    yield f"{name}:in", f"{first:%Y-%m-%d}..", of(*distinct_values[1:])
+    yield f"{name}:in", f"..{as_text(last)}", of(*distinct_values[:-1])
+    yield f"{name}:in", f"..{last:%Y-%m-%d}", of(*distinct_values[:-1])
     yield name, "", of(None)
     yield f"{name}:ne", "", everything - of(None)
 

@@ -54,19 +54,21 @@ def growth(
         if FACTOR * (size + 1) > largest and seconds(read, large, 1) < NOTHING * largest:
             return 1.0
         times = max(1, round(long_enough / max(seconds(read, small, 1), 1e-7)))
-        found = seconds(read, large, times) / seconds(read, small, times) / FACTOR
+        cost_factor = seconds(read, large, times) / seconds(read, small, times) / FACTOR
         pairs: list[tuple[float, float]] = []
         for rounds in range(ROUNDS):
-            if found <= MOST_GROWTH or (found > CERTAIN and rounds >= FEW_ROUNDS):
+            if cost_factor <= MOST_GROWTH or (cost_factor > CERTAIN and rounds >= FEW_ROUNDS):
                 break
             if rounds == ROUNDS // 2 and size < largest // FACTOR:
                 size = min(4 * size, largest // FACTOR)
                 small, large, times, pairs = make(size), make(FACTOR * size), max(1, times // 4), []
             pairs += [(seconds(read, small, FACTOR * times), seconds(read, large, times)) for _ in range(5)]
-            found = min(of_large for _, of_large in pairs) / min(of_small for of_small, _ in pairs)
-        if MOST_GROWTH < found <= CERTAIN and _cheap(read, large, FACTOR * size):
+            cost_factor = min(large_seconds for _, large_seconds in pairs) / min(
+                small_seconds for small_seconds, _ in pairs
+            )
+        if MOST_GROWTH < cost_factor <= CERTAIN and _cheap(read, large, FACTOR * size):
             return 1.0
-    return found
+    return cost_factor
 
 
 def _cheap(read: Callable[[Input], object], text: Input, size: int) -> bool:

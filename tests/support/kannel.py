@@ -22,7 +22,7 @@ class Gateway:
 
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
-                query = {name: one for name, (one,) in parse_qs(parts.query, keep_blank_values=True).items()}
+                query = {name: text for name, (text,) in parse_qs(parts.query, keep_blank_values=True).items()}
                 gateway.asked.append((parts.path, query))
                 if gateway.loses_answers:
                     self.close_connection = True

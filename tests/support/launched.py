@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PATIENT = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "patient"), str(ROOT)))}
 """An environment in which the launcher waits for its processes as long as a slow machine needs."""
 SURROUNDINGS = {
-    *(variable_of(one) for one in fields(Settings)),
+    *(variable_of(field) for field in fields(Settings)),
     "MAKEFLAGS",
     "MFLAGS",
     "MAKELEVEL",
@@ -175,8 +175,8 @@ class Launched:
         """A successful GET with the key of the seed."""
         response = requests.get(self.base + path, params=params, headers=self._headers(), timeout=PATIENCE)
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
-        return found
+        body: dict[str, Any] = response.json()
+        return body
 
     def send(self, addresses: list[str], **changes: Any) -> list[str]:
         """An accepted send to the addresses; its uuids."""
@@ -200,8 +200,8 @@ class Launched:
 
     def group(self, name: str = "Tests") -> dict[str, Any]:
         """The report of the group of `send`."""
-        (found,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
-        return dict(found)
+        (group,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
+        return dict(group)
 
     def mails(self) -> int:
         """Files in the outbox."""

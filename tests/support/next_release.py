@@ -41,9 +41,9 @@ def write_next_migrations(versions: Path) -> None:
     """Writes the two migrations into the folder of a copy of this code."""
     expand = {"revision": EXPANDED, "before": phases.newest_revision(), "phase": "expand", "needs": ""}
     contract = {"revision": CONTRACTED, "before": EXPANDED, "phase": "contract", "needs": f'needs = "{EXPANDED}"\n'}
-    for one, functions in ((expand, "make, drop"), (contract, "drop, make")):
-        source = MIGRATION.format(table=TABLE, functions=functions, **one)
-        (versions / f"v{one['revision']}_of_the_next_release.py").write_text(source, "utf-8")
+    for names, functions in ((expand, "make, drop"), (contract, "drop, make")):
+        source = MIGRATION.format(table=TABLE, functions=functions, **names)
+        (versions / f"v{names['revision']}_of_the_next_release.py").write_text(source, "utf-8")
 
 
 def copy_code(folder: Path) -> Path:

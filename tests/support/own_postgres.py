@@ -63,8 +63,8 @@ class OwnPostgres:
     def waiting_commits(self) -> int:
         """How many commits wait for a standby."""
         with self._connected() as connection:
-            found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()
-        return int(found[0]) if found else 0
+            row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()
+        return int(row[0]) if row else 0
 
     def run(self, command: str) -> str:
         """The output of `psql` for a statement."""

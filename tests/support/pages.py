@@ -40,13 +40,13 @@ def anchor_of(title: str) -> str:
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of a page: those that GitHub makes of headings, and explicit ones."""
     text = without_code_blocks(page)
-    found: set[str] = set(EXPLICIT_ANCHOR.findall(text))
+    names: set[str] = set(EXPLICIT_ANCHOR.findall(text))
     seen: Counter[str] = Counter()
     for title in HEADING.findall(text):
         name = anchor_of(title)
-        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
         seen[name] += 1
-    return frozenset(found)
+    return frozenset(names)
 
 
 def links(page: Path) -> Iterator[str]:

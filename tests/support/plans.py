@@ -34,8 +34,8 @@ class StatementRecorder:
         self, _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool
     ) -> None:
         if EXPLAINED.match(statement):
-            one = parameters[0] if executemany else parameters
-            self.statements.setdefault(statement, tuple(one) if isinstance(one, list) else one)
+            row = parameters[0] if executemany else parameters
+            self.statements.setdefault(statement, tuple(row) if isinstance(row, list) else row)
 
 
 def scanned(connection: Connection, statement: str, parameters: Any, tables: Collection[str]) -> list[str]:
@@ -49,8 +49,8 @@ def scanned(connection: Connection, statement: str, parameters: Any, tables: Col
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     aliases = {alias: table for table, alias in ALIAS.findall(statement)}
     partial = set(connection.exec_driver_sql(PARTIAL).scalars())
-    found = [match for row in rows if (match := SCANNED.match(row[3])) and match[2] not in partial]
-    read = {str(aliases.get(match[1], match[1])) for match in found}
+    scans = [match for row in rows if (match := SCANNED.match(row[3])) and match[2] not in partial]
+    read = {str(aliases.get(match[1], match[1])) for match in scans}
     return sorted(read & set(tables))
 
 
@@ -90,9 +90,9 @@ def rows_read(connection: Connection, statement: str, parameters: Any, tables: C
     if connection.dialect.name == "sqlite":
         return _instructions(connection, statement, parameters)
     explained = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters).scalar_one()
-    scans = [one for one in _nodes(explained[0]["Plan"]) if whole_table(one.get("Relation Name", "")) in tables]
-    of_one_loop = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
-    return sum(round(scan["Actual Loops"] * sum(scan.get(name, 0) for name in of_one_loop)) for scan in scans)
+    scans = [scan for scan in _nodes(explained[0]["Plan"]) if whole_table(scan.get("Relation Name", "")) in tables]
+    row_counts = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    return sum(round(scan["Actual Loops"] * sum(scan.get(name, 0) for name in row_counts)) for scan in scans)
 
 
 def _instructions(connection: Connection, statement: str, parameters: Any) -> int:

@@ -86,10 +86,10 @@ class Pooler:
             refusal = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
             client.sendall(b"E" + struct.pack("!i", len(refusal) + 4) + refusal)
             return False
-        one = self._servers[0 if self._announced == "first" else number % len(self._servers)]
-        process = number + 1_000_000 if self._announced == "made up" else one.process
+        server = self._servers[0 if self._announced == "first" else number % len(self._servers)]
+        process = number + 1_000_000 if self._announced == "made up" else server.process
         key = b"K" + struct.pack("!iii", 12, process, 1)
-        statuses = one.greeting[: one.greeting.index(b"K\0\0\0")]
+        statuses = server.greeting[: server.greeting.index(b"K\0\0\0")]
         client.sendall(b"R" + struct.pack("!ii", 8, 0) + statuses + key + b"Z" + struct.pack("!i", 5) + b"I")
         return True
 

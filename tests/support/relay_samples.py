@@ -50,7 +50,7 @@ def postmark(mail: Mail, record_type: str = "Bounce", **values: Any) -> dict[str
         "Tag": "",
         "Metadata": {"tmsuuid": mail.uuid},
     }
-    own: dict[str, Any] = {
+    fields_by_type: dict[str, Any] = {
         "Bounce": {
             "ID": 692560173,
             "Type": "HardBounce",
@@ -83,7 +83,7 @@ def postmark(mail: Mail, record_type: str = "Bounce", **values: Any) -> dict[str
         },
         "Open": {"Recipient": mail.email, "ReceivedAt": "2026-01-31T16:33:54Z", "FirstOpen": True},
     }
-    return {**shared, **own[record_type], **values}
+    return {**shared, **fields_by_type[record_type], **values}
 
 
 def mailgun_event(mail: Mail, event: str = "failed", **values: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def mailgun_event(mail: Mail, event: str = "failed", **values: Any) -> dict[str,
         "tags": [],
         "flags": {"is-test-mode": False},
     }
-    own: dict[str, Any] = {
+    fields_by_event: dict[str, Any] = {
         "failed": {
             "severity": "permanent",
             "reason": "bounce",
@@ -109,7 +109,7 @@ def mailgun_event(mail: Mail, event: str = "failed", **values: Any) -> dict[str,
         "delivered": {"delivery-status": {"code": 250, "message": "OK", "tls": True, "attempt-no": 1}},
         "rejected": {"reject": {"reason": "Sandbox subdomains are for test purposes only.", "description": ""}},
     }
-    return {**shared, **own.get(event, {}), **values}
+    return {**shared, **fields_by_event.get(event, {}), **values}
 
 
 def mailgun(
@@ -141,19 +141,19 @@ def sparkpost(mail: Mail, type_: str = "bounce", **values: Any) -> dict[str, Any
         "subaccount_id": "101",
     }
     failure = {"bounce_class": "10", "error_code": "550", "raw_reason": REPLY, "reason": "550 5.1.1 no such ..."}
-    own: dict[str, Any] = {
+    fields_by_type: dict[str, Any] = {
         "bounce": failure,
         "out_of_band": failure,
         "delay": {"bounce_class": "21", "error_code": "454", "raw_reason": "454 4.4.4 [internal] no MX"},
         "delivery": {"queue_time": "12"},
         "spam_complaint": {"fbtype": "abuse", "report_by": "mailbox.example"},
     }
-    return {"msys": {member: {**shared, **own.get(type_, {}), **values}}}
+    return {"msys": {member: {**shared, **fields_by_type.get(type_, {}), **values}}}
 
 
 def ses(mail: Mail, kind: str = "Bounce", *, published: bool = False, **values: Any) -> dict[str, Any]:
     """An event of SES: a notification, or one that a configuration set publishes."""
-    own: dict[str, Any] = {
+    fields_by_kind: dict[str, Any] = {
         "Bounce": {
             "bounceType": "Permanent",
             "bounceSubType": "General",
@@ -193,7 +193,7 @@ def ses(mail: Mail, kind: str = "Bounce", *, published: bool = False, **values: 
     member = kind[0].lower() + kind[1:]
     return {
         "eventType" if published else "notificationType": kind,
-        member: {**own[kind], **values},
+        member: {**fields_by_kind[kind], **values},
         "mail": {
             "timestamp": "2026-01-31T16:33:50.000Z",
             "source": mail.return_path,

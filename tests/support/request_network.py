@@ -56,19 +56,19 @@ class Watch:
 
     def starts(self, thread: threading.Thread) -> None:
         """A thread that this one is about to start."""
-        own = self._watched.get(threading.current_thread())
-        if own is not None and thread.name not in UNWATCHED_THREADS:
-            self._watched[thread] = own
+        addresses = self._watched.get(threading.current_thread())
+        if addresses is not None and thread.name not in UNWATCHED_THREADS:
+            self._watched[thread] = addresses
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit event."""
-        own = self._watched.get(threading.current_thread())
-        if own is None:
+        addresses = self._watched.get(threading.current_thread())
+        if addresses is None:
             return
         address = arguments[OF_SOCKETS[event]]
         is_local = isinstance(address, str | bytes) and event in ("socket.connect", "socket.sendto")
         host, port = address[:2] if isinstance(address, tuple) else (address, arguments[1])
-        if not is_local and not {f"{host}", f"{host}:{port}", f":{port}"} & own:
+        if not is_local and not {f"{host}", f"{host}:{port}", f":{port}"} & addresses:
             self.noted.append(f"{event} {address} in {threading.current_thread().name}")
 
 

@@ -61,7 +61,7 @@ class Routing:
     def names(self) -> list[str]:
         """The names of all transports."""
         with self.services.database.read() as session:
-            return [one.name for one in list_transports(session)]
+            return [transport.name for transport in list_transports(session)]
 
     @property
     def _secrets(self) -> SecretKeys:

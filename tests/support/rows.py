@@ -153,11 +153,14 @@ class Rows:
         entry = {"due_time": due_time, "ready_time": max(due_time, now()), "priority": columns["priority"]}
         with self.services.database.write() as transaction:
             ids = draw_ids(transaction, Recipient, len(recipients))
-            given = [_recipient_columns(one, type_) for one in recipients]
+            given = [_recipient_columns(recipient, type_) for recipient in recipients]
             files: list[tuple[int | None, File]] = [(None, file) for file in attachments]
-            for number, one in zip(ids, given, strict=True):
-                files += [(number, file) for file in one.pop("attachments")]
-            rows = [{**shared, **one, "id": number} for number, one in zip(ids, given, strict=True)]
+            for number, recipient_columns in zip(ids, given, strict=True):
+                files += [(number, file) for file in recipient_columns.pop("attachments")]
+            rows = [
+                {**shared, **recipient_columns, "id": number}
+                for number, recipient_columns in zip(ids, given, strict=True)
+            ]
             insert_rows(transaction, Recipient, rows)
             insert_rows(transaction, QueueEntry, [{**entry, **_entry(row)} for row in rows if row["state"] == "queued"])
             self._attach(transaction, send_id, files)
@@ -225,33 +228,35 @@ def current(session: Session, recipient: Recipient) -> Any:
     """The columns of the recipient, and those of its queue entry if it has one."""
     entry = session.get(QueueEntry, recipient.id)
     columns = {column.name: getattr(recipient, column.name) for column in table_of(Recipient).columns}
-    of_entry = {name: getattr(entry, name) for name in ENTRY_COLUMNS} if entry else {}
-    return SimpleNamespace(**{**dict.fromkeys(ENTRY_COLUMNS), **columns, **of_entry})
+    entry_columns = {name: getattr(entry, name) for name in ENTRY_COLUMNS} if entry else {}
+    return SimpleNamespace(**{**dict.fromkeys(ENTRY_COLUMNS), **columns, **entry_columns})
 
 
 def change_recipients(transaction: Transaction, ids: Sequence[int], **values: Any) -> None:
     """Sets columns of recipients, or of their queue entries; a recipient that gets an outcome loses its entry."""
-    of_entries = {name: value for name, value in values.items() if name in ENTRY_COLUMNS}
-    own = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
+    entry_values = {name: value for name, value in values.items() if name in ENTRY_COLUMNS}
+    recipient_values = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
     entries = table_of(QueueEntry)
-    if of_entries:
-        of_entries["ready_time"] = values.get("ready_time") or max(now(), values.get("due_time") or now())
+    if entry_values:
+        entry_values["ready_time"] = values.get("ready_time") or max(now(), values.get("due_time") or now())
     if values.get("state", "queued") in UNSETTLED:
-        own = {name: value for name, value in own.items() if name not in of_entries}
+        recipient_values = {name: value for name, value in recipient_values.items() if name not in entry_values}
         if "state" in values:
             _enter_queue(transaction, ids)
-        if of_entries:
-            transaction.execute(update(entries).where(entries.c.recipient_id.in_(ids)).values(**of_entries))
+        if entry_values:
+            transaction.execute(update(entries).where(entries.c.recipient_id.in_(ids)).values(**entry_values))
     else:
         transaction.execute(delete(entries).where(entries.c.recipient_id.in_(ids)))
-    if own:
-        transaction.execute(update(table_of(Recipient)).where(table_of(Recipient).c.id.in_(ids)).values(**own))
+    if recipient_values:
+        transaction.execute(
+            update(table_of(Recipient)).where(table_of(Recipient).c.id.in_(ids)).values(**recipient_values)
+        )
 
 
 def _enter_queue(transaction: Transaction, ids: Sequence[int]) -> None:
     """Adds a queue entry for each recipient that has none."""
-    known = select(QueueEntry.recipient_id).where(QueueEntry.recipient_id.in_(ids))
-    settled = transaction.scalars(select(Recipient).where(Recipient.id.in_(ids), Recipient.id.not_in(known))).all()
+    queued_ids = select(QueueEntry.recipient_id).where(QueueEntry.recipient_id.in_(ids))
+    settled = transaction.scalars(select(Recipient).where(Recipient.id.in_(ids), Recipient.id.not_in(queued_ids))).all()
     for row in settled:
         shared = {"account_id": row.account_id, "attempts": row.attempts, "state": "queued", "priority": "normal"}
         transaction.execute(insert(QueueEntry).values(recipient_id=row.id, due_time=now(), ready_time=now(), **shared))

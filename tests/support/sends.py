@@ -109,7 +109,7 @@ class Accepted:
     @property
     def uuids(self) -> list[str]:
         """The uuid of each recipient, in the order of the request."""
-        return [one["uuid"] for one in self.body["_embedded"]["recipients"]]
+        return [recipient["uuid"] for recipient in self.body["_embedded"]["recipients"]]
 
     @property
     def recipients(self) -> list[Any]:

@@ -79,8 +79,8 @@ def _strategy(connection: Connection) -> str:
 def migrated_database(server_url: str) -> Iterator[str]:
     """The same for one with the newest schema."""
     with _connected(server_url) as connection:
-        found = connection.execute(text("SELECT true FROM pg_database WHERE datname = :name"), {"name": TEMPLATE})
-        is_prepared = bool(found.scalar())
+        databases = connection.execute(text("SELECT true FROM pg_database WHERE datname = :name"), {"name": TEMPLATE})
+        is_prepared = bool(databases.scalar())
     with scratch_database(server_url, TEMPLATE if is_prepared else "template0") as url:
         if not is_prepared:
             upgrade(url)

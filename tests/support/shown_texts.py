@@ -28,19 +28,19 @@ PREFIXES = ("COMMAND_LINE", "COMMANDS", "TMS")
 
 def shown_texts() -> Iterator[tuple[str, str]]:
     """The place and the words of each."""
-    for one in sources():
-        if not one.name.startswith(OF_PAGES):
-            yield from ((one.name, text) for text in strings(one))
+    for source in sources():
+        if not source.name.startswith(OF_PAGES):
+            yield from ((source.name, text) for text in strings(source))
     for path in sorted((ROOT / "app" / "templates").rglob("*.html")):
         yield str(path.relative_to(ROOT)), path.read_text("utf-8").replace("{{ command_line }}", "tms")
     yield from helps(tms, click.Context(tms, info_name="tms"))
     yield "the description of the API", orjson.dumps(describe()).decode()
 
 
-def strings(one: Source) -> Iterator[str]:
+def strings(source: Source) -> Iterator[str]:
     """The strings of a module but for those that stand alone, which are documentation."""
-    left_out = {node.value for node in ast.walk(one.tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(one.tree):
+    left_out = {node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SETTINGS:
             left_out |= {inner for inner in ast.walk(node) if isinstance(inner, ast.expr)}
         if isinstance(node, ast.JoinedStr) and node not in left_out:

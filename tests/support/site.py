@@ -46,7 +46,7 @@ class Page(HTMLParser):
             self.links.append(given["href"])
         if given.get(LOADING.get(tag, "")):
             (self.links if given.get("rel") in RELATIONS else self.loads).append(given[LOADING[tag]])
-        self.loads += [one.split()[0] for one in given.get("srcset", "").split(",") if one.strip()]
+        self.loads += [candidate.split()[0] for candidate in given.get("srcset", "").split(",") if candidate.strip()]
         self.loads += IN_STYLES.findall(given.get("style", ""))
 
     def handle_data(self, data: str) -> None:
@@ -68,18 +68,18 @@ def faults(folder: Path) -> Iterator[str]:
         if file.suffix == ".html":
             page = _page(file)
             yield from (f"{place}: {fault}" for link in page.links if (fault := _broken(link, file, folder)))
-            yield from (f"{place}: loads {one}" for one in page.loads if not _is_there(one, file))
+            yield from (f"{place}: loads {address}" for address in page.loads if not _is_there(address, file))
         elif file.suffix in (".css", ".js"):
             text = COMMENTS.sub("", file.read_text("utf-8", "replace"))
-            found = (IN_STYLES if file.suffix == ".css" else IN_SCRIPTS).findall(text)
-            yield from (f"{place}: loads {one}" for one in found if not _is_there(one, file))
+            addresses = (IN_STYLES if file.suffix == ".css" else IN_SCRIPTS).findall(text)
+            yield from (f"{place}: loads {address}" for address in addresses if not _is_there(address, file))
 
 
 def unsearchable(folder: Path) -> Iterator[str]:
     """The pages that the search does not find."""
     index = folder / "searchindex.js"
-    found = INDEXED.search(index.read_text("utf-8")) if index.is_file() else None
-    names = set(json.loads(found[1])) if found else set()
+    match = INDEXED.search(index.read_text("utf-8")) if index.is_file() else None
+    names = set(json.loads(match[1])) if match else set()
     for file in sorted(folder.rglob("*.html")):
         name = str(file.relative_to(folder).with_suffix(""))
         if name not in names | MADE_BY_SPHINX:

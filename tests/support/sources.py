@@ -99,8 +99,8 @@ def library_sources() -> tuple[Source, ...]:
 
 def source(name: str) -> Source:
     """The module of that name."""
-    found = library_sources() if name.partition(".")[0] == LIBRARY else sources()
-    return next(one for one in found if one.name == name)
+    modules = library_sources() if name.partition(".")[0] == LIBRARY else sources()
+    return next(module for module in modules if module.name == name)
 
 
 def _home(package: str) -> Path:

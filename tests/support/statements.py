@@ -26,7 +26,7 @@ class StatementCounter:
     @property
     def statements(self) -> list[str]:
         """The texts of the statements."""
-        return [one.statement for one in self.sent]
+        return [statement.statement for statement in self.sent]
 
     @property
     def count(self) -> int:

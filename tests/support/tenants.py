@@ -65,8 +65,8 @@ class Tenant:
     @property
     def services(self) -> Services:
         """The parts of the application's process."""
-        found: Services = self.app.extensions[EXTENSION]
-        return found
+        services: Services = self.app.extensions[EXTENSION]
+        return services
 
     @property
     def api(self) -> Client:
@@ -85,10 +85,10 @@ class Tenant:
         """Inserts rows of the account, all with the same columns, and returns their ids."""
         with self.services.database.write() as transaction:
             ids = draw_ids(transaction, model, len(rows))
-            found = [{"id": row_id, "account_id": self.id, **row} for row_id, row in zip(ids, rows, strict=True)]
-            transaction.execute(insert(model), found)
+            stored_rows = [{"id": row_id, "account_id": self.id, **row} for row_id, row in zip(ids, rows, strict=True)]
+            transaction.execute(insert(model), stored_rows)
             if model is Contact:
-                for row in found:
+                for row in stored_rows:
                     count(transaction, CONTACT_COUNTS, self.id, (row["list_id"],), contacts=1)
         return ids
 
@@ -140,8 +140,8 @@ class Tenant:
         """Creates a contact through the API."""
         response = self.api.post(f"/v1/lists/{list_id}/contacts", attributes)
         assert response.status_code == 201, response.text
-        found: dict[str, Any] = response.get_json()
-        return found
+        contact: dict[str, Any] = response.get_json()
+        return contact
 
 
 def new_tenant(app: Flask, **values: Any) -> Tenant:

@@ -11,7 +11,7 @@ def refreshed(tenant: Tenant) -> Tenant:
     """The test account with copies of what the account has now, and with a further test key."""
     with tenant.services.database.write() as transaction:
         live = transaction.get_one(Account, tenant.id)
-        found = refreshed_test_account(transaction, live)
-        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
+        account = refreshed_test_account(transaction, live)
+        made = Tenant(tenant.app, account.id, account.name, tenant.domain)
     made.tokens["standard"] = add_key(made, "standard")
     return made

@@ -146,8 +146,8 @@ class Answer:
 
     def json(self) -> dict[str, object]:
         """The parsed body."""
-        found: dict[str, object] = orjson.loads(self.body)
-        return found
+        content: dict[str, object] = orjson.loads(self.body)
+        return content
 
 
 class Line:

@@ -31,8 +31,8 @@ class Hit:
     @property
     def events(self) -> list[dict[str, Any]]:
         """The events of the body."""
-        found: list[dict[str, Any]] = orjson.loads(self.body)["events"]
-        return found
+        events: list[dict[str, Any]] = orjson.loads(self.body)["events"]
+        return events
 
 
 @dataclass
@@ -119,4 +119,4 @@ class Receiver:
 
 
 def _written(replies: Sequence[Reply | int]) -> list[Reply]:
-    return [one if isinstance(one, Reply) else Reply(one) for one in replies] or [Reply()]
+    return [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies] or [Reply()]

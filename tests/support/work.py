@@ -28,10 +28,10 @@ def _rows(connection: Any, sent: SentStatement, table: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sent.statement}", sent.parameters)
         (plans,) = cursor.fetchone()
-    found = plans if isinstance(plans, list) else orjson.loads(plans)
+    plan = plans if isinstance(plans, list) else orjson.loads(plans)
     return sum(
         round((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
-        for node in _nodes(found[0]["Plan"])
+        for node in _nodes(plan[0]["Plan"])
         if whole_table(node.get("Relation Name", "")) == table
     )
 
