@@ -57,19 +57,19 @@ class Alone:
             "creation_time": moment,
             "open_type": "not_opened",
         }
-        of_entry: dict[str, Any] = {
+        entry_columns: dict[str, Any] = {
             name: values.pop(name) for name in ("due_time", "lease_time", "worker") if name in values
         }
         recipient_id = self.tenant.add(Recipient, **{**defaults, **values})
         state = values.get("state", "queued")
         if state in UNSETTLED:
-            due_time = of_entry.get("due_time", moment)
+            due_time = entry_columns.get("due_time", moment)
             entry = {
                 "due_time": due_time,
                 "ready_time": max(due_time, now()),
                 "state": state,
                 "priority": "normal",
-                **of_entry,
+                **entry_columns,
             }
             with self.services.database.write() as transaction:
                 entry |= {"account_id": self.tenant.id, "recipient_id": recipient_id}

@@ -72,8 +72,8 @@ def seals(parts: Alone) -> Sequence[AuditSeal]:
 
 def verified(parts: Alone, settings: Settings | None = None, noted: NotedSeal | None = None) -> Verified:
     settings = settings or parts.services.settings
-    with snapshot(settings.database_url) as shown:
-        return verify(shown.connection, settings, noted)
+    with snapshot(settings.database_url) as log:
+        return verify(log.connection, settings, noted)
 
 
 def test_committed_entries_are_sealed_in_the_order_of_their_commits_without_gaps(parts: Alone) -> None:
@@ -84,11 +84,11 @@ def test_committed_entries_are_sealed_in_the_order_of_their_commits_without_gaps
     assert parts.waiting(AUTOMATIONS) == 1
     assert seal_entries(parts.services) == 3
     made = seals(parts)[-3:]
-    assert [one.entry_id for one in made] == added
-    assert [one.number for one in made] == [before + 1, before + 2, before + 3]
-    found = verified(parts)
-    assert (found.breaks, found.sealed, found.purged, found.waiting) == ([], len(ids(parts)), 0, 0)
-    assert found.last == NotedSeal(made[-1].number, made[-1].hash)
+    assert [seal.entry_id for seal in made] == added
+    assert [seal.number for seal in made] == [before + 1, before + 2, before + 3]
+    report = verified(parts)
+    assert (report.breaks, report.sealed, report.purged, report.waiting) == ([], len(ids(parts)), 0, 0)
+    assert report.last == NotedSeal(made[-1].number, made[-1].hash)
     parts.services.redis.flushall()
     tick(parts.services, [])
     assert parts.waiting(AUTOMATIONS) == 0
@@ -105,7 +105,7 @@ def test_an_act_costs_no_statement_more_and_sealing_a_fixed_number(parts: Alone)
     assert counts[0] == counts[1]
     with StatementCounter(parts.services.database.engine) as counted:
         add_acts(parts)
-    assert [one for one in counted.statements if "audit_seals" in one] == []
+    assert [statement for statement in counted.statements if "audit_seals" in statement] == []
 
 
 def test_nothing_is_sealed_before_an_entry_that_is_still_to_be_committed(parts: Alone) -> None:
@@ -151,7 +151,7 @@ def test_several_seal_while_others_act_at_once(parts: Alone) -> None:
     for thread in sealers:
         thread.join()
     assert failures == []
-    assert [one.entry_id for one in seals(parts)] == ids(parts)
+    assert [seal.entry_id for seal in seals(parts)] == ids(parts)
     assert (len(ids(parts)), verified(parts).breaks) == (before + 60, [])
 
 
@@ -260,8 +260,8 @@ UNREADABLE: dict[str, Tamper] = {
 
 def disarm(connection: Connection) -> None:
     """What anybody does first who changes entries."""
-    of_table = "" if connection.dialect.name == "sqlite" else " ON audit_entries"
-    connection.execute(text(f"DROP TRIGGER audit_entries_unchanged{of_table}"))
+    on_table = "" if connection.dialect.name == "sqlite" else " ON audit_entries"
+    connection.execute(text(f"DROP TRIGGER audit_entries_unchanged{on_table}"))
 
 
 def breaks_after(parts: Alone, tamper: Tamper, entry: int, seal: int, settings: Settings | None = None) -> list[Break]:
@@ -270,19 +270,21 @@ def breaks_after(parts: Alone, tamper: Tamper, entry: int, seal: int, settings: 
         connection = transaction.connection()
         disarm(connection)
         tamper(connection, entry, seal)
-        found = verify(connection, settings or parts.services.settings).breaks
+        breaks = verify(connection, settings or parts.services.settings).breaks
         transaction.rollback()
-    return list(found)
+    return list(breaks)
 
 
 def test_each_kind_of_tampering_is_found_where_it_was_done(parts: Alone) -> None:
     entry, *_ = add_acts(parts, 4)
     seal_entries(parts.services)
-    number = next(one.number for one in seals(parts) if one.entry_id == entry)
+    number = next(seal.number for seal in seals(parts) if seal.entry_id == entry)
     for what, (tamper, expected) in TAMPERED.items():
-        found = breaks_after(parts, tamper, entry, number)
-        shown = [Break(None if e is None else entry + e, None if s is None else number + s, p) for e, s, p in expected]
-        assert sorted(found, key=str) == sorted(shown, key=str), what
+        breaks = breaks_after(parts, tamper, entry, number)
+        expected_breaks = [
+            Break(None if e is None else entry + e, None if s is None else number + s, p) for e, s, p in expected
+        ]
+        assert sorted(breaks, key=str) == sorted(expected_breaks, key=str), what
     if not parts.services.database.is_postgresql:
         for what, tamper in UNREADABLE.items():
             assert breaks_after(parts, tamper, entry, number) == [Break(entry, number, "the entry was changed")], what
@@ -303,8 +305,8 @@ def test_a_log_that_was_sealed_anew_is_told_by_a_seal_that_was_noted(parts: Alon
             transaction.execute(text(statement))
     seal_entries(parts.services)
     assert verified(parts).breaks == []
-    (found,) = verified(parts, noted=noted).breaks
-    assert (found.seal, found.problem) == (noted.number, "the seal is not the one that was noted")
+    (broken,) = verified(parts, noted=noted).breaks
+    assert (broken.seal, broken.problem) == (noted.number, "the seal is not the one that was noted")
     late = NotedSeal(1000, noted.hash)
     assert verified(parts, noted=late).breaks == [Break(None, 1000, "the seal is missing")]
 
@@ -318,7 +320,7 @@ def test_purging_leaves_a_checkpoint_from_which_the_chain_goes_on(parts: Alone) 
         add_old(parts, OLD)
     seal_entries(parts.services)
     never_sealed = add_old(parts, OLD)
-    noted = [NotedSeal(one.number, one.hash) for one in seals(parts)]
+    noted = [NotedSeal(seal.number, seal.hash) for seal in seals(parts)]
     sweeps.clean(parts.services)
     assert never_sealed not in ids(parts)
     (checkpoint,) = seals(parts)
@@ -326,9 +328,9 @@ def test_purging_leaves_a_checkpoint_from_which_the_chain_goes_on(parts: Alone) 
     assert checkpoint.purged_time is not None
     add_acts(parts, 2)
     seal_entries(parts.services)
-    found = verified(parts)
-    assert (found.breaks, found.purged, found.sealed) == ([], 3, 2)
-    assert found.purged_time == checkpoint.purged_time
+    report = verified(parts)
+    assert (report.breaks, report.purged, report.sealed) == ([], 3, 2)
+    assert report.purged_time == checkpoint.purged_time
     assert verified(parts, noted=noted[0]).is_noted_purged
     assert not verified(parts, noted=noted[-1]).is_noted_purged
     forged = sql("UPDATE audit_seals SET first_number = 2 WHERE number = 3")
@@ -346,11 +348,11 @@ def test_checkpoints_between_kept_entries_are_joined(parts: Alone) -> None:
         add_old(parts, OLD if account_id != third else timedelta(days=300), account_id)
     seal_entries(parts.services)
     sweeps.clean(parts.services)
-    shape = [(one.first_number, one.number, one.purged_time is not None) for one in seals(parts)]
+    shape = [(seal.first_number, seal.number, seal.purged_time is not None) for seal in seals(parts)]
     assert shape == [(1, 1, True), (2, 2, False), (3, 3, True), (4, 4, False), (5, 5, True), (6, 6, False)]
     assert (verified(parts).breaks, verified(parts).purged, verified(parts).sealed) == ([], 3, 3)
     sweeps.clean(replace(parts.services, settings=replace(parts.services.settings, retain_audit=timedelta(days=200))))
-    shape = [(one.first_number, one.number, one.purged_time is not None) for one in seals(parts)]
+    shape = [(seal.first_number, seal.number, seal.purged_time is not None) for seal in seals(parts)]
     assert shape == [(1, 1, True), (2, 2, False), (3, 5, True), (6, 6, False)]
     assert (verified(parts).breaks, verified(parts).purged, verified(parts).sealed) == ([], 4, 2)
 
@@ -361,8 +363,8 @@ def test_what_a_release_without_seals_has_purged_is_no_break(parts: Alone) -> No
     seal_entries(parts.services)
     number = seals(parts)[-1].number
     assert breaks_after(parts, sql("DELETE FROM audit_entries WHERE id = :entry"), old, 0) == []
-    (found,) = breaks_after(parts, sql("DELETE FROM audit_entries WHERE id = :entry"), young, number)
-    assert found == Break(young, number, "the entry is missing")
+    (broken,) = breaks_after(parts, sql("DELETE FROM audit_entries WHERE id = :entry"), young, number)
+    assert broken == Break(young, number, "the entry is missing")
     for_ever = replace(parts.services.settings, retain_audit=None)
     assert breaks_after(parts, sql("DELETE FROM audit_entries WHERE id = :entry"), old, 0, for_ever) != []
 
@@ -375,7 +377,7 @@ def test_forgetting_a_person_breaks_nothing(parts: Alone) -> None:
     cli.text("contacts", "forget", address, "--yes")
     seal_entries(parts.services)
     assert verified(parts).breaks == []
-    assert [one[0] for one in cli.acts("--address", address)] == ["suppression.added", "person.forgotten"]
+    assert [act[0] for act in cli.acts("--address", address)] == ["suppression.added", "person.forgotten"]
 
 
 def test_the_key_of_the_seals_survives_a_new_secret_key(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:

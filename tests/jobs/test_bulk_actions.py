@@ -54,7 +54,7 @@ def rows(parts: Alone) -> Rows:
 
 def failed(rows: Rows, number: int, state: str = "failed", reason: str | None = "expired", **content: Any) -> list[int]:
     """Recipients in a final state."""
-    ids = rows.add_send([f"p{one}@example.com" for one in range(number)], **content)
+    ids = rows.add_send([f"p{index}@example.com" for index in range(number)], **content)
     rows.change(ids, state=state, reason=reason, attempts=1)
     return ids
 
@@ -62,15 +62,15 @@ def failed(rows: Rows, number: int, state: str = "failed", reason: str | None = 
 def asked(rows: Rows, pairs: Sequence[tuple[str, str]] = FAILED, *, kind: Kind = RETRY, due: bool = True) -> int:
     """A bulk action of the account; its time to undo it is over, unless it is not `due`."""
     with rows.services.database.read() as session:
-        found = preview(session, kind, session.get_one(Account, rows.account_id), pairs)
+        previewed = preview(session, kind, session.get_one(Account, rows.account_id), pairs)
     with acting(ANN), rows.services.database.write() as transaction:
-        action = ask(transaction, transaction.get_one(Account, rows.account_id), found)
+        action = ask(transaction, transaction.get_one(Account, rows.account_id), previewed)
         if due:
             action.due_time = now()
         return action.id
 
 
-def found(parts: Alone, action_id: int) -> BulkAction:
+def find_action(parts: Alone, action_id: int) -> BulkAction:
     with parts.services.database.read() as session:
         return session.get_one(BulkAction, action_id)
 
@@ -84,16 +84,16 @@ def finish(parts: Alone) -> None:
 def acts(parts: Alone) -> list[tuple[str, str, str, dict[str, int]]]:
     with parts.services.database.read() as session:
         entries = session.scalars(select(AuditEntry).where(AuditEntry.object == "bulk_action").order_by(AuditEntry.id))
-        return [(one.action, str(one.object_name), one.actor, one.counts) for one in entries]
+        return [(entry.action, str(entry.object_name), entry.actor, entry.counts) for entry in entries]
 
 
 def test_all_that_matches_is_queued_again_after_the_time_to_undo_it(parts: Alone, rows: Rows) -> None:
-    of_group = failed(rows, 3)
-    group_id = rows.recipient(of_group[0]).group_id
+    group_ids = failed(rows, 3)
+    group_id = rows.recipient(group_ids[0]).group_id
     others, delivered = failed(rows, 2), failed(rows, 2, "delivered", None, group_id=group_id)
     before = now()
     action_id = asked(rows, [*FAILED, ("group_id", str(group_id))], due=False)
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.messages, action.done) == ("waiting", 3, 0)
     assert before + UNDO_PERIOD <= action.due_time <= now() + UNDO_PERIOD
     seal_entries(parts.services)  # which workers of that queue do, too
@@ -104,10 +104,10 @@ def test_all_that_matches_is_queued_again_after_the_time_to_undo_it(parts: Alone
     tick(parts.services, [])
     assert parts.waiting(AUTOMATIONS) == 1
     finish(parts)
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.done, action.left_out) == ("done", 3, {})
-    assert rows.states([*of_group, *others, *delivered]) == ["queued"] * 3 + ["failed"] * 2 + ["delivered"] * 2
-    assert rows.steps(of_group[0]) == [("requeued", "was failed: expired")]
+    assert rows.states([*group_ids, *others, *delivered]) == ["queued"] * 3 + ["failed"] * 2 + ["delivered"] * 2
+    assert rows.steps(group_ids[0]) == [("requeued", "was failed: expired")]
     assert parts.waiting(SENDS) == 1
     name = f"retry state=failed&group_id={group_id}"
     assert acts(parts) == [
@@ -125,14 +125,14 @@ def test_what_is_retried_is_as_a_single_retry_leaves_it(parts: Alone, rows: Rows
     unsure = rows.add_send(["a@example.com", "b@example.com"])
     rows.change(unsure, state="uncertain", due_time=now() + timedelta(hours=1))
     alone_, together = [ids[0], ids[2], unsure[0]], [ids[1], ids[3], unsure[1]]
-    for one in alone_:
+    for recipient_id in alone_:
         with parts.services.database.write() as transaction:
-            requeue(transaction, rows.recipient(one).uuid)
+            requeue(transaction, rows.recipient(recipient_id).uuid)
     asked(rows, [("state:in", "bounced,failed,uncertain")])
     finish(parts)
     ignored = {"id", "uuid", "email", "due_time"}
     for first, second in zip(alone_, together, strict=True):
-        left, right = (vars(rows.recipient(one)) for one in (first, second))
+        left, right = (vars(rows.recipient(recipient_id)) for recipient_id in (first, second))
         assert {name: value for name, value in left.items() if name not in ignored} == {
             name: value for name, value in right.items() if name not in ignored
         }
@@ -150,21 +150,21 @@ def test_what_cannot_be_retried_is_left_out_and_counted_by_reason(parts: Alone, 
     rows.change([no_contact], reason="contact_deleted")
     parts.tenant.add(RecipientStep, recipient_id=forgotten, time=now(), step="forgotten")
     with parts.services.database.write() as transaction:
-        of_send = update(Send).where(Send.id == rows.recipient(purged).send_id)
-        transaction.execute(of_send.values(content_purged_time=now()))
+        send_update = update(Send).where(Send.id == rows.recipient(purged).send_id)
+        transaction.execute(send_update.values(content_purged_time=now()))
     rows.change([secret], values={"code": None, "name": "null"})
     rows.change([fine], values={"name": "null"})
     with parts.services.database.read() as session:
-        shown = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
-    assert shown.left_out == {
+        previewed = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
+    assert previewed.left_out == {
         **{blocked: "blocked", no_contact: "no_contact", forgotten: "forgotten"},
         **{purged: "content_purged", secret: "secret_values_gone"},
     }
     reasons = ("blocked", "no_contact", "forgotten", "content_purged", "secret_values_gone")
-    assert (shown.messages, shown.done, shown.looked_at.left_out) == (6, 1, dict.fromkeys(reasons, 1))
+    assert (previewed.messages, previewed.done, previewed.looked_at.left_out) == (6, 1, dict.fromkeys(reasons, 1))
     action_id = asked(rows)
     finish(parts)
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.done, action.left_out) == ("done", 1, dict.fromkeys(reasons, 1))
     assert rows.states([fine, blocked]) == ["queued", "failed"]
 
@@ -177,35 +177,37 @@ def test_a_preview_counts_all_that_would_be_left_out_as_the_run_does(
     blocked, secret = failed(rows, 7), failed(rows, 5)
     rows.change(blocked, email="dead@example.com")
     rows.change(secret, values={"code": None})
-    parts.services.database.transact(lambda one: block(one, rows.account_id, "email", "dead@example.com", "by hand"))
+    parts.services.database.transact(
+        lambda transaction: block(transaction, rows.account_id, "email", "dead@example.com", "by hand")
+    )
 
-    def shown() -> tuple[int, int, int, dict[str, int]]:
+    def counted_by_preview() -> tuple[int, int, int, dict[str, int]]:
         with parts.services.database.read() as session:
-            one = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
-        return one.messages, one.done, one.not_looked_at, dict(one.looked_at.left_out)
+            previewed = preview(session, RETRY, session.get_one(Account, rows.account_id), FAILED)
+        return previewed.messages, previewed.done, previewed.not_looked_at, dict(previewed.looked_at.left_out)
 
-    assert shown() == (12, 0, 0, {"blocked": 7, "secret_values_gone": 5})
+    assert counted_by_preview() == (12, 0, 0, {"blocked": 7, "secret_values_gone": 5})
     with pytest.raises(ServiceError) as refused:
         asked(rows)
     assert refused.value.errors[0].developer_message == "No message that matches can be retried."
     failed(rows, 13)
-    assert shown() == (25, 13, 0, {"blocked": 7, "secret_values_gone": 5})
-    action = found(parts, asked(rows))
+    assert counted_by_preview() == (25, 13, 0, {"blocked": 7, "secret_values_gone": 5})
+    action = find_action(parts, asked(rows))
     finish(parts)
-    action = found(parts, action.id)
+    action = find_action(parts, action.id)
     assert (action.messages, action.done, action.left_out) == (25, 13, {"blocked": 7, "secret_values_gone": 5})
     monkeypatch.setattr("app.bulk_actions.preview.INSPECTION_SECONDS", -1.0)
-    assert shown() == (12, 2, 2, {"blocked": 7, "secret_values_gone": 3})
+    assert counted_by_preview() == (12, 2, 2, {"blocked": 7, "secret_values_gone": 3})
 
 
 def test_an_account_acts_upon_its_own_messages_alone(parts: Alone, rows: Rows) -> None:
     other = Rows(parts.services, new_tenant(parts.tenant.app).id)
-    own, others = failed(rows, 2), failed(other, 2)
+    own_ids, others = failed(rows, 2), failed(other, 2)
     action_id = asked(rows)
     with pytest.raises(ServiceError), parts.services.database.write() as transaction:
         cancel(transaction, other.account_id, action_id)
     finish(parts)
-    assert (rows.states(own), other.states(others)) == (["queued"] * 2, ["failed"] * 2)
+    assert (rows.states(own_ids), other.states(others)) == (["queued"] * 2, ["failed"] * 2)
 
 
 def test_messages_that_were_accepted_later_are_left_alone(parts: Alone, rows: Rows) -> None:
@@ -228,7 +230,7 @@ def test_messages_that_match_no_longer_are_left_alone(parts: Alone, rows: Rows) 
     with parts.services.database.write() as transaction:
         assert run._act(transaction, parts.services, found_slice)
     assert rows.states(ids) == ["delivered", "bounced", "queued"]
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.done, action.left_out) == ("done", 1, {"state": 1})
 
 
@@ -242,17 +244,17 @@ def test_ten_thousand_messages_take_a_fixed_number_of_statements_per_slice(
     asked(rows, [*FAILED, ("group_id", str(group_id))])
     with StatementCounter(parts.services.database.engine) as counted:
         assert run_due(parts.services, time_slice=0) == 1
-    of_one = counted.count
+    count_for_one = counted.count
     action_id = asked(rows)
     sliced: list[int] = []
-    while not found(parts, action_id).end_time:
+    while not find_action(parts, action_id).end_time:
         with StatementCounter(parts.services.database.engine) as counted:
             run_due(parts.services, time_slice=0)
         sliced.append(counted.count)
     assert len(sliced) == 11
-    assert max(sliced) <= of_one + 2, "the next action is looked for, too"
+    assert max(sliced) <= count_for_one + 2, "the next action is looked for, too"
     assert set(rows.states([many[0], many[-1], few[0]])) == {"queued"}
-    assert found(parts, action_id).done == 10_000
+    assert find_action(parts, action_id).done == 10_000
 
 
 def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
@@ -263,7 +265,7 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     ids = failed(rows, 50)
     action_id = asked(rows)
     assert run_due(parts.services, time_slice=0) == 1
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.done, action.last_id) == ("running", 20, ids[19])
     with parts.services.database.read() as session:
         found_slice = run._slice(session, action, 20)
@@ -277,8 +279,8 @@ def test_a_process_that_dies_in_a_slice_has_done_nothing_of_it(
     assert rows.states(ids) == ["queued"] * 20 + ["failed"] * 30
     finish(parts)
     assert rows.states(ids) == ["queued"] * 50
-    assert {len(rows.steps(one)) for one in ids} == {1}
-    assert (found(parts, action_id).done, found(parts, action_id).state) == (50, "done")
+    assert {len(rows.steps(recipient_id)) for recipient_id in ids} == {1}
+    assert (find_action(parts, action_id).done, find_action(parts, action_id).state) == (50, "done")
 
 
 @each("kind", [RETRY, RELEASE])
@@ -292,29 +294,29 @@ def test_a_worker_killed_at_any_of_its_statements_leaves_nothing_half_done(
         ids = rows.add_send([f"held{number}@example.com" for number in range(12)])
         rows.change(ids, state="held", held_state="queued")
     action_id = asked(rows, FAILED if kind is RETRY else [], kind=kind)
-    kills, ended_before = 0, [one[0] for one in acts(parts)].count("bulk_action.ended")
+    kills, ended_before = 0, [act[0] for act in acts(parts)].count("bulk_action.ended")
     for number in range(1, 200):
         with killed_at(parts.services.database.engine, number):
             run_due(parts.services, time_slice=0)
-        action = found(parts, action_id)
+        action = find_action(parts, action_id)
         assert rows.states(ids).count("queued") == action.done
         if action.end_time is not None:
             break
         kills += 1
     assert kills > 10
-    ended = [one[0] for one in acts(parts)].count("bulk_action.ended") - ended_before
+    ended = [act[0] for act in acts(parts)].count("bulk_action.ended") - ended_before
     assert (action.state, action.done, ended) == ("done", 12, 1)
-    assert {len(rows.steps(one)) for one in ids} == {1}
+    assert {len(rows.steps(recipient_id)) for recipient_id in ids} == {1}
 
 
 def test_an_action_of_a_kind_that_a_process_does_not_know_waits_for_one_that_does(parts: Alone, rows: Rows) -> None:
     """As while two releases run side by side; it keeps no other action waiting."""
     ids = failed(rows, 3)
-    unknown, known = asked(rows), asked(rows)
+    unknown, usual = asked(rows), asked(rows)
     with parts.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.id == unknown).values(action="fold"))
     finish(parts)
-    assert (found(parts, unknown).state, found(parts, known).state) == ("waiting", "done")
+    assert (find_action(parts, unknown).state, find_action(parts, usual).state) == ("waiting", "done")
     assert rows.states(ids) == ["queued"] * 3
 
 
@@ -328,8 +330,8 @@ def test_two_processes_act_upon_each_message_once(parts: Alone, rows: Rows, monk
     for thread in threads:
         thread.join()
     finish(parts)
-    assert {len(rows.steps(one)) for one in ids} == {1}
-    assert found(parts, action_id).done == 200
+    assert {len(rows.steps(recipient_id)) for recipient_id in ids} == {1}
+    assert find_action(parts, action_id).done == 200
 
 
 def test_a_slice_that_another_process_has_run_is_not_run_again(parts: Alone, rows: Rows) -> None:
@@ -340,7 +342,7 @@ def test_a_slice_that_another_process_has_run_is_not_run_again(parts: Alone, row
     for is_run in (True, False):
         with parts.services.database.write() as transaction:
             assert run._act(transaction, parts.services, found_slice) is is_run
-    assert found(parts, action_id).done == 1
+    assert find_action(parts, action_id).done == 1
 
 
 def test_what_is_cancelled_in_time_is_not_done(parts: Alone, rows: Rows) -> None:
@@ -350,7 +352,7 @@ def test_what_is_cancelled_in_time_is_not_done(parts: Alone, rows: Rows) -> None
         assert cancel(transaction, rows.account_id, action_id).state == "cancelled"
     assert run_due(parts.services) == 0
     assert rows.states(ids) == ["failed"] * 2
-    assert [one[0] for one in acts(parts)] == ["bulk_action.asked", "bulk_action.cancelled"]
+    assert [act[0] for act in acts(parts)] == ["bulk_action.asked", "bulk_action.cancelled"]
     with pytest.raises(ServiceError) as refused, parts.services.database.write() as transaction:
         cancel(transaction, rows.account_id, action_id)
     assert "has ended: it is cancelled" in refused.value.errors[0].developer_message
@@ -367,7 +369,7 @@ def test_what_is_cancelled_while_it_runs_leaves_the_rest(
         cancel(transaction, rows.account_id, action_id)
     finish(parts)
     assert rows.states(ids) == ["queued"] * 20 + ["failed"] * 30
-    assert (found(parts, action_id).state, found(parts, action_id).done) == ("cancelled", 20)
+    assert (find_action(parts, action_id).state, find_action(parts, action_id).done) == ("cancelled", 20)
     assert acts(parts)[-1][3] == {"retried": 20, "left_out": 0}
 
 
@@ -382,7 +384,7 @@ def test_accounts_take_turns(parts: Alone, rows: Rows, monkeypatch: pytest.Monke
     for _ in range(2):
         run_due(parts.services, time_slice=0)
     assert other.states(few) == ["queued"] * 3
-    assert (found(parts, small).state, found(parts, large).done) == ("done", 20)
+    assert (find_action(parts, small).state, find_action(parts, large).done) == ("done", 20)
 
 
 def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -> None:
@@ -392,7 +394,7 @@ def test_an_action_that_cannot_be_run_ends_as_failed(parts: Alone, rows: Rows) -
     with parts.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.id == broken).values(query="colour=red"))
     finish(parts)
-    assert (found(parts, broken).state, found(parts, fine).state) == ("failed", "done")
+    assert (find_action(parts, broken).state, find_action(parts, fine).state) == ("failed", "done")
     assert rows.states(ids) == ["queued"] * 2
 
 
@@ -462,8 +464,8 @@ def blocked_by(rows: Rows, reply: str, *addresses: str, account_id: int | None =
 
 def still_blocked(rows: Rows) -> list[str]:
     with rows.services.database.read() as session:
-        of_account = BlockedAddress.account_id == rows.account_id
-        return sorted(session.scalars(select(BlockedAddress.address).where(of_account)))
+        criteria = BlockedAddress.account_id == rows.account_id
+        return sorted(session.scalars(select(BlockedAddress.address).where(criteria)))
 
 
 def test_addresses_that_one_reply_has_blocked_are_unblocked_together(
@@ -487,14 +489,14 @@ def test_addresses_that_one_reply_has_blocked_are_unblocked_together(
     rows.add(SoftBounces, kind="email", address=addresses[1], bounces=3)
     rows.add_webhook()
     action_id = asked(rows, DENIED, kind=UNBLOCK)
-    assert found(parts, action_id).messages == 44
+    assert find_action(parts, action_id).messages == 44
     finish(parts)
-    action = found(parts, action_id)
+    action = find_action(parts, action_id)
     assert (action.state, action.done, action.left_out) == ("done", 44, {})
     assert still_blocked(rows) == sorted([complained, "gone@example.com", "hand@example.com"])
     assert still_blocked(Rows(rows.services, other_id)) == ["theirs@example.com"]
-    events = [json.loads(one) for one in rows.payloads()]
-    assert [(one["object"], one["event"], one["id"]) for one in events] == [("contact", "updated", contact)]
+    events = [json.loads(payload) for payload in rows.payloads()]
+    assert [(event["object"], event["event"], event["id"]) for event in events] == [("contact", "updated", contact)]
     with rows.services.database.read() as session:
         assert session.scalars(select(SoftBounces).where(SoftBounces.account_id == rows.account_id)).all() == []
     name = "unblock state=blocked&reason=permanent%20bounce&reply=relay%20access%20DENIED"
@@ -513,7 +515,7 @@ def test_an_address_that_is_blocked_again_after_it_was_asked_for_stays_blocked(p
     blocked_by(rows, RELAY_DENIED, "ann@example.com", "new@example.com")
     finish(parts)
     assert still_blocked(rows) == ["ann@example.com", "new@example.com"]
-    assert found(parts, action_id).done == 1
+    assert find_action(parts, action_id).done == 1
 
 
 @each(
@@ -539,9 +541,9 @@ def test_addresses_to_unblock_are_chosen_by_reason_reply_and_time(
     account_id = rows.account_id
     rows.services.database.transact(lambda t: block(t, account_id, "email", "c@example.com", "by hand"))
     with parts.services.database.read() as session:
-        shown = preview(session, UNBLOCK, session.get_one(Account, rows.account_id), pairs)
-    assert {row.address.partition("@")[0] for row in shown.rows} == expected
-    assert shown.messages == len(expected)
+        previewed = preview(session, UNBLOCK, session.get_one(Account, rows.account_id), pairs)
+    assert {row.address.partition("@")[0] for row in previewed.rows} == expected
+    assert previewed.messages == len(expected)
 
 
 @pytest.mark.parametrize("pair", [("email", "ann@example.com"), ("reply", "<ann@example.com>"), ("mobile", "614")])
@@ -558,10 +560,10 @@ def test_unblocking_takes_as_many_statements_for_many_as_for_few(
 ) -> None:
     costs = []
     for number in (2, 80):
-        blocked_by(rows, RELAY_DENIED, *(f"{number}-{one}@example.com" for one in range(number)))
+        blocked_by(rows, RELAY_DENIED, *(f"{number}-{index}@example.com" for index in range(number)))
         list_id = rows.add_list()
-        for one in range(number):
-            rows.add_contact(list_id, f"{number}-{one}@example.com")
+        for index in range(number):
+            rows.add_contact(list_id, f"{number}-{index}@example.com")
         asked(rows, DENIED, kind=UNBLOCK)
         with count_statements() as counted:
             finish(parts)

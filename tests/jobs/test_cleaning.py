@@ -125,7 +125,7 @@ def test_off_keeps_for_ever(parts: Alone) -> None:
         transaction.execute(update(EventRotation).values(since_time=past))
         slot = current_rotation(transaction).slot
     sweeps.clean(for_ever)
-    assert [kept(parts, model) for model in models] == [[one] for one in ids]
+    assert [kept(parts, model) for model in models] == [[row_id] for row_id in ids]
     sweeps.clean(parts.services)
     assert [kept(parts, model) for model in models] == [[]] * len(models)
     with parts.services.database.read() as session:
@@ -152,13 +152,13 @@ def test_an_account_may_keep_rows_for_a_time_of_its_own(
     """Shorter, longer or for ever, also what is there, whatever another account has; an empty text takes it back."""
     other = replace(parts, tenant=new_tenant(parts.tenant.app))
 
-    def own(tenant: Tenant, text: str | None) -> None:
+    def retain(tenant: Tenant, text: str | None) -> None:
         with parts.services.database.write() as transaction:
             update_account(transaction, transaction.get_one(Account, tenant.id), {name: text})
 
     def left(*expected: int) -> None:
         sweeps.clean(parts.services)
-        assert {one for one in kept(parts, model) if one in added} == {*expected}, (
+        assert {row_id for row_id in kept(parts, model) if row_id in added} == {*expected}, (
             "changes of accounts are entries, too"
         )
 
@@ -168,15 +168,15 @@ def test_an_account_may_keep_rows_for_a_time_of_its_own(
     others = [add(other, moment) for moment in ages]
     added = {fresh, old, oldest, *others}
     for tenant in (parts.tenant, other.tenant):
-        own(tenant, "off")
+        retain(tenant, "off")
     left(fresh, old, oldest, *others)
-    own(parts.tenant, f"{default.days * 2}d")
+    retain(parts.tenant, f"{default.days * 2}d")
     left(fresh, old, *others)
-    own(parts.tenant, "12h")
+    retain(parts.tenant, "12h")
     left(*others)
-    own(other.tenant, None)
+    retain(other.tenant, None)
     left(others[0])
-    own(other.tenant, "12h")
+    retain(other.tenant, "12h")
     left()
 
 
@@ -272,5 +272,5 @@ def test_cleaning_updates_the_statistics_of_sqlite() -> None:
         parts.tenant.add_list()
         sweeps.clean(parts.services)
         with parts.services.database.read() as session:
-            known = set(session.execute(text("SELECT tbl FROM sqlite_stat1")).scalars())
-    assert {"accounts", "lists", "list_fields"} <= known
+            tables = set(session.execute(text("SELECT tbl FROM sqlite_stat1")).scalars())
+    assert {"accounts", "lists", "list_fields"} <= tables

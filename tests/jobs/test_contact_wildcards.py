@@ -39,7 +39,7 @@ def mailed(tenant: Tenant, list_id: int, recipients: list[dict[str, Any]], templ
     assert accepted.status_code == 202, accepted.text
     drain(tenant.services)
     folder = Path(urlsplit(tenant.services.settings.email_transport_url).path)
-    uuids = [one["uuid"] for one in accepted.get_json()["_embedded"]["recipients"]]
+    uuids = [recipient["uuid"] for recipient in accepted.get_json()["_embedded"]["recipients"]]
     return [_text((folder / f"{uuid}.eml").read_bytes()) for uuid in uuids]
 
 
@@ -53,7 +53,7 @@ def set_zone(tenant: Tenant, name: str) -> None:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(time_zone=name))
 
 
-def shown(contact: dict[str, Any]) -> dict[str, str]:
+def wildcard_values(contact: dict[str, Any]) -> dict[str, str]:
     """The contact of the API in the form in which wildcards show it."""
     flat = {**contact, "contact_id": contact["id"]}
     for noun in ("subscribed", "blocked"):
@@ -75,7 +75,7 @@ def test_every_attribute_is_a_wildcard_value_for_recipients_by_address_and_by_id
         long_ago = datetime.fromisoformat("2026-06-30T23:30:00+00:00")
         transaction.execute(update(Contact).where(Contact.id == bob["id"]).values(creation_time=long_ago))
     query = {} if zone == "UTC" else {"_tz": zone}
-    expected = [shown(tenant.api.get(f"{path}/{one['id']}", query).get_json()) for one in (ann, bob)]
+    expected = [wildcard_values(tenant.api.get(f"{path}/{person['id']}", query).get_json()) for person in (ann, bob)]
     assert (expected[0]["subscribed_mobile"], expected[0]["blocked_mobile"]) == ("false", "true")
     assert expected[1]["double_opt_in_time"] == "none"
     assert (

@@ -40,8 +40,8 @@ test.__test__ = False  # type: ignore[attr-defined]
 def items(api: Client, path: str, **params: Any) -> list[dict[str, Any]]:
     answer = api.get(path, params)
     assert answer.status_code == 200, answer.text
-    (found,) = answer.get_json()["_embedded"].values()
-    return list(found)
+    (elements,) = answer.get_json()["_embedded"].values()
+    return list(elements)
 
 
 def send_with_message(sends: SendsApi, test: Tenant, message_id: int) -> str:
@@ -59,7 +59,7 @@ def test_lists_and_messages_are_shown_and_found_under_the_ids_of_the_originals(
     for path, id_ in (("/v1/lists", sends.list_id), ("/v1/messages", message_id)):
         assert test.api.get(path).get_json() == live.api.get(path).get_json()
         assert test.api.get(f"{path}/{id_}").get_json() == live.api.get(f"{path}/{id_}").get_json()
-        assert [len(items(test.api, path, id=wanted)) for wanted in (id_, id_ + 1, -id_)] == [1, 0, 0]
+        assert [len(items(test.api, path, id=searched_id)) for searched_id in (id_, id_ + 1, -id_)] == [1, 0, 0]
     content = f"/v1/messages/{message_id}/content?expand=message"
     assert test.api.get(content).get_json() == live.api.get(content).get_json()
 
@@ -75,8 +75,8 @@ def test_contacts_are_written_and_read_under_the_id_of_the_original_list(sends: 
     }
     assert test.api.get(f"{path}/{made['id']}").get_json() == made
     assert test.api.patch(f"{path}/{made['id']}", {"first_name": "Ann"}).get_json()["first_name"] == "Ann"
-    assert [one["id"] for one in items(test.api, path)] == [made["id"]]
-    assert [one["id"] for one in items(sends.tenant.api, path)] == [live["id"]]
+    assert [item["id"] for item in items(test.api, path)] == [made["id"]]
+    assert [item["id"] for item in items(sends.tenant.api, path)] == [live["id"]]
     not_found(test.api.get(f"{path}/{live['id']}"))
     not_found(sends.tenant.api.get(f"{path}/{made['id']}"))
     assert test.api.delete(f"{path}/{made['id']}").status_code == 204
@@ -97,13 +97,13 @@ def test_a_send_names_the_originals_and_so_do_its_recipients_and_events(
     for name in ("list", "contact", "message"):
         assert test.api.get(links[name]["href"]).status_code == 200
     events = [json.loads(row.payload) for row in rows_of(test, Event)]
-    assert [(one["event"], one["list_id"], one.get("message_id")) for one in events] == [
+    assert [(event["event"], event["list_id"], event.get("message_id")) for event in events] == [
         ("created", sends.list_id, None),
         ("sent", sends.list_id, message_id),
     ]
     (captured,) = items(test.api, "/v1/inbox")
-    shown = test.api.get(f"/v1/inbox/{captured['id']}").get_json()["content"]
-    assert f"Of list {sends.list_id}" in shown
+    content = test.api.get(f"/v1/inbox/{captured['id']}").get_json()["content"]
+    assert f"Of list {sends.list_id}" in content
 
 
 def test_recipients_are_found_by_the_ids_of_the_originals(sends: SendsApi, test: Tenant, message_id: int) -> None:
@@ -114,10 +114,10 @@ def test_recipients_are_found_by_the_ids_of_the_originals(sends: SendsApi, test:
     assert items(test.api, sent_contacts, list_id=sends.list_id + 1) == []
     assert items(sends.tenant.api, sent_contacts) == []
     for name, id_ in (("list_id", sends.list_id), ("message_id", message_id)):
-        found = {name: id_, f"{name}:in": f"{id_},1000000", f"{name}:ne": id_ + 1}
+        filters = {name: id_, f"{name}:in": f"{id_},1000000", f"{name}:ne": id_ + 1}
         missed = {name: id_ + 1, f"{name}:ne": id_, f"{name}:in": f"-{id_},0"}
-        for filter_, value in found.items():
-            assert [one["uuid"] for one in items(test.api, SENDS, **{filter_: value})] == [uuid], filter_
+        for filter_, value in filters.items():
+            assert [recipient["uuid"] for recipient in items(test.api, SENDS, **{filter_: value})] == [uuid], filter_
         for filter_, value in missed.items():
             assert items(test.api, SENDS, **{filter_: value}) == [], filter_
 
@@ -143,17 +143,17 @@ def test_no_other_ids_lead_to_lists_and_messages(sends: SendsApi, test: Tenant, 
     """Neither those of another account, nor those under which copies are stored, nor those of the test account's own
     for the live key."""
     (copy,) = rows_of(test, List)
-    foreign, own = other_tenant.add_list(), test.add_list(unique("own"))
-    for id_ in (foreign, own + 1000, copy.id, -copy.id - 1000, 2**63 - 1):
+    foreign, own_list_id = other_tenant.add_list(), test.add_list(unique("own"))
+    for id_ in (foreign, own_list_id + 1000, copy.id, -copy.id - 1000, 2**63 - 1):
         invalid(test.api.post(SENDS, sends.email(list_id=id_)), "invalid_id", field="list_id")
         not_found(test.api.get(f"/v1/lists/{id_}"))
         not_found(test.api.get(f"/v1/lists/{id_}/contacts"))
-    for id_ in (foreign, own, copy.id):
+    for id_ in (foreign, own_list_id, copy.id):
         invalid(sends.tenant.api.post(SENDS, sends.email(list_id=id_)), "invalid_id", field="list_id")
         not_found(sends.tenant.api.get(f"/v1/lists/{id_}"))
-    assert test.api.get(f"/v1/lists/{own}/contacts").status_code == 200
-    SendsApi(test).send(sends.email(list_id=own))
-    assert {row.list_id for row in rows_of(test, Recipient)} == {own}
+    assert test.api.get(f"/v1/lists/{own_list_id}/contacts").status_code == 200
+    SendsApi(test).send(sends.email(list_id=own_list_id))
+    assert {row.list_id for row in rows_of(test, Recipient)} == {own_list_id}
 
 
 def test_messages_of_others_cannot_be_sent_with_a_test_key(sends: SendsApi, test: Tenant, other_tenant: Tenant) -> None:
@@ -186,11 +186,11 @@ def test_pages_of_lists_go_on_where_they_ended(sends: SendsApi, test: Tenant) ->
     for _ in range(4):
         sends.tenant.add_list()
     refreshed(sends.tenant)
-    wanted = {one["id"] for one in items(sends.tenant.api, "/v1/lists")}
+    list_ids = {list_["id"] for list_ in items(sends.tenant.api, "/v1/lists")}
     path, seen = "/v1/lists?limit=2", []
     while path:
         page = test.api.get(path).get_json()
-        seen += [one["id"] for one in page["_embedded"]["lists"]]
+        seen += [list_["id"] for list_ in page["_embedded"]["lists"]]
         path = page["_links"].get("next", {}).get("href")
     assert len(seen) == 5
-    assert set(seen) == wanted
+    assert set(seen) == list_ids

@@ -25,7 +25,7 @@ FEW = 5
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def one(request: pytest.FixtureRequest) -> Iterator[Alone]:
+def installation(request: pytest.FixtureRequest) -> Iterator[Alone]:
     """An installation with a message that is due, one that was put off, and one whose entry has no type."""
     with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
         made.add_recipient()
@@ -37,19 +37,22 @@ def one(request: pytest.FixtureRequest) -> Iterator[Alone]:
         yield made
 
 
-def statements(one: Alone) -> dict[str, Any]:
+def statements(installation: Alone) -> dict[str, Any]:
     """All that a scrape and the commands read."""
-    with StatementRecorder(one.services.database.engine) as recorder, one.services.database.read() as session:
-        read_figures(session, one.services.settings)
-        assert [found.reply for found in read_put_off(session, now())] == ["451 later"]
+    with (
+        StatementRecorder(installation.services.database.engine) as recorder,
+        installation.services.database.read() as session,
+    ):
+        read_figures(session, installation.services.settings)
+        assert [deferral.reply for deferral in read_put_off(session, now())] == ["451 later"]
     return recorder.statements
 
 
-def work(one: Alone, recorded: dict[str, Any]) -> dict[str, int]:
+def work(installation: Alone, recorded: dict[str, Any]) -> dict[str, int]:
     """How much each of the statements reads now. The tables of a test are so small that PostgreSQL has to be kept from
     reading all of them."""
-    with one.services.database.engine.connect() as connection:
-        if one.services.database.is_postgresql:
+    with installation.services.database.engine.connect() as connection:
+        if installation.services.database.is_postgresql:
             connection.exec_driver_sql("SET enable_seqscan = off")
         try:
             return {
@@ -57,31 +60,31 @@ def work(one: Alone, recorded: dict[str, Any]) -> dict[str, int]:
                 for statement, parameters in recorded.items()
             }
         finally:
-            if one.services.database.is_postgresql:
+            if installation.services.database.is_postgresql:
                 connection.exec_driver_sql("RESET enable_seqscan")
 
 
-def add_settled(one: Alone, count: int) -> None:
+def add_settled(installation: Alone, count: int) -> None:
     """Adds recipients of the same send that were delivered, with their steps."""
-    with one.services.database.read() as session:
+    with installation.services.database.read() as session:
         send_id = session.execute(text("SELECT max(send_id) FROM recipients")).scalar_one()
     shared = {"send_id": send_id, "group_id": 1, "type": "email", "values": {}, "open_type": "not_opened"}
     rows = [{**shared, "uuid": unique("uuid"), "state": "delivered", "creation_time": now()} for _ in range(count)]
-    ids = one.tenant.add_all(Recipient, rows)
+    ids = installation.tenant.add_all(Recipient, rows)
     steps = [{"recipient_id": one_id, "time": now(), "step": "sent", "detail": "250 ok"} for one_id in ids]
-    one.tenant.add_all(RecipientStep, steps)
+    installation.tenant.add_all(RecipientStep, steps)
 
 
-def test_nothing_that_is_settled_is_read(one: Alone) -> None:
-    recorded = statements(one)
-    before = work(one, recorded)
+def test_nothing_that_is_settled_is_read(installation: Alone) -> None:
+    recorded = statements(installation)
+    before = work(installation, recorded)
     assert sum(before.values()) > 10, "it is counted"
-    add_settled(one, SETTLED)
-    after = work(one, recorded)
+    add_settled(installation, SETTLED)
+    after = work(installation, recorded)
     assert [statement for statement, number in after.items() if number > before[statement] + FEW] == []
 
 
-def test_reading_the_settled_would_be_noticed(one: Alone) -> None:
-    add_settled(one, SETTLED)
+def test_reading_the_settled_would_be_noticed(installation: Alone) -> None:
+    add_settled(installation, SETTLED)
     counting = "SELECT count(*) FROM recipients WHERE state <> 'failed'"
-    assert work(one, {counting: ()})[counting] >= SETTLED
+    assert work(installation, {counting: ()})[counting] >= SETTLED

@@ -51,17 +51,17 @@ def hours(rows: Rows) -> dict[tuple[int, datetime], tuple[int, int]]:
 
 
 def test_what_a_transaction_counts_is_added_up(rows: Rows) -> None:
-    one, other = rows.add_group(), rows.add_group()
+    first, other = rows.add_group(), rows.add_group()
     database = rows.services.database
     for _ in range(2):
         with database.write() as transaction:
-            count_in_group(transaction, rows.account_id, one, MOMENT, delivered=1)
+            count_in_group(transaction, rows.account_id, first, MOMENT, delivered=1)
             count_in_group(transaction, rows.account_id, other, MOMENT, bounced=5)
-            count_in_group(transaction, rows.account_id, one, MOMENT + timedelta(seconds=1), delivered=2, bounced=1)
+            count_in_group(transaction, rows.account_id, first, MOMENT + timedelta(seconds=1), delivered=2, bounced=1)
             count_in_group(transaction, rows.account_id, other, MOMENT, bounced=-1)
-    assert (group_counts(rows, one), group_counts(rows, other)) == ((0, 6, 2), (0, 0, 8))
+    assert (group_counts(rows, first), group_counts(rows, other)) == ((0, 6, 2), (0, 0, 8))
     early, late = datetime(2026, 1, 31, 10, tzinfo=UTC), datetime(2026, 1, 31, 11, tzinfo=UTC)
-    assert hours(rows) == {(one, early): (2, 0), (one, late): (4, 2), (other, early): (0, 8)}
+    assert hours(rows) == {(first, early): (2, 0), (first, late): (4, 2), (other, early): (0, 8)}
 
 
 def test_whatever_is_counted_takes_one_statement_at_the_end(rows: Rows) -> None:

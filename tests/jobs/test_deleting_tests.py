@@ -65,13 +65,13 @@ test.__test__ = False  # type: ignore[attr-defined]
 
 def rows(tenant: Tenant) -> Rows:
     """All rows that are the account's, by table."""
-    found = {}
+    rows_by_table = {}
     with tenant.services.database.read() as session:
         for table in Base.metadata.sorted_tables:
             if "account_id" in table.columns and table.name not in OUTLIVING:
                 statement = select(table).where(table.c.account_id == tenant.id)
-                found[table.name] = sorted(map(tuple, session.execute(statement)), key=repr)
-    return {name: of_table for name, of_table in found.items() if of_table}
+                rows_by_table[table.name] = sorted(map(tuple, session.execute(statement)), key=repr)
+    return {name: table_rows for name, table_rows in rows_by_table.items() if table_rows}
 
 
 def account(tenant: Tenant) -> Account:
@@ -109,8 +109,8 @@ def fill(sends: SendsApi, tenant: Tenant) -> None:
 
 
 def test_everything_of_the_tests_goes_and_nothing_of_the_account(sends: SendsApi, test: Tenant) -> None:
-    for one in (sends.tenant, test):
-        fill(sends, one)
+    for account in (sends.tenant, test):
+        fill(sends, account)
     drain(test.services)
     live, made = rows(sends.tenant), rows(test)
     assert live.keys() - made.keys() == set()

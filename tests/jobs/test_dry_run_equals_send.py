@@ -43,9 +43,9 @@ IN_TEXTS = ("[{}]", "Grüße", "ж", "long words " * 15)
 TEXTS = st.lists(st.sampled_from([*PIECES, *IN_TEXTS]), max_size=12).map("".join)
 BODIES = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 # Not with a token, which an encoded word would hide.
-SUBJECTS = st.lists(st.sampled_from([one for one in PIECES if "link" not in one and "attachment" not in one])).map(
-    "".join
-)
+SUBJECTS = st.lists(
+    st.sampled_from([piece for piece in PIECES if "link" not in piece and "attachment" not in piece])
+).map("".join)
 VALUES = st.sampled_from(["", "7", "3.50", "<b>Ann & co</b>", "x\r\ny", "Zoë", "%%code%%"])
 OWN = st.dictionaries(st.sampled_from(["first_name", "code", "score", "SCORE"]), VALUES, max_size=3)
 SHOWN_IN_THE_MAIL = ("From", "To", "Reply-To", "Subject", "List-Unsubscribe", "List-Unsubscribe-Post", "MIME-Version")
@@ -121,10 +121,12 @@ def check_mail(forecast: dict[str, Any], path: Path, *, is_tracked: bool = False
     parsed: Any = message_from_bytes(mail, policy=policy.default)
     assert forecast["outcome"] == "send"
     assert abs(len(mail) - forecast["size"]) < LENGTH_OF_TOKENS
-    for part, shown in () if is_tracked else (("plain", forecast["body_text"]), ("html", forecast["body_html"])):
-        found = parsed.get_body((part,))
-        sent = None if found is None else found.get_content().replace("\r\n", "\n").removesuffix("\n")
-        expected = shown and shown.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    for part, forecast_text in (
+        () if is_tracked else (("plain", forecast["body_text"]), ("html", forecast["body_html"]))
+    ):
+        part_of_mail = parsed.get_body((part,))
+        sent = None if part_of_mail is None else part_of_mail.get_content().replace("\r\n", "\n").removesuffix("\n")
+        expected = forecast_text and forecast_text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
         assert comparable(sent) == comparable(expected), part
     names = {header["name"] for header in forecast["headers"]}
     assert names <= {*SHOWN_IN_THE_MAIL, "Auto-Submitted"}
@@ -158,7 +160,7 @@ PROPERTY = hypothesis_settings(
     text=BODIES,
     subject=SUBJECTS,
     encoded=st.booleans(),
-    own=st.lists(OWN, min_size=3, max_size=3),
+    own_values=st.lists(OWN, min_size=3, max_size=3),
     options=OPTIONS,
 )
 def test_what_a_dry_run_rendered_is_the_mail_that_leaves(
@@ -168,15 +170,15 @@ def test_what_a_dry_run_rendered_is_the_mail_that_leaves(
     text: str,
     subject: str,
     encoded: bool,
-    own: list[dict[str, str]],
+    own_values: list[dict[str, str]],
     options: dict[str, bool],
 ) -> None:
     domain = sender.tenant.domain
     skipped = ["inactive", "blocked", *([] if options["include_unsubscribed"] else ["gone"])]
     recipients: list[dict[str, Any]] = [
-        {"email": f"first@{domain}", **own[0], "attachments": [file("a.txt")]},
-        {"email": f"second@{domain}", **own[1]},
-        {"email": new_email("new"), **own[2]},
+        {"email": f"first@{domain}", **own_values[0], "attachments": [file("a.txt")]},
+        {"email": f"second@{domain}", **own_values[1]},
+        {"email": new_email("new"), **own_values[2]},
         *({"email": f"{name}@{domain}"} for name in ("gone", "inactive", "blocked")),
     ]
     body = sender.email(
@@ -193,7 +195,7 @@ def test_what_a_dry_run_rendered_is_the_mail_that_leaves(
         reply_to=f"Replies@{domain}" if "replied" in options else None,
     )
     forecasts, accepted, folder = both(sender, body)
-    assert [one["creates_contact"] for one in forecasts] == [False, False, True, False, False, False]
+    assert [forecast["creates_contact"] for forecast in forecasts] == [False, False, True, False, False, False]
     is_tracked = options["track_opens"] or options["track_clicks"]
     for forecast, recipient in zip(forecasts, accepted.recipients, strict=True):
         path = folder / f"{recipient.uuid}.eml"
@@ -205,11 +207,13 @@ def test_what_a_dry_run_rendered_is_the_mail_that_leaves(
 
 
 @PROPERTY
-@given(text=TEXTS, own=OWN, opt_out=st.sampled_from(["word", "link", "none"]))
+@given(text=TEXTS, own_values=OWN, opt_out=st.sampled_from(["word", "link", "none"]))
 def test_what_a_dry_run_rendered_is_the_text_message_that_leaves(
-    sender: Sender, text: str, own: dict[str, str], opt_out: str
+    sender: Sender, text: str, own_values: dict[str, str], opt_out: str
 ) -> None:
-    body = sender.sms(body_text=f"STOP {text}", unsubscribe_type=opt_out, recipients=[{"mobile": new_mobile(), **own}])
+    body = sender.sms(
+        body_text=f"STOP {text}", unsubscribe_type=opt_out, recipients=[{"mobile": new_mobile(), **own_values}]
+    )
     (forecast,), accepted, folder = both(sender, body)
     sent = json.loads((folder / f"{accepted.uuids[0]}.json").read_text("utf-8"))
     assert (accepted.recipient.state, accepted.recipient.segments) == ("sent", sent["segments"])

@@ -156,7 +156,7 @@ def test_concurrent_writers_lose_nothing_double_nothing_and_keep_their_order(
 ) -> None:
     hook = add_hook(URL)
     written: list[int] = []
-    writers = [threading.Thread(target=write_events, args=(services, hook, one, written)) for one in range(4)]
+    writers = [threading.Thread(target=write_events, args=(services, hook, writer, written)) for writer in range(4)]
     for writer in writers:
         writer.start()
     arrived: list[int] = []
@@ -166,9 +166,9 @@ def test_concurrent_writers_lose_nothing_double_nothing_and_keep_their_order(
     hook.set()
     arrived += accepted(services)
     assert sorted(arrived) == sorted(written)
-    for one in range(4):
-        own = [number for number in arrived if number // 1000 == one]
-        assert own == sorted(own)
+    for writer_number in range(4):
+        own_numbers = [number for number in arrived if number // 1000 == writer_number]
+        assert own_numbers == sorted(own_numbers)
 
 
 def write_events(services: Services, hook: Hook, writer: int, written: list[int]) -> None:
@@ -185,10 +185,10 @@ def write_events(services: Services, hook: Hook, writer: int, written: list[int]
                 written += numbers
 
 
-@pytest.mark.parametrize("known", [0, 5, 2**31 - 1, 2**31, 2**40 + 3, 2**62])
-def test_an_id_is_found_again_by_its_low_bits(known: int) -> None:
-    for one in (known - 3, known, known + 3, known + 2**29):
-        assert id_near(known, one & LOW_BITS) == one
+@pytest.mark.parametrize("known_id", [0, 5, 2**31 - 1, 2**31, 2**40 + 3, 2**62])
+def test_an_id_is_found_again_by_its_low_bits(known_id: int) -> None:
+    for id_ in (known_id - 3, known_id, known_id + 3, known_id + 2**29):
+        assert id_near(known_id, id_ & LOW_BITS) == id_
 
 
 def test_a_plan_for_all_webhooks_does_not_sort_a_backlog(services: Services, account_id: int, empty: None) -> None:
@@ -198,7 +198,9 @@ def test_a_plan_for_all_webhooks_does_not_sort_a_backlog(services: Services, acc
     with services.database.write() as transaction:
         transaction.execute(text(SCATTERED), {"account_id": account_id})
         transaction.execute(text("ANALYZE events"))
-        sql = re.sub(r"%\((\w+)\)s", lambda one: {"webhook_id": "$1", "position": "$2", "most": "$3"}[one[1]], OLDEST)
+        sql = re.sub(
+            r"%\((\w+)\)s", lambda match: {"webhook_id": "$1", "position": "$2", "most": "$3"}[match[1]], OLDEST
+        )
         plan = transaction.connection().exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {sql}").scalars().all()
         transaction.rollback()
     assert len([line for line in plan if "Index Scan using ix_events_webhook" in line]) == 2, plan
@@ -375,10 +377,10 @@ def test_two_cleaners_rotate_once(services: Services, add_hook: AddHook, empty: 
     with services.database.read() as session:
         before = current_rotation(session).slot
     both = [threading.Thread(target=rotate_events, args=(services,)) for _ in range(2)]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join(PATIENCE)
+    for cleaner in both:
+        cleaner.start()
+    for cleaner in both:
+        cleaner.join(PATIENCE)
     with services.database.read() as session:
         assert current_rotation(session).slot == 1 - before
     assert kept(services) == [1]

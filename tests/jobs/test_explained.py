@@ -93,9 +93,9 @@ class Walk:
     def change(self, model: Any, **values: Any) -> None:
         """Sets columns of the account's rows."""
         columns = table_of(model).c
-        own = columns.id if model is Account else columns.account_id
+        account_id = columns.id if model is Account else columns.account_id
         with self.worker.database.write() as transaction:
-            transaction.execute(update(table_of(model)).where(own == self.tenant.id).values(**values))
+            transaction.execute(update(table_of(model)).where(account_id == self.tenant.id).values(**values))
 
     def contact(self, **values: Any) -> int:
         """A contact of the list with an email address and a mobile number."""
@@ -104,9 +104,9 @@ class Walk:
 
     def fail(self, accepted: Accepted, state: str, reason: str, step: str) -> Accepted:
         """Ends a message as a remote server would have it."""
-        one = accepted.recipient
-        self.rows.change([one.id], state=state, reason=reason, attempts=1)
-        self.rows.add(RecipientStep, recipient_id=one.id, time=now(), step=step, detail=reason)
+        recipient = accepted.recipient
+        self.rows.change([recipient.id], state=state, reason=reason, attempts=1)
+        self.rows.add(RecipientStep, recipient_id=recipient.id, time=now(), step=step, detail=reason)
         return accepted
 
     def explained(self, accepted: Accepted) -> Any:
@@ -115,8 +115,8 @@ class Walk:
     def run(self, written: str) -> int:
         """Runs a command as it is written, with an address of the reader's own; returns its exit code."""
         words = shlex.split(written.removeprefix(PREFIX))
-        own = new_mobile() if words[-1].isdecimal() else new_email()
-        words = [word.replace("ADDRESS", own) for word in words]
+        address = new_mobile() if words[-1].isdecimal() else new_email()
+        words = [word.replace("ADDRESS", address) for word in words]
         if words[:2] == ["domains", "verify"]:
             return self._verify(words)
         return Cli(self.tenant.app).run(*words, input="y\n").exit_code
@@ -126,19 +126,19 @@ class Walk:
         with NameServer() as names:
             changes = {"dns_resolver": names.address, "spf_include": "spf.service.example"}
             with app_with(self.settings, **changes) as app:
-                shown = Cli(app).json("domains", "show", *words[2:])
-                names.texts.update({one["name"]: [one["value"]] for one in shown["records"]})
+                domain = Cli(app).json("domains", "show", *words[2:])
+                names.texts.update({record["name"]: [record["value"]] for record in domain["records"]})
                 return Cli(app).run(*words).exit_code
 
 
 def texts(explained: Any) -> str:
-    return "\n".join(one["text"] for one in explained["findings"])
+    return "\n".join(finding["text"] for finding in explained["findings"])
 
 
 def commands(explained: Any) -> list[str]:
     """Those that send, not those that end the message."""
-    found = [one for finding in explained["findings"] for one in finding["commands"]]
-    return [one for one in found if not one.removeprefix(PREFIX).startswith(" ".join(LAST_TRIES))]
+    all_commands = [command for finding in explained["findings"] for command in finding["commands"]]
+    return [command for command in all_commands if not command.removeprefix(PREFIX).startswith(" ".join(LAST_TRIES))]
 
 
 @pytest.fixture
@@ -152,8 +152,8 @@ def walk(settings: Settings, tenant: Tenant, tmp_path: Path) -> Iterator[Walk]:
         worker = changed(tenant.services, data_dir=folder, retry_delay=3600.0, **transports)
         made = Walk(settings, SendsApi(tenant), worker, mail_server, routing)
         yield made
-        for one in (*made.former, worker):
-            close_sender_worker(one)
+        for services in (*made.former, worker):
+            close_sender_worker(services)
 
 
 Make = Callable[[Walk], Accepted]
@@ -446,8 +446,8 @@ CASES: dict[str, Case] = {
 
 def test_every_reason_and_every_state_has_its_row() -> None:
     """A new one without a row is not explained yet."""
-    of_retries = {*RefusalReason} - {RefusalReason.STATE, RefusalReason.CHANGED}
-    assert {*FailReason, *WaitReason, *UNSETTLED_STATES, *of_retries} <= CASES.keys()
+    retry_reasons = {*RefusalReason} - {RefusalReason.STATE, RefusalReason.CHANGED}
+    assert {*FailReason, *WaitReason, *UNSETTLED_STATES, *retry_reasons} <= CASES.keys()
     assert REASONS.keys() == {*FailReason}
     assert WAITS.keys() == {*WaitReason}
 
@@ -466,9 +466,9 @@ def test_the_commands_that_are_named_send_the_message_or_a_new_send_is_asked_for
         assert refused != ("A retry would fail again" in texts(explained))
         return
     if case.trial:
-        assert [walk.run(one) for one in named] == [1] * len(named)
+        assert [walk.run(command) for command in named] == [1] * len(named)
         case.mend(walk)
-    assert [walk.run(one) for one in named] == [0] * len(named)
+    assert [walk.run(command) for command in named] == [0] * len(named)
     if not case.trial:
         case.mend(walk)
     last = accepted.recipients[-1].id
@@ -513,5 +513,5 @@ def test_a_message_waits_since_no_earlier_than_it_was_accepted(walk: Walk) -> No
         patch.setattr("app.sends.delivery.postponed._claim_probe", lambda *_: False)
         patch.setattr("app.sends.delivery.drain.TIME_SLICE", 0.2)
         walk.drain()
-    one = accepted.recipient
-    assert one.due_time >= one.creation_time
+    recipient = accepted.recipient
+    assert recipient.due_time >= recipient.creation_time

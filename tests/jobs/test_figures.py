@@ -45,7 +45,7 @@ def installation(request: pytest.FixtureRequest) -> Iterator[Alone]:
 
 
 @pytest.fixture
-def one(installation: Alone) -> Alone:
+def idle_installation(installation: Alone) -> Alone:
     """An installation in which nothing is to be done, and no process has a heartbeat."""
     with installation.services.database.write() as transaction:
         for model in (QueueEntry, Event, Webhook, RunningProcess):
@@ -53,118 +53,129 @@ def one(installation: Alone) -> Alone:
     return installation
 
 
-def queue(one: Alone, name: str = QUEUE) -> dict[tuple[str, ...], float]:
+def queue(idle_installation: Alone, name: str = QUEUE) -> dict[tuple[str, ...], float]:
     """The figures of the queue that are not 0."""
-    found = samples(scrape(one.tenant.app), name)
+    figures = samples(scrape(idle_installation.tenant.app), name)
     labels = ("account_class", "type", "state")
-    return {tuple(dict(key[1])[label] for label in labels): number for key, number in found.items() if number}
+    return {tuple(dict(key[1])[label] for label in labels): number for key, number in figures.items() if number}
 
 
-def set_entries(one: Alone, **values: Any) -> None:
-    with one.services.database.write() as transaction:
+def set_entries(idle_installation: Alone, **values: Any) -> None:
+    with idle_installation.services.database.write() as transaction:
         transaction.execute(update(QueueEntry).values(**values))
 
 
-def test_the_queue_is_counted_by_account_class_type_and_state(one: Alone) -> None:
-    assert queue(one) == {}
-    one.add_recipient(due_time=now() - HOUR, type="sms")
-    one.add_recipient(due_time=now() - MINUTE)
-    one.add_recipient(due_time=now() + HOUR)
-    one.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() + HOUR, worker="w")
-    one.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() - MINUTE, worker="w")
-    one.add_recipient(state="uncertain", due_time=now() + MINUTE)
-    live = new_tenant(one.tenant.app)
-    test = Alone(one.services, one.redis, new_tenant(one.tenant.app, test_of=live.id))
+def test_the_queue_is_counted_by_account_class_type_and_state(idle_installation: Alone) -> None:
+    assert queue(idle_installation) == {}
+    idle_installation.add_recipient(due_time=now() - HOUR, type="sms")
+    idle_installation.add_recipient(due_time=now() - MINUTE)
+    idle_installation.add_recipient(due_time=now() + HOUR)
+    idle_installation.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() + HOUR, worker="w")
+    idle_installation.add_recipient(state="sending", due_time=now() - MINUTE, lease_time=now() - MINUTE, worker="w")
+    idle_installation.add_recipient(state="uncertain", due_time=now() + MINUTE)
+    live = new_tenant(idle_installation.tenant.app)
+    test = Alone(
+        idle_installation.services, idle_installation.redis, new_tenant(idle_installation.tenant.app, test_of=live.id)
+    )
     test.add_recipient(due_time=now() - HOUR)
     states = ("due", "deferred", "in_flight", "abandoned", "uncertain")
-    assert queue(one) == {
+    assert queue(idle_installation) == {
         ("live", "sms", "due"): 1,
         **{("live", "email", state): 1 for state in states},
         ("test", "email", "due"): 1,
     }
-    oldest = queue(one, OLDEST)
+    oldest = queue(idle_installation, OLDEST)
     assert oldest["live", "sms", "due"] >= 3600
     assert 60 <= oldest["live", "email", "due"] < oldest["live", "sms", "due"]
-    assert oldest["live", "email", "uncertain"] >= one.services.settings.uncertain_wait - 60
+    assert oldest["live", "email", "uncertain"] >= idle_installation.services.settings.uncertain_wait - 60
     assert 60 <= oldest["live", "email", "in_flight"] < 3600
     assert 60 <= oldest["live", "email", "abandoned"] < 3600
     assert oldest["test", "email", "due"] >= 3600
     assert ("live", "email", "deferred") not in oldest
 
 
-def test_an_entry_without_a_type_is_counted_by_its_recipient(one: Alone) -> None:
+def test_an_entry_without_a_type_is_counted_by_its_recipient(idle_installation: Alone) -> None:
     """The release before writes none; this one does."""
-    one.add_recipient(type="sms")
-    with one.services.database.read() as session:
+    idle_installation.add_recipient(type="sms")
+    with idle_installation.services.database.read() as session:
         assert session.scalars(select(QueueEntry.type)).all() == [None]
-    assert queue(one) == {("live", "sms", "due"): 1}
-    set_entries(one, type="email")
-    assert queue(one) == {("live", "email", "due"): 1}
+    assert queue(idle_installation) == {("live", "sms", "due"): 1}
+    set_entries(idle_installation, type="email")
+    assert queue(idle_installation) == {("live", "email", "due"): 1}
 
 
-def test_webhooks_are_shown_one_by_one_up_to_a_number(one: Alone) -> None:
+def test_webhooks_are_shown_one_by_one_up_to_a_number(idle_installation: Alone) -> None:
     moment = now()
     ids = [
-        one.tenant.add(Webhook, url=f"https://{n}.example/", creation_time=moment, due_time=moment) for n in range(12)
+        idle_installation.tenant.add(Webhook, url=f"https://{n}.example/", creation_time=moment, due_time=moment)
+        for n in range(12)
     ]
     for number, webhook_id in enumerate(ids[1:], 1):
         payload = f'{{"timestamp": "{timestamp(moment - number * HOUR)}"}}'
-        one.tenant.add_all(Event, [{"webhook_id": webhook_id, "payload": payload} for _ in range(number)])
-    with one.services.database.write() as transaction:
+        idle_installation.tenant.add_all(Event, [{"webhook_id": webhook_id, "payload": payload} for _ in range(number)])
+    with idle_installation.services.database.write() as transaction:
         transaction.execute(update(Webhook).where(Webhook.id == ids[5]).values(failures=1, lease_time=now()))
-    found = scrape(one.tenant.app)
-    states = {state: value(found, "tms_webhooks", state=state) for state in ("all", "behind", "failing", "in_flight")}
+    figures = scrape(idle_installation.tenant.app)
+    states = {state: value(figures, "tms_webhooks", state=state) for state in ("all", "behind", "failing", "in_flight")}
     assert states == {"all": 12, "behind": 11, "failing": 1, "in_flight": 1}
-    assert value(found, "tms_events_waiting") == sum(range(12))
-    assert value(found, "tms_events_oldest_seconds") >= 11 * 3600
-    shown = samples(found, "tms_webhook_events_waiting")
-    assert {dict(key[1])["webhook"]: number for key, number in shown.items()} == {
+    assert value(figures, "tms_events_waiting") == sum(range(12))
+    assert value(figures, "tms_events_oldest_seconds") >= 11 * 3600
+    waiting = samples(figures, "tms_webhook_events_waiting")
+    assert {dict(key[1])["webhook"]: number for key, number in waiting.items()} == {
         str(ids[number]): number for number in range(12 - WORST, 12)
     }
-    oldest = samples(found, "tms_webhook_oldest_seconds")
+    oldest = samples(figures, "tms_webhook_oldest_seconds")
     hours = {dict(key[1])["webhook"]: int(age // 3600) for key, age in oldest.items()}
     assert hours == {str(ids[number]): number for number in range(12 - WORST, 12)}
 
 
-def test_runs_of_automations_are_counted_by_state(one: Alone) -> None:
+def test_runs_of_automations_are_counted_by_state(idle_installation: Alone) -> None:
     moment = now()
     due_times = {"waiting": moment + HOUR, "due": moment, "late": moment - 2 * MINUTE, "held": moment}
-    list_id = one.tenant.add_list("Runs")
+    list_id = idle_installation.tenant.add_list("Runs")
     steps = {"kind": "advanced", "trigger": "REST API Contact Created", "steps": [{"name": "a day", "wait": "1 day"}]}
-    automation_id = add_automation(one.services, one.tenant.id, list_id, {"name": "Runs", **steps})
-    with one.services.database.read() as session:
-        of_automation = AutomationVersion.automation_id == automation_id
-        version_id = session.scalars(select(AutomationVersion.id).where(of_automation)).one()
+    automation_id = add_automation(
+        idle_installation.services, idle_installation.tenant.id, list_id, {"name": "Runs", **steps}
+    )
+    with idle_installation.services.database.read() as session:
+        criteria = AutomationVersion.automation_id == automation_id
+        version_id = session.scalars(select(AutomationVersion.id).where(criteria)).one()
     shared = {"automation_id": automation_id, "version_id": version_id, "list_id": list_id, "entry_key": 0}
     for contact_id, (state, due_time) in enumerate(due_times.items(), 1):
-        own = {"contact_id": contact_id, "state": "held" if state == "held" else "waiting", "due_time": due_time}
-        one.tenant.add(AutomationRun, **shared, **own, step="a day", trigger_time=moment)
-    found = scrape(one.tenant.app)
-    shown = {state: value(found, "tms_automation_runs", state=state) for state in due_times}
-    assert shown == {"waiting": 1, "due": 2, "late": 1, "held": 1}
+        run_columns = {
+            "contact_id": contact_id,
+            "state": "held" if state == "held" else "waiting",
+            "due_time": due_time,
+        }
+        idle_installation.tenant.add(AutomationRun, **shared, **run_columns, step="a day", trigger_time=moment)
+    figures = scrape(idle_installation.tenant.app)
+    run_counts = {state: value(figures, "tms_automation_runs", state=state) for state in due_times}
+    assert run_counts == {"waiting": 1, "due": 2, "late": 1, "held": 1}
 
 
-def process(one: Alone, name: str, roles: str, age: timedelta) -> None:
+def process(idle_installation: Alone, name: str, roles: str, age: timedelta) -> None:
     row = {"name": name, "roles": roles, "host": "a", "version": "1", "start_time": now(), "seen_time": now() - age}
-    with one.services.database.write() as transaction:
+    with idle_installation.services.database.write() as transaction:
         transaction.execute(insert(RunningProcess).values(row))
 
 
-def names(one: Alone) -> set[str]:
-    with one.services.database.read() as session:
+def names(idle_installation: Alone) -> set[str]:
+    with idle_installation.services.database.read() as session:
         return set(session.scalars(select(RunningProcess.name)))
 
 
-def test_processes_are_live_silent_and_gone_by_their_heartbeats(one: Alone) -> None:
-    process(one, "live", "webhooks,maintenance", timedelta(0))
-    process(one, "silent", "webhooks", 3 * MINUTE)
-    process(one, "gone", "sends", heartbeat.EXPIRED)
-    beating = Heartbeat(one.services.database, ["scheduler"], time.monotonic, settings=one.services.settings)
+def test_processes_are_live_silent_and_gone_by_their_heartbeats(idle_installation: Alone) -> None:
+    process(idle_installation, "live", "webhooks,maintenance", timedelta(0))
+    process(idle_installation, "silent", "webhooks", 3 * MINUTE)
+    process(idle_installation, "gone", "sends", heartbeat.EXPIRED)
+    beating = Heartbeat(
+        idle_installation.services.database, ["scheduler"], time.monotonic, settings=idle_installation.services.settings
+    )
     beating.write()
     beating.write()
-    assert names(one) == {"live", "silent", process_name()}
-    found = scrape(one.tenant.app)
-    numbers = {key[1]: number for key, number in samples(found, "tms_processes").items() if number}
+    assert names(idle_installation) == {"live", "silent", process_name()}
+    figures = scrape(idle_installation.tenant.app)
+    numbers = {key[1]: number for key, number in samples(figures, "tms_processes").items() if number}
     assert numbers == {
         frozenset({("role", role), ("state", state)}): 1
         for role, state in (
@@ -174,44 +185,47 @@ def test_processes_are_live_silent_and_gone_by_their_heartbeats(one: Alone) -> N
             ("scheduler", "live"),
         )
     }
-    assert value(found, "tms_processes", role="sends", state="live") == 0
-    assert value(found, "tms_process_heartbeat_age_seconds", role="webhooks", host="a") < 180
+    assert value(figures, "tms_processes", role="sends", state="live") == 0
+    assert value(figures, "tms_process_heartbeat_age_seconds", role="webhooks", host="a") < 180
     beating.delete()
-    assert names(one) == {"live", "silent"}
+    assert names(idle_installation) == {"live", "silent"}
 
 
-def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(one: Alone) -> None:
+def test_a_heartbeat_is_as_old_as_the_last_turn_of_the_main_loop(idle_installation: Alone) -> None:
     """Not as the last time that its thread wrote it: a process that hangs falls silent."""
     beating = Heartbeat(
-        one.services.database, ["sends"], lambda: time.monotonic() - 300, settings=one.services.settings
+        idle_installation.services.database,
+        ["sends"],
+        lambda: time.monotonic() - 300,
+        settings=idle_installation.services.settings,
     )
     beating.write()
-    found = scrape(one.tenant.app)
-    assert value(found, "tms_processes", role="sends", state="silent") == 1
-    assert value(found, "tms_processes", role="sends", state="live") == 0
-    (age,) = samples(found, "tms_process_heartbeat_age_seconds").values()
+    figures = scrape(idle_installation.tenant.app)
+    assert value(figures, "tms_processes", role="sends", state="silent") == 1
+    assert value(figures, "tms_processes", role="sends", state="live") == 0
+    (age,) = samples(figures, "tms_process_heartbeat_age_seconds").values()
     assert age >= 300
 
 
 def test_a_heartbeat_is_written_by_its_thread_and_deleted_at_an_orderly_end(
-    one: Alone, monkeypatch: pytest.MonkeyPatch
+    idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "STOP_SECONDS", PATIENCE)
-    before = names(one)
-    beating = Heartbeat(one.services.database, ["inbound"], settings=one.services.settings)
+    before = names(idle_installation)
+    beating = Heartbeat(idle_installation.services.database, ["inbound"], settings=idle_installation.services.settings)
     beating.start()
-    wait_until(lambda: len(names(one)) == len(before) + 1, "it is written")
+    wait_until(lambda: len(names(idle_installation)) == len(before) + 1, "it is written")
     beating.stop()
-    assert names(one) == before
+    assert names(idle_installation) == before
 
 
-def test_figures_read_no_history(one: Alone) -> None:
+def test_figures_read_no_history(idle_installation: Alone) -> None:
     """Of recipients only the type of entries that have none, and of sends the next one to be purged of each account:
     their number does not matter to a scrape."""
-    one.add_recipient()
-    set_entries(one, type="email")
-    with StatementRecorder(one.services.database.engine) as recorder:
-        scrape(one.tenant.app)
+    idle_installation.add_recipient()
+    set_entries(idle_installation, type="email")
+    with StatementRecorder(idle_installation.services.database.engine) as recorder:
+        scrape(idle_installation.tenant.app)
     read = " ".join(recorder.statements).replace("FROM recipients \nWHERE recipients.id = send_queue.recipient_id", "")
     assert "send_queue" in read
     first = r"FROM sends \n(WHERE \(sends\.account_id, sends\.id\) > [^\n]*)\n LIMIT"
@@ -221,25 +235,25 @@ def test_figures_read_no_history(one: Alone) -> None:
     assert len(recorder.statements) < 20
 
 
-def test_a_wake_up_of_a_queue_without_one_is_counted_as_added(one: Alone) -> None:
-    of_queue = {"queue": "maintenance"}
-    before = scrape(one.tenant.app)
+def test_a_wake_up_of_a_queue_without_one_is_counted_as_added(idle_installation: Alone) -> None:
+    queue_label = {"queue": "maintenance"}
+    before = scrape(idle_installation.tenant.app)
     for _ in range(2):
-        one.services.wake_ups.wake("maintenance")
-    after = scrape(one.tenant.app)
-    results = {result: {**of_queue, "result": result} for result in ("added", "waiting", "failed")}
+        idle_installation.services.wake_ups.wake("maintenance")
+    after = scrape(idle_installation.tenant.app)
+    results = {result: {**queue_label, "result": result} for result in ("added", "waiting", "failed")}
     name = "tms_wake_ups_total"
     grown = {key: value(after, name, **labels) - value(before, name, **labels) for key, labels in results.items()}
     assert grown == {"added": 1, "waiting": 1, "failed": 0}
 
 
 def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
-    one: Alone, monkeypatch: pytest.MonkeyPatch
+    idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not again within the least interval."""
     monkeypatch.setattr(figures, "WAIT", 0.0)
     monkeypatch.setattr(figures, "LEAST_INTERVAL", 20 * PATIENCE)
-    reader, gate, readings = FiguresReader(one.services), threading.Event(), list[str]()
+    reader, gate, readings = FiguresReader(idle_installation.services), threading.Event(), list[str]()
 
     def hanging(*_: Any) -> dict[str, Any]:
         readings.append(threading.current_thread().name)
@@ -250,17 +264,17 @@ def test_however_many_scrapers_come_figures_are_read_once_at_a_time(
     assert [reader.latest() for _ in range(5)] == [None] * 5
     gate.set()
     wait_until(lambda: reader._running is None, "it ends")
-    found = [reader.latest() for _ in range(5)]
-    assert [reading is not None and reading.database_up for reading in found] == [True] * 5
+    latest = [reader.latest() for _ in range(5)]
+    assert [reading is not None and reading.database_up for reading in latest] == [True] * 5
     assert readings == ["figures"]
 
 
 def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
-    one: Alone, monkeypatch: pytest.MonkeyPatch
+    idle_installation: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it takes the same time however much work is left; the next one after the reading shows its figures."""
     monkeypatch.setattr(figures, "WAIT", 2 * PATIENCE)
-    reader, gate = FiguresReader(one.services), threading.Event()
+    reader, gate = FiguresReader(idle_installation.services), threading.Event()
     before = reader._latest = Reading({}, time.monotonic(), 3 * PATIENCE, database_up=True, redis_up=True)
 
     def hanging(*_: Any) -> Figures:
@@ -278,8 +292,8 @@ def test_a_scrape_does_not_wait_for_figures_that_took_longer_than_it_waits(
 def test_account(tenant: Tenant) -> Tenant:
     """The test account of this one."""
     with tenant.services.database.write() as transaction:
-        found = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
-        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
+        test = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
+        made = Tenant(tenant.app, test.id, test.name, tenant.domain)
     made.tokens["standard"] = add_key(made, "standard")
     return made
 
@@ -304,12 +318,12 @@ def difference(before: Scraped, after: Scraped, account_class: str) -> dict[str,
     return {name: second[name] - first[name] for name in COUNTED}
 
 
-def of_transport(scraped: Scraped) -> float:
+def replies_of_transport(scraped: Scraped) -> float:
     return value(scraped, "tms_transport_replies_total", type="email", transport="default", reply="accepted")
 
 
-def test_a_mail_is_counted_from_its_acceptance_to_its_outcome(one: Alone) -> None:
-    app, tenant = one.tenant.app, new_tenant(one.tenant.app)
+def test_a_mail_is_counted_from_its_acceptance_to_its_outcome(idle_installation: Alone) -> None:
+    app, tenant = idle_installation.tenant.app, new_tenant(idle_installation.tenant.app)
     sends = SendsApi(tenant)
     before = scrape(app)
     sends.send(sends.email())
@@ -317,11 +331,11 @@ def test_a_mail_is_counted_from_its_acceptance_to_its_outcome(one: Alone) -> Non
     after = scrape(app)
     assert difference(before, after, "live") == dict.fromkeys(COUNTED, 1)
     assert counted(after, "test") == counted(before, "test")
-    assert of_transport(after) - of_transport(before) == 1
+    assert replies_of_transport(after) - replies_of_transport(before) == 1
 
 
-def test_messages_of_test_accounts_are_counted_apart_and_by_no_transport(one: Alone) -> None:
-    app, tenant = one.tenant.app, new_tenant(one.tenant.app)
+def test_messages_of_test_accounts_are_counted_apart_and_by_no_transport(idle_installation: Alone) -> None:
+    app, tenant = idle_installation.tenant.app, new_tenant(idle_installation.tenant.app)
     live = SendsApi(tenant)
     assert live.list_id
     test = test_account(tenant)
@@ -331,4 +345,4 @@ def test_messages_of_test_accounts_are_counted_apart_and_by_no_transport(one: Al
     after = scrape(app)
     assert difference(before, after, "test") == dict.fromkeys(COUNTED, 1)
     assert counted(after, "live") == counted(before, "live")
-    assert of_transport(after) == of_transport(before)
+    assert replies_of_transport(after) == replies_of_transport(before)

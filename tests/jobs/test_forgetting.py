@@ -117,7 +117,7 @@ class Used:
         return forget(self.worker, self.accounts, "email", self.email, wait=PATIENCE)
 
     @property
-    def of_bob(self) -> list[tuple[Any, ...]]:
+    def rows_of_bob(self) -> list[tuple[Any, ...]]:
         """What the other recipient has: rows, and the texts that he was sent."""
         bodies = {row.id: row.body_text for row in rows_of(self.tenant, Send)}
         rows = [row for row in self.recipients() if row.email == self.bob]
@@ -281,7 +281,7 @@ def found_in(content: str, *addresses: str) -> bool:
 def rows_naming(services: Services, *addresses: str) -> dict[str, int]:
     """The tables with rows in which one of the addresses stands, whatever the column. Each call reads the whole
     database, which takes seconds."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     engine = services.database.engine
     tables = inspect(engine).get_table_names()
     if services.database.is_postgresql:
@@ -290,8 +290,8 @@ def rows_naming(services: Services, *addresses: str) -> dict[str, int]:
         for table in tables:
             rows = connection.execute(text(f'SELECT * FROM "{table}"'))
             count = sum(found_in(" ".join(map(_as_text, row)), *addresses) for row in rows)
-            found |= {table: count} if count else {}
-    return found
+            counts |= {table: count} if count else {}
+    return counts
 
 
 def _as_text(value: Any) -> str:
@@ -354,7 +354,11 @@ def statements(services: Services) -> Iterator[list[str]]:
 
 def slow(noted: list[str]) -> list[str]:
     """Those for whose end other writers wait long, or that read whole tables."""
-    return [one for one in noted if one.startswith(("VACUUM", "ANALYZE", "REINDEX", "PRAGMA wal_checkpoint"))]
+    return [
+        statement
+        for statement in noted
+        if statement.startswith(("VACUUM", "ANALYZE", "REINDEX", "PRAGMA wal_checkpoint"))
+    ]
 
 
 def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_something_was_removed(
@@ -368,13 +372,13 @@ def test_forgetting_leaves_compaction_to_the_maintenance_which_acts_only_where_s
         assert forget(worker, [tenant.id], "email", new_email(), wait=0).removed == {}
         clean_remains(worker.database)
     assert (slow(nobody), marked(worker)) == ([], False)
-    with statements(worker) as of_somebody:
+    with statements(worker) as somebody:
         assert forget(worker, [tenant.id], "email", email, wait=0).removed["contacts"] == 1
-    assert (slow(of_somebody), marked(worker)) == ([], True)
+    assert (slow(somebody), marked(worker)) == ([], True)
     with statements(worker) as maintained:
         clean_files(worker)
     assert ("VACUUM" in maintained) is not worker.database.is_postgresql
-    assert [one for one in maintained if one.startswith("ANALYZE")]
+    assert [statement for statement in maintained if statement.startswith("ANALYZE")]
 
 
 def test_however_often_the_maintenance_runs_it_cleans_once_in_a_while(tenant: Tenant, worker: Services) -> None:
@@ -456,7 +460,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
     assert {"contacts", "recipients", "recipient_steps", "sends", "attachments", "events", "unsubscribers"} <= {*before}
     assert {"captured_messages", "idempotency_records", "webhook_attempts", "soft_bounces"} <= {*before}
     assert_all_is_handed_out(used)
-    of_bob, sent = used.of_bob, used.sent
+    rows_of_bob, sent = used.rows_of_bob, used.sent
 
     forgotten = used.forget()
     assert forgotten.is_complete
@@ -471,7 +475,7 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
 
     assert (forgotten.kept, forgotten.other_addresses) == ({"unsubscribed": 1, "blocked": 1}, {used.mobile})
     assert [row.address[:10] for row in rows_of(used.tenant, Unsubscriber)] == ["forgotten:"]
-    assert (used.of_bob, used.sent) == (of_bob, sent)
+    assert (used.rows_of_bob, used.sent) == (rows_of_bob, sent)
     assert_countries_are_gone(used)
     assert_waiting_messages_have_failed(used)
     assert_visits_bring_nothing_back(used)
@@ -481,15 +485,15 @@ def test_the_search_for_a_forgotten_person_finds_nothing(used: Used, caplog: pyt
 
 def assert_all_is_handed_out(used: Used) -> None:
     """Everything that will be forgotten."""
-    found = list(export_person(used.worker, used.accounts, "email", used.email.upper()) or ())
-    assert {place for _, place, _ in found} == {place.name for place in PLACES} - {"parts_of_replies"}
-    assert {name for name, *_ in found} == {used.tenant.name, f"{used.tenant.name} (test)"}
-    whole = orjson.dumps([rows for *_, rows in found]).decode()
+    documents = list(export_person(used.worker, used.accounts, "email", used.email.upper()) or ())
+    assert {place for _, place, _ in documents} == {place.name for place in PLACES} - {"parts_of_replies"}
+    assert {name for name, *_ in documents} == {used.tenant.name, f"{used.tenant.name} (test)"}
+    whole = orjson.dumps([rows for *_, rows in documents]).decode()
     assert SECRET_WORD in whole
     assert '"country":"AU"' in whole
     assert base64.b64encode(used.email.encode()).decode() in whole, "attachments are in it"
     counts = held(used.worker, used.accounts, "email", used.email)
-    assert counts["recipients"] == sum(len(rows) for _, place, rows in found if place == "recipients")
+    assert counts["recipients"] == sum(len(rows) for _, place, rows in documents if place == "recipients")
 
 
 def assert_countries_are_gone(used: Used) -> None:

@@ -93,7 +93,7 @@ def range_starts(parts: Alone) -> list[int]:
     with parts.services.database.read() as session:
         current = history_ranges.range_of_new_ids(session)
         assert current is not None
-        return [one.first for one in history_ranges.id_ranges(session) if one.first >= current.first]
+        return [id_range.first for id_range in history_ranges.id_ranges(session) if id_range.first >= current.first]
 
 
 def this_month() -> str:
@@ -132,16 +132,16 @@ def test_a_range_that_an_analyze_has_called_empty_begins_as_unknown(on_postgresq
         transaction.execute(text("ANALYZE"))
     history.prepare(on_postgresql.services.database)
     number = range_starts(on_postgresql)[0] // SPAN
-    known = f"SELECT reltuples FROM pg_class WHERE relname IN ('recipients_r{number}', 'recipient_steps_r{number}')"
+    statement = f"SELECT reltuples FROM pg_class WHERE relname IN ('recipients_r{number}', 'recipient_steps_r{number}')"
     with on_postgresql.services.database.read() as session:
-        assert list(session.scalars(text(known))) == [-1, -1]
+        assert list(session.scalars(text(statement))) == [-1, -1]
 
 
 def test_recipients_are_accepted_and_settled_in_a_new_range(parts: Alone) -> None:
     add_months(parts)
     recipient_id = parts.add_recipient()
     with parts.services.database.write() as transaction:
-        assert [one.id for one in claim(transaction, "w", size=10, after=0)] == [recipient_id]
+        assert [months.id for months in claim(transaction, "w", size=10, after=0)] == [recipient_id]
 
 
 def test_months_without_maintenance_stay_together(on_postgresql: Alone) -> None:
@@ -153,8 +153,12 @@ def test_months_without_maintenance_stay_together(on_postgresql: Alone) -> None:
     with pytest.raises(ServiceError) as refused:
         drop_month(on_postgresql.services, "2026-02")
     assert "2026-02 is stored together with 2026-01 to 2026-03" in refused.value.errors[0].developer_message
-    shown = Cli(on_postgresql.tenant.app).json("history", "show", "2026-02")
-    assert (shown["first_month"], shown["last_month"], shown["recipients"]) == ("2026-01", "2026-03", 3)
+    month_range = Cli(on_postgresql.tenant.app).json("history", "show", "2026-02")
+    assert (month_range["first_month"], month_range["last_month"], month_range["recipients"]) == (
+        "2026-01",
+        "2026-03",
+        3,
+    )
     drop_month(on_postgresql.services, "2026-03")
     assert months(on_postgresql) == [this_month()]
 
@@ -185,9 +189,9 @@ def test_a_dropped_recipient_is_unknown_to_the_api(parts: Alone) -> None:
     parts.add_recipient(uuid=gone, creation_time=JANUARY, state="delivered")
     history.prepare(parts.services.database)
     parts.add_recipient(uuid=stays, creation_time=now(), state="delivered")
-    assert [parts.tenant.api.get(f"{SENDS}/{one}").status_code for one in (gone, stays)] == [200, 200]
+    assert [parts.tenant.api.get(f"{SENDS}/{uuid}").status_code for uuid in (gone, stays)] == [200, 200]
     drop_month(parts.services, "2026-01")
-    assert [parts.tenant.api.get(f"{SENDS}/{one}").status_code for one in (gone, stays)] == [404, 200]
+    assert [parts.tenant.api.get(f"{SENDS}/{uuid}").status_code for uuid in (gone, stays)] == [404, 200]
 
 
 def test_a_month_with_unsettled_recipients_is_not_dropped(parts: Alone) -> None:
@@ -245,7 +249,7 @@ def test_a_claim_does_not_wait_behind_a_drop_that_waits_for_a_reader(on_postgres
         thread.start()
         assert has_tried.wait(PATIENCE)
         with services.database.write() as transaction:
-            assert [one.id for one in claim(transaction, "w", size=10, after=0)] == [due]
+            assert [recipient.id for recipient in claim(transaction, "w", size=10, after=0)] == [due]
         assert not dropped.is_set()
     thread.join(PATIENCE)
     event.remove(services.database.engine, "handle_error", note_attempt)
@@ -260,11 +264,11 @@ def test_claims_are_the_same_before_and_after_a_drop(parts: Alone) -> None:
 
     def claimed() -> list[int]:
         with parts.services.database.write() as transaction:
-            return [one.id for one in claim(transaction, "w", size=1, after=0)]
+            return [recipient.id for recipient in claim(transaction, "w", size=1, after=0)]
 
     before = [claimed() for _ in range(8)]
     drop_month(parts.services, "2026-01")
-    assert before + [claimed() for _ in range(3)] == [*([one] for one in due), []]
+    assert before + [claimed() for _ in range(3)] == [*([recipient_id] for recipient_id in due), []]
 
 
 def test_a_drop_that_never_gets_its_locks_says_so(on_postgresql: Alone, monkeypatch: pytest.MonkeyPatch) -> None:

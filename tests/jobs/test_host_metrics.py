@@ -38,14 +38,14 @@ from tests.support.tenants import new_tenant
 from tests.support.webhook_receiver import Receiver
 
 
-def shown() -> Scraped:
+def exposed() -> Scraped:
     """What this process adds to a scrape."""
     return parsed(metrics.exposition().decode())
 
 
 def grown(before: Scraped, name: str, **labels: str) -> float:
     """By how much a sample has grown."""
-    return value(shown(), name, **labels) - value(before, name, **labels)
+    return value(exposed(), name, **labels) - value(before, name, **labels)
 
 
 @pytest.fixture
@@ -56,19 +56,19 @@ def own_app(settings: Settings) -> Iterator[Flask]:
 
 
 def test_a_scrape_tells_the_version_the_schema_and_that_database_and_redis_answer(own_app: Flask) -> None:
-    found = scrape(own_app)
-    assert value(found, "tms_build_info", version=VERSION, python=platform.python_version()) == 1
+    figures = scrape(own_app)
+    assert value(figures, "tms_build_info", version=VERSION, python=platform.python_version()) == 1
     schema = {"revision": newest_revision(), "needed": newest_revision(), "state": "ok"}
-    assert samples(found, "tms_schema_info") == {("tms_schema_info", frozenset(schema.items())): 1}
-    assert [value(found, f"tms_{name}_up") for name in ("database", "redis")] == [1, 1]
-    took, age = value(found, "tms_figures_seconds"), value(found, "tms_figures_age_seconds")
+    assert samples(figures, "tms_schema_info") == {("tms_schema_info", frozenset(schema.items())): 1}
+    assert [value(figures, f"tms_{name}_up") for name in ("database", "redis")] == [1, 1]
+    took, age = value(figures, "tms_figures_seconds"), value(figures, "tms_figures_age_seconds")
     assert 0 < took <= age, "they are as old as the beginning of their reading"
 
 
 def test_a_redis_that_is_away_is_0(settings: Settings) -> None:
     with app_with(settings, redis_url="redis://127.0.0.1:1") as app:
-        found = scrape(app)
-    assert [value(found, f"tms_{name}_up") for name in ("database", "redis")] == [1, 0]
+        figures = scrape(app)
+    assert [value(figures, f"tms_{name}_up") for name in ("database", "redis")] == [1, 0]
 
 
 def test_journals_are_shown_with_their_size(own_app: Flask) -> None:
@@ -88,12 +88,12 @@ def test_journals_are_shown_with_their_size(own_app: Flask) -> None:
 
 
 def test_a_sweep_is_counted_and_timed_with_its_moment() -> None:
-    before, began = shown(), now()
+    before, began = exposed(), now()
     with measured_sweep("cleaning"):
         pass
     assert grown(before, "tms_sweeps_total", sweep="cleaning", result="done") == 1
     assert grown(before, "tms_sweep_seconds_count", sweep="cleaning") == 1
-    moment = value(shown(), "tms_sweep_timestamp_seconds", sweep="cleaning")
+    moment = value(exposed(), "tms_sweep_timestamp_seconds", sweep="cleaning")
     assert began.timestamp() <= moment <= now().timestamp()
 
 
@@ -101,14 +101,14 @@ def test_connections_are_shown_with_their_limit(services: Services) -> None:
     """Of this process; a scrape adds up those of all processes."""
 
     def connections() -> list[float]:
-        return [value(shown(), "tms_database_connections", state=state) for state in ("in_use", "idle", "limit")]
+        return [value(exposed(), "tms_database_connections", state=state) for state in ("in_use", "idle", "limit")]
 
     before = connections()
     with closing(Database(services.settings.database_url)) as database:
         pool = _Pool(database)  # as a process has it that shares its counts
         assert [after - was for after, was in zip(connections(), before, strict=True)] == [0, 0, database.pool_state[2]]
-        with database.read() as one:
-            one.connection()
+        with database.read() as session:
+            session.connection()
             with database.read() as other:
                 other.connection()
                 assert [after - was for after, was in zip(connections(), before, strict=True)][:2] == [2, 0]
@@ -119,8 +119,8 @@ def test_connections_are_shown_with_their_limit(services: Services) -> None:
 
 def errors(before: Scraped) -> dict[str, float]:
     """The failures of the database since then."""
-    found = {reason: grown(before, "tms_database_errors_total", reason=reason) for reason in REASONS}
-    return {reason: number for reason, number in found.items() if number}
+    counts = {reason: grown(before, "tms_database_errors_total", reason=reason) for reason in REASONS}
+    return {reason: number for reason, number in counts.items() if number}
 
 
 REASONS = ("unavailable", "pool", "other")
@@ -134,7 +134,7 @@ def test_a_request_that_fails_for_the_database_is_counted_by_the_reason(
         settings = test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url, DATABASE_POOL="1")
         with app_with(settings) as app:
             api, services = new_tenant(app).api, app.extensions[EXTENSION]
-            before = shown()
+            before = exposed()
             with services.database.read() as session:
                 session.connection()
                 assert api.get("/v1/lists").status_code == 503
@@ -151,7 +151,7 @@ def test_a_statement_that_the_database_refuses_is_counted_as_another_failure(red
             api = new_tenant(app).api
             with closing(sqlite3.connect(file)) as connection:
                 connection.execute("ALTER TABLE lists RENAME TO others")
-            before = shown()
+            before = exposed()
             assert api.get("/v1/lists").status_code == 503
             assert errors(before) == {"other": 1}
 
@@ -166,18 +166,18 @@ def dispatcher() -> Iterator[WebhookDispatcher]:
 def test_a_request_to_a_webhook_is_counted_by_its_outcome(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, status: int, outcome: str
 ) -> None:
-    before = shown()
+    before = exposed()
     with Receiver(status) as receiver:
         add_hook(receiver.url).happen(1)
         dispatcher.run(services)
-    found = {one: grown(before, "tms_webhook_tries_total", outcome=one) for one in ("delivered", "failed", "gone")}
-    assert {one: number for one, number in found.items() if number} == {outcome: 1}
+    counts = {name: grown(before, "tms_webhook_tries_total", outcome=name) for name in ("delivered", "failed", "gone")}
+    assert {name: number for name, number in counts.items() if number} == {outcome: 1}
 
 
 def test_webhook_leases_of_a_killed_process_are_counted_when_they_are_taken_over(
     services: Services, add_hook: AddHook
 ) -> None:
-    before = shown()
+    before = exposed()
     with another_process_in(dispatcher_folder(services.settings)) as (name, kill):
         hook = add_hook("https://hook.example/")
         hook.set(worker=f"{name}:theirs", lease_time=now())
@@ -190,9 +190,9 @@ def test_webhook_leases_of_a_killed_process_are_counted_when_they_are_taken_over
 
 def test_what_is_known_beforehand_begins_at_0() -> None:
     """Else Prometheus would see no increase in the first failure."""
-    of_a_start = set(shown())
-    assert {("tms_database_errors_total", frozenset({("reason", reason)})) for reason in REASONS} <= of_a_start
+    samples_at_start = set(exposed())
+    assert {("tms_database_errors_total", frozenset({("reason", reason)})) for reason in REASONS} <= samples_at_start
     for type_ in ("email", "sms"):
         default = frozenset({("type", type_), ("transport", "default"), ("reply", "none")})
-        assert ("tms_transport_replies_total", default) in of_a_start
-    assert ("tms_webhook_outages_total", frozenset()) in of_a_start
+        assert ("tms_transport_replies_total", default) in samples_at_start
+    assert ("tms_webhook_outages_total", frozenset()) in samples_at_start

@@ -48,9 +48,9 @@ class Inbound:
 def started(parts: Alone, **overrides: str) -> Iterator[Inbound]:
     """The process with the settings of `parts`; killed if it does not end by itself."""
     settings = parts.services.settings
-    own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
+    variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
     log = settings.data_dir / "inbound.log"
-    process = Forked(log, run_module, {**own, "SECRET_KEY": settings.secret_key, **overrides}, "jobs.inbound")
+    process = Forked(log, run_module, {**variables, "SECRET_KEY": settings.secret_key, **overrides}, "jobs.inbound")
     try:
         yield Inbound(process, log)
     finally:
@@ -283,8 +283,8 @@ def test_commands_and_mails_may_arrive_at_once() -> None:
 def own_process(parts: Alone, log: Path, **overrides: str) -> Iterator[subprocess.Popen[bytes]]:
     """The process with a command line of its own, by which it can be replaced; killed if it does not end by itself."""
     settings = parts.services.settings
-    own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
-    environment = {**os.environ, **own, "SECRET_KEY": settings.secret_key, **overrides}
+    variables = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
+    environment = {**os.environ, **variables, "SECRET_KEY": settings.secret_key, **overrides}
     with log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", "jobs.inbound"], env=environment, stderr=output)
     try:

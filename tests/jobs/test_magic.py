@@ -42,13 +42,13 @@ def sends(live: SendsApi) -> SendsApi:
     """Its test account, which has copies of both."""
     tenant = live.tenant
     with tenant.services.database.write() as transaction:
-        found = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
-        made = Tenant(tenant.app, found.id, found.name, tenant.domain)
+        test = refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
+        made = Tenant(tenant.app, test.id, test.name, tenant.domain)
     made.tokens["standard"] = add_key(made, "standard")
-    of_test = SendsApi(made)
+    test_sends = SendsApi(made)
     (copied,) = made.api.get("/v1/lists").get_json()["_embedded"]["lists"]
-    of_test.__dict__.update(list_id=copied["id"], number=live.number)
-    return of_test
+    test_sends.__dict__.update(list_id=copied["id"], number=live.number)
+    return test_sends
 
 
 def send(sends: SendsApi, *addresses: str, **changes: Any) -> Accepted:
@@ -142,7 +142,7 @@ def test_what_cannot_be_simulated_is_given_up_and_keeps_nothing_else(
     first, _ = rows_of(sends.tenant, CapturedMessage)
 
     def failing(settings: Any, transaction: Any, simulations: Any, links: Any) -> None:
-        if first.id in {one.id for one in simulations}:
+        if first.id in {simulation.id for simulation in simulations}:
             raise ValueError("no such thing")
         simulate(settings, transaction, simulations, links)
 
@@ -218,9 +218,9 @@ def test_a_dry_run_foresees_that_a_magic_address_is_sent_to_again(sends: SendsAp
         BlockedAddress, kind="email", address="bounce@simulator.test", reason="complaint", creation_time=now()
     )
     fates = []
-    for one in (sends, live):
-        answer = one.tenant.api.post(
-            f"{SENDS}?dry_run=true", one.email(recipients=[{"email": "bounce@simulator.test"}])
+    for account_sends in (sends, live):
+        answer = account_sends.tenant.api.post(
+            f"{SENDS}?dry_run=true", account_sends.email(recipients=[{"email": "bounce@simulator.test"}])
         )
         (foreseen,) = answer.get_json()["_embedded"]["recipients"]
         fates.append(foreseen["reason"])
@@ -229,23 +229,23 @@ def test_a_dry_run_foresees_that_a_magic_address_is_sent_to_again(sends: SendsAp
 
 def test_live_keys_know_no_magic_addresses(live: SendsApi) -> None:
     accepted = [send(live, "bounce@simulator.test"), send(live, "447700900001")]
-    assert [one.recipient.state for one in accepted] == ["delivered", "sent"]
+    assert [send.recipient.state for send in accepted] == ["delivered", "sent"]
     assert live.rows(CapturedMessage) == []
 
 
 def test_a_simulated_stop_unsubscribes_nobody_of_the_live_account(live: SendsApi, sends: SendsApi) -> None:
-    for one in (sends, live):  # the live one last, so that a real reply would belong to it
-        send(one, "447700900005")
+    for account_sends in (sends, live):  # the live one last, so that a real reply would belong to it
+        send(account_sends, "447700900005")
     age(sends)
     simulate_due(sends.tenant.services)
     assert steps(sends) == ["sent", "received", "unsubscribed"]
-    assert [len(one.rows(Unsubscriber)) for one in (sends, live)] == [1, 0]
+    assert [len(account_sends.rows(Unsubscriber)) for account_sends in (sends, live)] == [1, 0]
     assert [row.subscribed_mobile for row in live.rows(Contact)] == [True]
 
 
 def test_a_reply_of_a_person_is_never_to_a_test_account(live: SendsApi, sends: SendsApi) -> None:
-    for one in (live, sends):  # the test last
-        send(one, "61412345678")
+    for account_sends in (live, sends):  # the test last
+        send(account_sends, "61412345678")
     with live.tenant.services.database.write() as transaction:
         record_reply(transaction, "61412345678", live.number, "Please STOP")
     assert (steps(live), steps(sends)) == (["sent", "received", "unsubscribed"], ["sent"])
@@ -255,8 +255,8 @@ def test_a_reply_of_a_person_is_never_to_a_test_account(live: SendsApi, sends: S
 
 
 def test_nobody_replies_to_a_name(live: SendsApi, sends: SendsApi) -> None:
-    for one in (live, sends):
-        one.tenant.add_sender("ACME", "alphanumeric")
+    for account_sends in (live, sends):
+        account_sends.tenant.add_sender("ACME", "alphanumeric")
     send(sends, "447700900005", from_address="ACME", unsubscribe_type="none")
     age(sends)
     simulate_due(sends.tenant.services)

@@ -60,7 +60,7 @@ def test_a_wake_up_is_counted_by_what_became_of_it(services: Services) -> None:
     away: Any = WakeUps(services.redis)
     away._breaker.open()
     away.wake(SENDS)
-    assert [after - one for after, one in zip(numbers(), before, strict=True)] == [0, 1, 1]
+    assert [after - number for after, number in zip(numbers(), before, strict=True)] == [0, 1, 1]
 
 
 def test_a_sweep_that_fails_is_counted_as_failed() -> None:

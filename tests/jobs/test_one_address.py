@@ -68,7 +68,7 @@ class Address:
         self.capitals = f"{local.upper()}@BÜCHER。example"
         self.before = self.written.lower()
         """As a release before stores the written form."""
-        assert {email_key(getattr(self, one)) for one in SPELLINGS} == {self.ascii}
+        assert {email_key(getattr(self, spelling)) for spelling in SPELLINGS} == {self.ascii}
 
 
 @pytest.fixture
@@ -134,16 +134,16 @@ def fate(tenant: Tenant, sends: SendsApi, email: str, **changes: Any) -> str | N
 def test_what_one_spelling_unsubscribes_or_blocks_holds_for_the_others(
     tenant: Tenant, sends: SendsApi, address: Address, first: str, second: str
 ) -> None:
-    one, other = getattr(address, first), getattr(address, second)
-    unsubscribe(tenant, one)
+    first_spelling, other = getattr(address, first), getattr(address, second)
+    unsubscribe(tenant, first_spelling)
     assert fate(tenant, sends, other) == "unsubscribed"
     resubscribe(tenant, other)
     assert entries(tenant) == set()
-    block(tenant, one)
+    block(tenant, first_spelling)
     assert stored(tenant, BlockedAddress) == [address.ascii]
     assert fate(tenant, sends, other) == "blocked"
     assert unblock(tenant, other)
-    assert fate(tenant, sends, one) != "blocked"
+    assert fate(tenant, sends, first_spelling) != "blocked"
 
 
 def test_contacts_with_other_spellings_show_that_they_are_unsubscribed_and_blocked(
@@ -157,8 +157,8 @@ def test_contacts_with_other_spellings_show_that_they_are_unsubscribed_and_block
     unsubscribe(tenant, address.decomposed)
     block(tenant, address.capitals)
     for list_id, contact_id in ids.items():
-        shown = contact(tenant, list_id, contact_id)
-        assert (shown["subscribed"]["email"], shown["blocked"]["email"]) == (False, True)
+        contact_body = contact(tenant, list_id, contact_id)
+        assert (contact_body["subscribed"]["email"], contact_body["blocked"]["email"]) == (False, True)
     tenant.api.patch(f"{contacts_path(customers)}/{ids[customers]}", {"subscribed": {"email": True}})
     assert entries(tenant) == {("email", address.ascii, others)}
     assert not contact(tenant, others, ids[others])["subscribed"]["email"]
@@ -172,12 +172,14 @@ def test_a_contact_is_found_by_any_spelling_and_shows_its_own(
 ) -> None:
     created = tenant.new_contact(customers, email=address.written)
     for spelling in SPELLINGS:
-        found = find(tenant, customers, email=getattr(address, spelling))
-        assert [(one["id"], one["email"]) for one in found] == [(created["id"], address.written)]
+        contacts = find(tenant, customers, email=getattr(address, spelling))
+        assert [(found_contact["id"], found_contact["email"]) for found_contact in contacts] == [
+            (created["id"], address.written)
+        ]
         assert find(tenant, customers, **{"email:in": f"{getattr(address, spelling)},x@example.com"})
         assert not find(tenant, customers, **{"email:ne": getattr(address, spelling)})
-        shown = cli.json("contacts", "show", getattr(address, spelling), "--list", str(customers))
-        assert shown["id"] == created["id"]
+        printed = cli.json("contacts", "show", getattr(address, spelling), "--list", str(customers))
+        assert printed["id"] == created["id"]
         refused = conflict(tenant.api.post(contacts_path(customers), {"email": getattr(address, spelling)}))
         assert refused["fields"] == {"email": {"contact_id": created["id"]}}
 
@@ -186,18 +188,18 @@ def test_a_send_finds_the_contact_with_another_spelling(
     tenant: Tenant, sends: SendsApi, customers: int, address: Address
 ) -> None:
     created = tenant.new_contact(customers, email=address.decomposed)
-    named = [{"email": getattr(address, one)} for one in SPELLINGS]
+    named = [{"email": getattr(address, spelling)} for spelling in SPELLINGS]
     accepted = sends.send(sends.email(recipients=named, list_id=customers))
     assert [row.contact_id for row in accepted.recipients] == [created["id"]] * len(SPELLINGS)
-    assert [row.email for row in accepted.recipients] == [one["email"] for one in named]
+    assert [row.email for row in accepted.recipients] == [recipient["email"] for recipient in named]
     assert len(rows_of(tenant, Contact)) == 1
 
 
 def test_messages_are_found_by_any_spelling(tenant: Tenant, sends: SendsApi, address: Address) -> None:
     accepted = sends.send(sends.email(recipients=[{"email": address.written}, {"email": address.ascii}]))
     for spelling in SPELLINGS:
-        found = items(tenant.api.get(SENDS, {"email": getattr(address, spelling)}), "recipients")
-        assert {one["uuid"] for one in found} == set(accepted.uuids)
+        recipients = items(tenant.api.get(SENDS, {"email": getattr(address, spelling)}), "recipients")
+        assert {recipient["uuid"] for recipient in recipients} == set(accepted.uuids)
 
 
 # ---------------------------------------------------------------------------------------------- reports and people
@@ -223,7 +225,7 @@ def test_a_forgotten_person_is_known_by_any_spelling(
     forgotten = forget(tenant.services, [tenant.id], "email", address.ascii, wait=0)
     assert (forgotten.removed["contacts"], forgotten.removed["recipients"]) == (1, 1)
     assert forgotten.kept == {"unsubscribed": 1}
-    assert [one.startswith(PREFIX) for one in stored(tenant, Unsubscriber)] == [True]
+    assert [address_key.startswith(PREFIX) for address_key in stored(tenant, Unsubscriber)] == [True]
     assert fate(tenant, sends, address.capitals) == "unsubscribed"
     assert not tenant.new_contact(customers, email=address.decomposed)["subscribed"]["email"]
     assert stored(tenant, Unsubscriber) == [address.ascii]
@@ -278,7 +280,7 @@ def test_what_is_stored_in_an_old_form_is_found_until_it_is_brought_into_the_new
     assert fate(tenant, sends, address.ascii) == "unsubscribed"
     add_block(tenant, unicodedata.normalize("NFD", address.before))
     assert fate(tenant, sends, address.capitals) == "blocked"
-    assert [one["id"] for one in find(tenant, customers, email=address.ascii)] == [contact_id]
+    assert [found_contact["id"] for found_contact in find(tenant, customers, email=address.ascii)] == [contact_id]
     conflict(tenant.api.post(contacts_path(customers), {"email": address.ascii}))
     assert unblock(tenant, address.ascii)
     resubscribe(tenant, address.ascii)
@@ -321,8 +323,12 @@ def test_contacts_follow_what_is_suppressed_in_another_spelling(
     add_unsubscriber(tenant, address.ascii, customers)
     add_block(tenant, address.ascii)
     compare_stored_addresses(tenant.services)
-    shown = contact(tenant, customers, contact_id)
-    assert (shown["email"], shown["subscribed"]["email"], shown["blocked"]["email"]) == (address.written, False, True)
+    contact_body = contact(tenant, customers, contact_id)
+    assert (contact_body["email"], contact_body["subscribed"]["email"], contact_body["blocked"]["email"]) == (
+        address.written,
+        False,
+        True,
+    )
     assert events(tenant) == [("updated", customers, contact_id)]
 
 
@@ -333,15 +339,19 @@ def test_contacts_that_become_equal_stay_and_the_older_is_found(
     younger = add_contact(tenant, customers, address.ascii)
     youngest = add_contact(tenant, customers, address.decomposed)
     compare_stored_addresses(tenant.services)
-    assert {one["id"] for one in find(tenant, customers, email=address.capitals)} == {older, younger, youngest}
+    assert {found_contact["id"] for found_contact in find(tenant, customers, email=address.capitals)} == {
+        older,
+        younger,
+        youngest,
+    }
     accepted = sends.send(sends.email(recipients=[{"email": address.ascii}], list_id=customers))
     assert accepted.recipient.contact_id == older
     assert cli.json("contacts", "show", address.ascii, "--list", str(customers))["id"] == older
     refused = conflict(tenant.api.post(contacts_path(customers), {"email": address.written}))
     assert refused["fields"] == {"email": {"contact_id": older}}
     pairs = cli.json("contacts", "same-address")
-    assert [(one["older_id"], one["younger_id"]) for one in pairs] == [(older, younger), (younger, youngest)]
-    assert {one["address"] for one in pairs} == {address.ascii}
+    assert [(pair["older_id"], pair["younger_id"]) for pair in pairs] == [(older, younger), (younger, youngest)]
+    assert {pair["address"] for pair in pairs} == {address.ascii}
     assert (pairs[0]["older_email"], pairs[0]["younger_email"]) == (address.written, address.ascii)
 
     for contact_id in (older, younger, youngest):  # whatever is changed but the address
@@ -362,16 +372,16 @@ def test_addresses_are_brought_into_the_form_in_slices_while_requests_are_served
     """Each is a transaction of its own, so that others write between them."""
     monkeypatch.setattr(stored_addresses, "SLICE", 2)
     addresses = [Address() for _ in range(9)]
-    for one in addresses:
-        add_block(tenant, one.before)
-        add_contact(tenant, customers, one.written)
+    for address in addresses:
+        add_block(tenant, address.before)
+        add_contact(tenant, customers, address.written)
     with ThreadPoolExecutor(1) as thread:
         work = thread.submit(compare_stored_addresses, tenant.services)
-        for one in addresses:
-            conflict(tenant.api.post(contacts_path(customers), {"email": one.ascii}))
+        for address in addresses:
+            conflict(tenant.api.post(contacts_path(customers), {"email": address.ascii}))
             tenant.new_contact(customers, email=new_email())
         work.result()
-    assert stored(tenant, BlockedAddress) == sorted(one.ascii for one in addresses)
+    assert stored(tenant, BlockedAddress) == sorted(address.ascii for address in addresses)
     contacts = [row for row in rows_of(tenant, Contact) if not row.email.isascii()]
-    assert {row.email_key for row in contacts} == {one.ascii for one in addresses}
-    assert {row.identifier for row in contacts} == {one.ascii for one in addresses}
+    assert {row.email_key for row in contacts} == {address.ascii for address in addresses}
+    assert {row.identifier for row in contacts} == {address.ascii for address in addresses}

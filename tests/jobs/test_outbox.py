@@ -53,11 +53,11 @@ def test_every_webhook_of_the_account_gets_every_event_in_order(
 def test_events_of_several_accounts_take_one_select_and_one_insert(
     services: Services, account_id: int, other_id: int, add_hook: AddHook, count_statements: Callable[[], Any]
 ) -> None:
-    own, foreign = add_hook(FIRST_URL), add_hook(FIRST_URL, account_id=other_id)
+    own_hook, foreign = add_hook(FIRST_URL), add_hook(FIRST_URL, account_id=other_id)
     with services.database.write() as transaction, count_statements() as counted:
         record_many(transaction, {account_id: [{"n": 1}, {"n": 2}], other_id: [{"n": 3}]})
     assert verbs(counted) == ["SELECT", "INSERT"]
-    assert stored(services, own.id) == [{"n": 1}, {"n": 2}]
+    assert stored(services, own_hook.id) == [{"n": 1}, {"n": 2}]
     assert stored(services, foreign.id) == [{"n": 3}]
 
 

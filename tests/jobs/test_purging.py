@@ -119,19 +119,19 @@ class Kept:
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def own(request: pytest.FixtureRequest) -> Iterator[Tenant]:
+def own_tenant(request: pytest.FixtureRequest) -> Iterator[Tenant]:
     """An account in a database of its own."""
     with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as parts:
         yield parts.tenant
 
 
 @pytest.fixture
-def kept(own: Tenant) -> Kept:
+def kept(own_tenant: Tenant) -> Kept:
     """A new account in a database without other accounts' sends."""
-    with own.services.database.write() as transaction:
+    with own_tenant.services.database.write() as transaction:
         for model in (QueueEntry, RecipientStep, Recipient, Send, Group, Account):
             transaction.execute(delete(model))
-    tenant = new_tenant(own.app)
+    tenant = new_tenant(own_tenant.app)
     return Kept(tenant, Rows(tenant.services, tenant.id))
 
 
@@ -141,12 +141,12 @@ def kept(own: Tenant) -> Kept:
 def test_content_is_purged_after_the_last_outcome_and_nothing_else(kept: Kept) -> None:
     ids = kept.add("delivered", "delivered")
     young = kept.add("delivered", days=6)[0]
-    before = [kept.rows.recipient(one) for one in ids]
+    before = [kept.rows.recipient(recipient_id) for recipient_id in ids]
     assert kept.purge(CONTENT, 7) == 1
-    assert [kept.has_content(one) for one in (*ids, young)] == [False, False, True]
+    assert [kept.has_content(recipient_id) for recipient_id in (*ids, young)] == [False, False, True]
     for recipient_id, was in zip(ids, before, strict=True):
-        shown = {**vars(kept.rows.recipient(recipient_id)), "values": was.values}
-        assert shown == vars(was)
+        purged_columns = {**vars(kept.rows.recipient(recipient_id)), "values": was.values}
+        assert purged_columns == vars(was)
     send = kept.send_of(ids[0])
     assert (send.from_address, send.group_id, send.list_id) == ("hello@acme.example", before[0].group_id, None)
 
@@ -189,7 +189,7 @@ def test_a_send_that_was_accepted_under_a_wrong_clock_does_not_hold_up_the_other
     """It counts as delayed, and is looked at again each time that the retention has passed."""
     ahead, old = kept.add("delivered", days=-400)[0], kept.add("delivered")[0]
     assert kept.purge(CONTENT, 7) == 1
-    assert [kept.has_content(one) for one in (ahead, old)] == [True, False]
+    assert [kept.has_content(recipient_id) for recipient_id in (ahead, old)] == [True, False]
     assert [kept.purge(CONTENT, 7, after=days) for days in (1, 8, 406, 412, 414)] == [0, 0, 0, 0, 1]
 
 
@@ -210,8 +210,8 @@ def test_an_account_may_have_a_retention_of_its_own(kept: Kept) -> None:
     cli.text("accounts", "update", kept.tenant.name, "--retain-content", "off")
     with services.database.read() as session:
         assert periods(session, services.settings, CONTENT) == [Period(kept.tenant.id, None)]
-    shown = cli.json("accounts", "update", kept.tenant.name, "--retain-content", "")
-    assert shown["retain_content"] is None
+    account = cli.json("accounts", "update", kept.tenant.name, "--retain-content", "")
+    assert account["retain_content"] is None
     asked = cli.refused("accounts", "update", kept.tenant.name, "--retain-recipients", "0d")
     assert asked.startswith("retain_recipients: '0d' must be a number of hours, days or weeks such as 12h, 7d or 4w")
 
@@ -230,7 +230,7 @@ def test_retrying_what_was_purged_is_refused(kept: Kept) -> None:
     purged, young = kept.add("bounced")[0], kept.add("bounced", days=6)[0]
     kept.gave_up(purged, days=8)
     kept.purge(CONTENT, 7)
-    cli, uuids = Cli(kept.tenant.app), [kept.rows.recipient(one).uuid for one in (purged, young)]
+    cli, uuids = Cli(kept.tenant.app), [kept.rows.recipient(recipient_id).uuid for recipient_id in (purged, young)]
     moment = kept.send_of(purged).content_purged_time
     assert moment is not None
     at = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
@@ -262,8 +262,11 @@ def test_the_api_shows_when_content_was_purged(kept: Kept) -> None:
     kept.purge(CONTENT, 7)
     moment = kept.send_of(purged).content_purged_time
     assert moment is not None
-    shown = [kept.tenant.api.get(f"{SENDS}/{kept.rows.recipient(one).uuid}").get_json() for one in (purged, young)]
-    assert [one["content_purged_time"] for one in shown] == [f"{moment:%Y-%m-%dT%H:%M:%SZ}", None]
+    bodies = [
+        kept.tenant.api.get(f"{SENDS}/{kept.rows.recipient(recipient_id).uuid}").get_json()
+        for recipient_id in (purged, young)
+    ]
+    assert [body["content_purged_time"] for body in bodies] == [f"{moment:%Y-%m-%dT%H:%M:%SZ}", None]
 
 
 # ------------------------------------------------------------------------------------------------ recipients
@@ -283,7 +286,7 @@ def test_recipients_are_purged_with_all_that_belongs_to_them_and_counts_of_group
     assert len(kept.ids(Attachment.id)) == 2
     assert kept.tenant.api.get(f"{SENDS}/{uuid}").status_code == 404
     assert sorted(kept.ids(Group.id)) == groups
-    assert {one["bounced"] for one in Cli(kept.tenant.app, kept.tenant.name).json("groups", "list")} == {1}
+    assert {group["bounced"] for group in Cli(kept.tenant.app, kept.tenant.name).json("groups", "list")} == {1}
 
 
 @pytest.mark.parametrize("state", ["held", "paused"])
@@ -353,15 +356,15 @@ def test_a_month_with_a_recipient_that_is_not_settled_stays(kept: Kept) -> None:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of sends that each slice deletes."""
-    found: list[int] = []
+    slice_sizes: list[int] = []
     delete_sends = slices.delete_sends
 
     def counted(transaction: Transaction, send_ids: list[int], recipient_ids: list[int]) -> None:
-        found.append(len(send_ids))
+        slice_sizes.append(len(send_ids))
         delete_sends(transaction, send_ids, recipient_ids)
 
     monkeypatch.setattr("app.retention.slices.delete_sends", counted)
-    return found
+    return slice_sizes
 
 
 # ------------------------------------------------------------------------------------------------ slices
@@ -371,17 +374,17 @@ def test_a_scrape_shows_for_how_long_purging_is_overdue(kept: Kept) -> None:
     """Only what is due: a young send is not, and one that was delayed is due later."""
     name = "tms_purge_overdue_seconds"
 
-    def shown() -> list[float]:
+    def overdue_seconds() -> list[float]:
         with kept.services.database.read() as session:
             figures = read_figures(session, kept.services.settings)[name]
         return [figures[(stage,)] for stage in ("content", "recipients")]
 
     kept.add("delivered", days=6)
-    assert shown() == [0, 0]
+    assert overdue_seconds() == [0, 0]
     kept.add("delivered", days=8)
-    assert shown() == [0, 0], "the next send is the one of six days ago"
+    assert overdue_seconds() == [0, 0], "the next send is the one of six days ago"
     Cli(kept.tenant.app).text("accounts", "update", kept.tenant.name, "--retain-content", "5d")
-    content, recipients = shown()
+    content, recipients = overdue_seconds()
     assert (round(content / 86400, 2), recipients) == (1, 0)
 
 
@@ -410,8 +413,8 @@ def test_purging_goes_on_behind_what_it_has_looked_at(kept: Kept) -> None:
     assert kept.purge(CONTENT, 7) == 2
     with StatementCounter(kept.services.database.engine) as counted:
         assert kept.purge(CONTENT, 7) == 0
-    assert len([one for one in counted.statements if one.startswith("SELECT")]) == 1
-    assert not [one for one in counted.statements if one.startswith(("UPDATE", "INSERT", "DELETE"))]
+    assert len([statement for statement in counted.statements if statement.startswith("SELECT")]) == 1
+    assert not [statement for statement in counted.statements if statement.startswith(("UPDATE", "INSERT", "DELETE"))]
     assert kept.ids(PurgePosition.send_id) == [kept.send_of(ids[2]).id]
 
 
@@ -427,7 +430,7 @@ def test_a_slice_has_complete_sends_and_a_fixed_number_of_statements(
     with StatementCounter(kept.services.database.engine) as counted:
         assert kept.purge(CONTENT, 7) == 7
     assert not any(map(kept.has_content, ids))
-    updates = [one for one in counted.statements if one.startswith("UPDATE recipients")]
+    updates = [statement for statement in counted.statements if statement.startswith("UPDATE recipients")]
     assert len(updates) == 4
 
 

@@ -36,13 +36,13 @@ def visit(rows: Rows, recipient_id: int, agent: str = "Thunderbird") -> Visit:
 
 def opened(rows: Rows, ids: list[int]) -> list[int]:
     """The number of timeline steps of each recipient."""
-    return [len(rows.steps(one)) for one in ids]
+    return [len(rows.steps(recipient_id)) for recipient_id in ids]
 
 
 def test_a_process_that_ends_in_order_writes_its_queued_visits(rows: Rows, visits: Recorder) -> None:
     ids = rows.add_send([f"{number}@a.example" for number in range(300)])
-    for one in ids:
-        visits.put(visit(rows, one))
+    for recipient_id in ids:
+        visits.put(visit(rows, recipient_id))
     visits.close(30)
     assert opened(rows, ids) == [1] * 300
     assert rows.group_of(ids[0]).opened == 300
@@ -74,8 +74,8 @@ def test_queued_visits_are_limited_and_one_recipient_does_not_displace_others(
         wait_until(lambda: not visits._waiting, "the first is being written, and waits for the test")
         for number in range(5):
             visits.put(visit(rows, ids[1], str(number)))
-        for one in ids[2:]:
-            visits.put(visit(rows, one))
+        for recipient_id in ids[2:]:
+            visits.put(visit(rows, recipient_id))
         visits.put(visit(rows, ids[3], "one too many"))
     assert visits.flush(PATIENCE)
     assert opened(rows, ids) == [1, 3, 1, 1]
@@ -89,15 +89,15 @@ def test_visits_are_kept_while_the_database_is_away(
 ) -> None:
     monkeypatch.setattr(recorder, "RETRY_DELAY", 0.01)
     database = rows.services.database
-    (one,) = rows.add_send(["a@a.example"])
+    (recipient_id,) = rows.add_send(["a@a.example"])
     url = "postgresql+psycopg://nobody@127.0.0.1:1/none" if database.is_postgresql else "sqlite:////nowhere/none"
     away = Recorder(type(database)(url))
-    away.put(visit(rows, one))
+    away.put(visit(rows, recipient_id))
     wait_until(lambda: "1 visits wait: the database is unavailable" in caplog.text, "it was tried")
     away._database = database  # the database is available again
     assert away.flush(PATIENCE)
     away.close()
-    assert opened(rows, [one]) == [1]
+    assert opened(rows, [recipient_id]) == [1]
 
 
 def test_visits_that_cannot_be_written_before_the_end_of_the_process_are_counted_in_the_log(
@@ -121,8 +121,8 @@ def test_visits_that_cannot_be_written_before_the_end_of_the_process_are_counted
 
 
 def test_a_visit_of_a_deleted_recipient_is_dropped(rows: Rows, visits: Recorder) -> None:
-    (one,) = rows.add_send(["a@a.example"])
-    visits.put(replace(visit(rows, one), recipient_id=2**62))
-    visits.put(visit(rows, one))
+    (recipient_id,) = rows.add_send(["a@a.example"])
+    visits.put(replace(visit(rows, recipient_id), recipient_id=2**62))
+    visits.put(visit(rows, recipient_id))
     assert visits.flush(PATIENCE)
-    assert opened(rows, [one]) == [1]
+    assert opened(rows, [recipient_id]) == [1]

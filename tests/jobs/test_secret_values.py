@@ -141,7 +141,7 @@ def test_no_table_file_or_log_has_a_secret_value_at_any_time(
     states = installation.states(accepted)
     assert [state for state, _ in states] == ["delivered", "queued", "bounced"]
     assert states[2][1] == f"550 5.7.1 do not like {MASK} or {MASK}"
-    assert len([one for one in installation.stored(accepted) if one]) == 1, "the deferred one keeps them"
+    assert len([values for values in installation.stored(accepted) if values]) == 1, "the deferred one keeps them"
     assert_nowhere(installation, caplog)
     installation.set_entries(accepted, due_time=now(), ready_time=now())
     drain(installation.worker)
@@ -149,16 +149,16 @@ def test_no_table_file_or_log_has_a_secret_value_at_any_time(
     assert installation.stored(accepted) == []
     assert_nowhere(installation, caplog)
     for uuid in accepted.uuids:
-        shown = Cli(installation.tenant.app).text("sends", "show", uuid)
-        assert SECRET not in shown
-        assert CODE not in shown
+        printed = Cli(installation.tenant.app).text("sends", "show", uuid)
+        assert SECRET not in printed
+        assert CODE not in printed
 
 
 def test_the_message_has_the_values_and_no_link_with_one_is_tracked(installation: Installation) -> None:
     """Even if the request asks for tracking; the blind copy has a mask in their place."""
     installation.email()
     drain(installation.worker)
-    mail, copy = (parsed(one.content) for one in installation.mail_server.mails)
+    mail, copy = (parsed(mail.content) for mail in installation.mail_server.mails)
     assert mail["Subject"] == f"Reset with {CODE}"
     assert f'<a href="{SECRET}&amp;x=1">Ann</a>' in body(mail, "html")
     assert 'href="https://acme.example/"' not in body(mail, "html"), "the other link is tracked"
@@ -187,7 +187,7 @@ def test_one_whose_values_cannot_be_read_fails_and_nothing_is_sent(installation:
     installation.set_entries(third, secret_values=None)
     drain(installation.worker)
     failed = ("failed", "secret_values_unreadable")
-    assert [installation.states(one) for one in (first, second, third)] == [[failed]] * 3
+    assert [installation.states(send) for send in (first, second, third)] == [[failed]] * 3
     assert installation.states(good) == [("delivered", None)]
     assert len(installation.mail_server.mails) == 2, "the good one and its copy"
     assert "secret values were deleted" in installation.retried(first.uuids[0])
@@ -200,7 +200,7 @@ def test_settled_recipients_cannot_be_retried_without_their_values(installation:
     installation.mail_server.reply(without, "550 4.7.1 not now")
     recipients = [{"email": with_secrets, "code": CODE}, {"email": without}]
     accepted = installation.email(recipients=recipients, secret_values=["code"])
-    assert [bool(one) for one in installation.stored(accepted)] == [True, False]
+    assert [bool(values) for values in installation.stored(accepted)] == [True, False]
     drain(installation.worker)
     assert installation.stored(accepted) == []
     cli = Cli(installation.tenant.app, installation.tenant.name)
@@ -236,9 +236,9 @@ def test_the_list_of_the_inbox_masks_them_and_the_captured_message_is_what_has_l
     assert answer.status_code == 202, answer.text
     drain(installation.worker)
     listed = test.api.get("/v1/inbox").get_json()
-    assert [one["subject"] for one in listed["_embedded"]["messages"]] == [f"Reset with {MASK}"]
+    assert [message["subject"] for message in listed["_embedded"]["messages"]] == [f"Reset with {MASK}"]
     assert captured_link not in orjson.dumps(listed).decode()
-    (captured,) = (one["id"] for one in listed["_embedded"]["messages"])
+    (captured,) = (message["id"] for message in listed["_embedded"]["messages"])
     assert captured_link in body(parsed(test.api.get(f"/v1/inbox/{captured}").get_json()["content"].encode()), "plain")
     with installation.worker.database.read() as session:
         (row,) = session.scalars(select(CapturedMessage).where(CapturedMessage.id == captured))
@@ -248,12 +248,12 @@ def test_the_list_of_the_inbox_masks_them_and_the_captured_message_is_what_has_l
     browser = signed_in(test)
     assert words(browser.get(f"/console/inbox/{captured}")).startswith(f"Reset with {MASK}")
     for page in ("/console/inbox", "/console/inbox.csv", f"/console/inbox?subject=Reset with {MASK}"):
-        shown = browser.get(page).text
-        assert f"Reset with {MASK}" in shown
-        assert not found_in(shown, captured_link, "code-of-the-inbox")
+        page_text = browser.get(page).text
+        assert f"Reset with {MASK}" in page_text
+        assert not found_in(page_text, captured_link, "code-of-the-inbox")
     guessed = test.api.get("/v1/inbox?subject=Reset with code-of-the-inbox").get_json()
     assert guessed["_embedded"]["messages"] == []
     handed_out = list(export_person(installation.worker, [account_id], "email", email) or ())
     (received,) = next(rows for _, place, rows in handed_out if place == "recipients")
-    assert [one["content"] for one in received["captured"]] == [MASK]
+    assert [captured_message["content"] for captured_message in received["captured"]] == [MASK]
     assert not found_in(orjson.dumps(received).decode(), captured_link, "code-of-the-inbox")

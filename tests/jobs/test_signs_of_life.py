@@ -67,9 +67,13 @@ def settings(redis_url: str) -> Iterator[Settings]:
 @contextmanager
 def started(settings: Settings, folder: Path, main: Callable[[], None]) -> Iterator[ServiceManager]:
     """What the process tells while the block runs."""
-    own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+    variables = {
+        "DATA_DIR": str(settings.data_dir),
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+    }
     with service_manager(folder) as manager:
-        process = Forked(folder / "log", run_with, {**own, **manager.environ}, main)
+        process = Forked(folder / "log", run_with, {**variables, **manager.environ}, main)
         try:
             yield manager
         finally:

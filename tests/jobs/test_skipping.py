@@ -65,8 +65,8 @@ class Person:
         self.addresses = {"email": email, "mobile": mobile}
         self.message = unique("message")
         sms = {"type": "sms", "from_address": self.sends.number, "subject": None, "body_html": None}
-        of_type = {**sms, "body_text": "Reply STOP"} if self.kind == "mobile" else {}
-        self.tenant.add_message(name=self.message, **of_type)
+        sms_fields = {**sms, "body_text": "Reply STOP"} if self.kind == "mobile" else {}
+        self.tenant.add_message(name=self.message, **sms_fields)
 
     @property
     def address(self) -> str:
@@ -117,14 +117,14 @@ class Person:
     def in_dry_run(self) -> str | None:
         response = self.tenant.api.post(f"{SENDS}?dry_run=true", self.body())
         assert response.status_code == 200, response.text
-        (found,) = response.get_json()["_embedded"]["recipients"]
-        assert (found["outcome"] == "skip") == (found["reason"] is not None)
-        return str(found["reason"]) if found["reason"] else None
+        (recipient,) = response.get_json()["_embedded"]["recipients"]
+        assert (recipient["outcome"] == "skip") == (recipient["reason"] is not None)
+        return str(recipient["reason"]) if recipient["reason"] else None
 
     def explained(self, accepted: Accepted) -> str | None:
         """The first reason that is named."""
         findings = Cli(self.tenant.app).json("sends", "explain", accepted.recipient.uuid)["findings"]
-        said = (reason for one in findings for words, reason in WORDS.items() if words in one["text"])
+        said = (reason for finding in findings for words, reason in WORDS.items() if words in finding["text"])
         return next(said, None)
 
     def delivered(self, accepted: Accepted) -> str | None:
@@ -139,13 +139,13 @@ class Person:
             pass
         run, passed = AutomationRun, AutomationPassedStep
         with self.worker.database.read() as session:
-            of_account = select(run).where(run.account_id == self.tenant.id).order_by(run.id.desc())
-            last = session.scalars(of_account).first()
+            query = select(run).where(run.account_id == self.tenant.id).order_by(run.id.desc())
+            last = session.scalars(query).first()
             assert last is not None
             steps = session.scalars(select(passed).where(passed.run_id == last.id)).all()
         if not steps:
             return (last.reason or "").replace(" ", "_")
-        assert [one.result for one in steps] == ["skipped" if steps[0].detail else "done"]
+        assert [step.result for step in steps] == ["skipped" if steps[0].detail else "done"]
         return steps[0].detail
 
 
@@ -181,8 +181,8 @@ def all_at_once(person: Person) -> None:
 
 def forgotten(*suppress: Callable[[Person], object]) -> Callable[[Person], None]:
     def make(person: Person) -> None:
-        for one in suppress:
-            one(person)
+        for suppress_person in suppress:
+            suppress_person(person)
         person.forget()
 
     return make

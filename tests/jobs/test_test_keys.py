@@ -86,7 +86,7 @@ def test_a_mail_of_a_test_key_is_captured_whole_and_never_leaves(sends: SendsApi
     assert (message.address, message.subject) == (address.lower(), "Grüße")
     mail: Any = message_from_bytes(message.content, policy=policy.default)
     assert (mail["To"], mail["Subject"]) == (address, "Grüße")
-    assert [one.get_filename() for one in mail.iter_attachments()] == ["a.txt"]
+    assert [attachment.get_filename() for attachment in mail.iter_attachments()] == ["a.txt"]
     recipient = test.api.get(f"{SENDS}/{accepted.uuids[0]}").get_json()
     assert (recipient["state"], [step["step"] for step in recipient["timeline"]]) == ("delivered", ["sent"])
     assert (accepted.group.sent, accepted.group.delivered) == (1, 1)
@@ -160,9 +160,14 @@ def test_events_of_a_test_are_marked_and_go_to_webhooks_of_the_test_account_only
     SendsApi(test).send(sends.email())
     sends.send(sends.email())
     drain(test.services)
-    events = {one.id: [json.loads(row.payload) for row in rows_of(one, Event)] for one in (test, sends.tenant)}
-    assert [(one["event"], one["test"]) for one in events[test.id]] == [("created", True), ("sent", True)]
-    assert [(one["event"], "test" in one) for one in events[sends.tenant.id]] == [("created", False), ("sent", False)]
+    events = {
+        account.id: [json.loads(row.payload) for row in rows_of(account, Event)] for account in (test, sends.tenant)
+    }
+    assert [(event["event"], event["test"]) for event in events[test.id]] == [("created", True), ("sent", True)]
+    assert [(event["event"], "test" in event) for event in events[sends.tenant.id]] == [
+        ("created", False),
+        ("sent", False),
+    ]
 
 
 def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, test: Tenant) -> None:
@@ -187,7 +192,7 @@ def test_a_test_account_has_copies_that_follow_the_originals(sends: SendsApi, te
 def test_a_refresh_without_a_change_writes_nothing(sends: SendsApi, test: Tenant) -> None:
     with StatementCounter(test.services.database.engine) as counted, test.services.database.write() as transaction:
         refreshed_test_account(transaction, transaction.get_one(Account, sends.tenant.id))
-    assert [one for one in counted.statements if not one.startswith(("BEGIN", "SELECT"))] == []
+    assert [statement for statement in counted.statements if not statement.startswith(("BEGIN", "SELECT"))] == []
 
 
 def test_a_test_fails_where_life_would(sends: SendsApi, test: Tenant) -> None:

@@ -40,18 +40,21 @@ def spans(collector: Receiver) -> list[Span]:
     """All spans that have been handed over, in the order in which they began."""
     tracing.stop()
     sent = [ExportTraceServiceRequest.FromString(hit.body) for hit in collector.hits]
-    found = [
+    all_spans = [
         span
-        for one in sent
-        for resource in one.resource_spans
+        for export in sent
+        for resource in export.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
     ]
-    return sorted(found, key=lambda span: span.start_time_unix_nano)
+    return sorted(all_spans, key=lambda span: span.start_time_unix_nano)
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value") or "") for one in span.attributes}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value") or "")
+        for attribute in span.attributes
+    }
 
 
 @pytest.mark.usefixtures("traced")
@@ -64,19 +67,19 @@ def test_a_message_is_one_trace_from_its_request_to_the_answer_of_the_relay(
     assert answer.status_code == 202, answer.text
     drain(tenant.services)
     request_id = answer.headers["X-Request-Id"]
-    found = spans(collector)
-    of_message = [span for span in found if span.trace_id.hex() == request_id]
-    assert [span.name for span in of_message] == ["POST /v1/transactional-sends", "accept", "compose", "transmit"]
-    root, *children = of_message
+    all_spans = spans(collector)
+    message_spans = [span for span in all_spans if span.trace_id.hex() == request_id]
+    assert [span.name for span in message_spans] == ["POST /v1/transactional-sends", "accept", "compose", "transmit"]
+    root, *children = message_spans
     assert root.parent_span_id == b""
     assert {span.parent_span_id for span in children} == {root.span_id}
     assert attributes(root) == {"http.response.status_code": 202, "tms.account_id": tenant.id}
     uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
-    assert attributes(of_message[3]) == {
+    assert attributes(message_spans[3]) == {
         **{"tms.uuid": uuid, "tms.type": "email", "tms.transport": "default", "tms.attempt": 1},
         **{"tms.outcome": "accepted", "tms.status": "2.0.0"},
     }
-    assert {"claim", "load", "settle"} <= {span.name for span in found}
+    assert {"claim", "load", "settle"} <= {span.name for span in all_spans}
     assert not any(body["recipients"][0]["email"].encode() in hit.body for hit in collector.hits)
 
 
@@ -98,8 +101,8 @@ def test_a_ratio_decides_alike_for_all_spans_of_a_request(
     sends = SendsApi(tenant)
     ids = [api.post(SENDS, sends.email()).headers["X-Request-Id"] for _ in range(12)]
     drain(tenant.services)
-    names = {one: {span.name for span in spans(collector) if span.trace_id.hex() == one} for one in ids}
-    assert {len(found) for found in names.values()} <= {0, 4}
+    names = {trace_id: {span.name for span in spans(collector) if span.trace_id.hex() == trace_id} for trace_id in ids}
+    assert {len(span_names) for span_names in names.values()} <= {0, 4}
 
 
 def test_a_collector_that_is_away_costs_nothing(api: Client, settings: Settings) -> None:

@@ -50,7 +50,7 @@ def waiting(hook: Hook) -> list[tuple[str, str]]:
     """Object and event of what waits for the webhook."""
     with hook.services.database.read() as session:
         texts = session.scalars(select(Event.payload).where(Event.webhook_id == hook.id).order_by(Event.id))
-        return [(one["object"], one["event"]) for one in map(orjson.loads, texts)]
+        return [(event["object"], event["event"]) for event in map(orjson.loads, texts)]
 
 
 def outcome(event: str, list_id: int | None) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def test_the_log_has_the_events_and_the_first_4_kib_of_the_answer(
         assert second.answer is None
         with services.database.write() as transaction:
             for attempt in (first, second):
-                found = find_delivery(transaction, hook.account_id, str(attempt.id))
-                assert events_of(transaction, found) == [{"n": 1}, {"n": 2}]
+                delivery = find_delivery(transaction, hook.account_id, str(attempt.id))
+                assert events_of(transaction, delivery) == [{"n": 1}, {"n": 2}]
             assert find_delivery(transaction, hook.account_id, second.batch_id).id == second.id
             assert redeliver(transaction, find_delivery(transaction, hook.account_id, str(second.id))) == 2
         assert hook.waiting == 2

@@ -54,11 +54,11 @@ def test_a_webhook_is_found_by_url_and_by_id_only_in_its_account(
     with services.database.read() as session:
         assert find_webhook(session, account_id, URL).id == hook.id
         assert find_webhook(session, account_id, str(hook.id)).url == URL
-        assert [one.id for one in list_webhooks(session, account_id)] == [hook.id]
+        assert [webhook.id for webhook in list_webhooks(session, account_id)] == [hook.id]
         assert list_webhooks(session, other_id) == []
-        for wanted in (URL, str(hook.id), "9" * 30, "²"):
-            with refused("invalid_id", "webhook", f"the account has no webhook {wanted!r}"):
-                find_webhook(session, other_id, wanted)
+        for reference in (URL, str(hook.id), "9" * 30, "²"):
+            with refused("invalid_id", "webhook", f"the account has no webhook {reference!r}"):
+                find_webhook(session, other_id, reference)
 
 
 def test_two_accounts_may_register_the_same_url_but_one_account_only_once(
@@ -112,7 +112,7 @@ def test_setting_secrets_writes_only_differences(services: Services, account_id:
         assert not set_secret(transaction, services.settings, webhook, "k1", SECRET)
         assert set_secret(transaction, services.settings, webhook, "k1", OTHER_SECRET)
         assert set_secret(transaction, services.settings, webhook, "k2", SECRET)
-        assert [one.key_id for one in list_secrets(transaction, webhook)] == ["k1", "k2"]
+        assert [secret.key_id for secret in list_secrets(transaction, webhook)] == ["k1", "k2"]
         # Without the old SECRET_KEY the stored secret cannot be decrypted.
         assert set_secret(transaction, other_key, webhook, "k2", SECRET)
         assert not set_secret(transaction, other_key, webhook, "k2", SECRET)
@@ -135,7 +135,7 @@ def test_rotation_adds_a_secret_and_the_last_secret_cannot_be_removed(
         remove_secret(transaction, webhook, "mine")
         with refused("conflict", "id", "the only secret"):
             remove_secret(transaction, webhook, "k2")
-        assert [one.key_id for one in list_secrets(transaction, webhook)] == ["k2"]
+        assert [secret.key_id for secret in list_secrets(transaction, webhook)] == ["k2"]
 
 
 def test_two_operators_cannot_remove_both_secrets(services: Services, account_id: int, add_hook: AddHook) -> None:
@@ -191,5 +191,5 @@ def test_queued_events_and_delivery_attempts_are_listed(
         assert pending_events(session, account_id) == {hook.id: 2}
         assert pending_events(session, other_id) == {}
         tried = deliveries(session, find_webhook(session, account_id, URL_ONE), 1)
-        assert [one.id for one in tried] == [hook.attempts[1].id]
+        assert [attempt.id for attempt in tried] == [hook.attempts[1].id]
         assert deliveries(session, find_webhook(session, other_id, URL), 5) == []

@@ -121,7 +121,9 @@ def test_a_batch_for_whose_thread_no_memory_is_left_is_sent_soon(
         hook.happen(1)
         with monkeypatch.context() as patch, suppress(RuntimeError):
             patch.setattr(
-                threading.Thread, "start", lambda one: without_memory(one) if one.name == thread else start(one)
+                threading.Thread,
+                "start",
+                lambda new_thread: without_memory(new_thread) if new_thread.name == thread else start(new_thread),
             )
             dispatcher.run(services)
         assert receiver.hits == []
@@ -251,7 +253,7 @@ def test_any_status_but_2xx_and_410_is_a_failure(
     row = hook.row
     assert row is not None
     assert (row.failures, row.lease_time) == (1, None)
-    assert [(one.status, one.outcome) for one in hook.attempts] == [(status, "failed")]
+    assert [(attempt.status, attempt.outcome) for attempt in hook.attempts] == [(status, "failed")]
 
 
 def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: AddHook) -> None:
@@ -262,7 +264,7 @@ def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: 
         with closing(WebhookClient(read_timeout=0.5)) as client:
             WebhookDispatcher(client).run(services)
         gate.set()
-    assert [(one.status, one.detail) for one in silent.attempts] == [(None, "no answer in 0.5 s")]
+    assert [(attempt.status, attempt.detail) for attempt in silent.attempts] == [(None, "no answer in 0.5 s")]
     (attempt,) = absent.attempts
     assert attempt.status is None
     assert "Connection refused" in str(attempt.detail)
@@ -412,7 +414,7 @@ def test_a_lost_secret_key_is_a_failure_with_its_reason_in_the_log(
         hook.happen(1)
         dispatcher.run(changed(services, secret_key="another key of 32 characters or more"))
     assert receiver.hits == []
-    assert [one.detail for one in hook.attempts] == ["a stored secret was encrypted under another SECRET_KEY"]
+    assert [attempt.detail for attempt in hook.attempts] == ["a stored secret was encrypted under another SECRET_KEY"]
     assert hook.waiting == 1
 
 
@@ -630,7 +632,7 @@ def test_a_stop_lets_a_fast_request_end(
         stopping.stopping.set()
         gate.set()
         thread.join(PATIENCE)
-    assert [one.outcome for one in hook.attempts] == ["delivered"]
+    assert [attempt.outcome for attempt in hook.attempts] == ["delivered"]
     assert hook.waiting == 0
 
 

@@ -189,7 +189,7 @@ def test_a_worker_without_redis_ends_at_once(bench: WorkerBench) -> None:
     bench.redis.kill()
     # RQ pauses where it was waiting for a job, and our own loop everywhere else.
     pauses = (f"retrying in {HOUR:.0f} seconds", "Redis does not answer")
-    wait_until(lambda: any(one in (bench.folder / "log").read_text() for one in pauses), "it waits for Redis")
+    wait_until(lambda: any(pause in (bench.folder / "log").read_text() for pause in pauses), "it waits for Redis")
     bench.end(signal.SIGTERM)
     bench.redis.start()
 

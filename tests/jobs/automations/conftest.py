@@ -69,8 +69,8 @@ class Story:
         document = {"name": unique("automation"), **document}
         automation_id = add_automation(self.worker, self.tenant.id, self.list_id, document)
         with self.worker.database.read() as session:
-            found = session.execute(select(AutomationStep).where(AutomationStep.automation_id == automation_id))
-            self.steps |= {step.name: step.id for step in found.scalars()}
+            steps = session.execute(select(AutomationStep).where(AutomationStep.automation_id == automation_id))
+            self.steps |= {step.name: step.id for step in steps.scalars()}
         return automation_id
 
     def message(self) -> str:
@@ -123,11 +123,11 @@ class Story:
 
     def mails(self) -> list[tuple[str, str]]:
         """Address and subject of each mail that the relay has got, in their order."""
-        found = []
+        mail_heads = []
         for path in sorted(self.mail.glob("*.eml"), key=lambda path: path.stat().st_mtime_ns):
             message = message_from_bytes(path.read_bytes(), policy=policy.default)
-            found.append((str(message["To"]), str(message["Subject"])))
-        return found
+            mail_heads.append((str(message["To"]), str(message["Subject"])))
+        return mail_heads
 
     def events(self, *names: str) -> list[dict[str, Any]]:
         """The events of these names, oldest first."""
@@ -158,8 +158,10 @@ class Story:
         """The events of the name with the ids of their webhooks, oldest first."""
         statement = select(Event.webhook_id, Event.payload).where(Event.account_id == self.tenant.id)
         with self.worker.database.read() as session:
-            found = [(row.webhook_id, json.loads(row.payload)) for row in session.execute(statement.order_by(Event.id))]
-        return [(webhook_id, event) for webhook_id, event in found if event["event"] == name]
+            payloads = [
+                (row.webhook_id, json.loads(row.payload)) for row in session.execute(statement.order_by(Event.id))
+            ]
+        return [(webhook_id, event) for webhook_id, event in payloads if event["event"] == name]
 
     def set_account(self, **columns: Any) -> None:
         """Sets columns of the account."""

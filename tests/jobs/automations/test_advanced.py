@@ -177,8 +177,8 @@ def test_what_a_step_sets_or_unsubscribes_is_an_event_and_fires_no_trigger(story
     story.automation(**ADVANCED, steps=steps)
     contact_id = story.contact(first_name="Ann", plan="free")
     story.work()
-    shown = story.tenant.api.get(f"/v1/lists/{story.list_id}/contacts/{contact_id}").get_json()
-    assert (shown["plan"], shown["first_name"], shown["subscribed"]) == (
+    contact = story.tenant.api.get(f"/v1/lists/{story.list_id}/contacts/{contact_id}").get_json()
+    assert (contact["plan"], contact["first_name"], contact["subscribed"]) == (
         "gold",
         None,
         {"email": False, "mobile": True},

@@ -121,7 +121,9 @@ class Engine:
             document = written_definition(with_own_messages(case))
             case.automation_id = self.story.automation(**{**ADVANCED, **document, "list": case.name, "name": case.name})
             with self.story.worker.database.write() as transaction:
-                transaction.execute(delete(Message).where(Message.id.in_([one for one in refused if one])))
+                transaction.execute(
+                    delete(Message).where(Message.id.in_([message_id for message_id in refused if message_id]))
+                )
 
     def add_message(self, case: Case, step: Send) -> int | None:
         """The message of the step, whose subject or text is its name, with the links that branches ask about; its id
@@ -170,7 +172,7 @@ class Engine:
                 if step not in case.steps_sent:
                     case.steps_sent.add(step)
                     happenings = case.history.happenings.get(step, ())
-                    case.outcomes += [(moment + one.after, recipient_id, one) for one in happenings]
+                    case.outcomes += [(moment + happening.after, recipient_id, happening) for happening in happenings]
 
     def sent(self, case: Case) -> list[tuple[int, str]]:
         """The messages of the contact, with their steps: by the steps that the run has passed."""
@@ -191,7 +193,7 @@ class Engine:
             while case.changes and case.changes[0].time <= moment:
                 self.change(case, case.changes.pop(0))
                 happened = True
-            for outcome in [one for one in case.outcomes if one[0] <= moment]:
+            for outcome in [outcome for outcome in case.outcomes if outcome[0] <= moment]:
                 case.outcomes.remove(outcome)
                 self.become(case, outcome[1], outcome[2])
                 happened = True
@@ -211,7 +213,9 @@ class Engine:
                 self.story.change(case.contact_id, **{key: change.value})
 
     def become(self, case: Case, recipient_id: int, happening: Happening) -> None:
-        recipient = next(one for one in self.story.recipients(case.contact_id) if one.id == recipient_id)
+        recipient = next(
+            recipient for recipient in self.story.recipients(case.contact_id) if recipient.id == recipient_id
+        )
         match happening.did:
             case "opened":
                 self.story.opens(recipient)
@@ -248,12 +252,16 @@ def senders(definition: Definition) -> list[Send]:
 def with_own_messages(case: Case) -> Definition:
     """The automation where each step sends a message of its own."""
 
-    def own(step: Step) -> Step:
+    def with_own_message(step: Step) -> Step:
         if isinstance(step, Branch):
-            return replace(step, then=tuple(map(own, step.then)), otherwise=tuple(map(own, step.otherwise)))
+            return replace(
+                step,
+                then=tuple(map(with_own_message, step.then)),
+                otherwise=tuple(map(with_own_message, step.otherwise)),
+            )
         return replace(step, message=f"{case.name} {step.name}") if isinstance(step, Send) else step
 
-    return replace(case.definition, steps=tuple(map(own, case.definition.steps)))
+    return replace(case.definition, steps=tuple(map(with_own_message, case.definition.steps)))
 
 
 def described(told: Told) -> list[str]:

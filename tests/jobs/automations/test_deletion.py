@@ -113,20 +113,24 @@ def test_what_a_deleted_automation_has_sent_still_says_where_it_comes_from(story
     sent = f"/v1/messages/{event['message_id']}/sent-contacts"
     (item,) = story.tenant.api.get(sent, {"report_id": event["report_id"]}).get_json()["_embedded"]["sent-contacts"]
     assert item["_links"]["contact"]["href"].endswith(f"/{contact_id}")
-    shown = story.tenant.api.get(f"/v1/automations/{series}").get_json()
-    assert (shown["name"], shown["state"]) == (f"Series (deleted {series})", "deleted")
-    assert len(story.tenant.api.get(shown["_links"]["runs"]["href"]).get_json()["_embedded"]["runs"]) == 1
+    automation = story.tenant.api.get(f"/v1/automations/{series}").get_json()
+    assert (automation["name"], automation["state"]) == (f"Series (deleted {series})", "deleted")
+    assert len(story.tenant.api.get(automation["_links"]["runs"]["href"]).get_json()["_embedded"]["runs"]) == 1
 
 
 def test_a_deleted_automation_is_in_the_collection_only_where_its_state_is_asked_for(story: Story, series: int) -> None:
     second = story.automation(**ADVANCED, name="Second", steps=STEPS)
     deleted(story, series)
 
-    def found(**query: str) -> list[int]:
+    def ids_of(**query: str) -> list[int]:
         answer = story.tenant.api.get("/v1/automations", query).get_json()
         return [item["id"] for item in answer["_embedded"]["automations"]]
 
-    assert (found(), found(state="deleted"), found(**{"state:ne": "paused"})) == ([second], [series], [second, series])
+    assert (ids_of(), ids_of(state="deleted"), ids_of(**{"state:ne": "paused"})) == (
+        [second],
+        [series],
+        [second, series],
+    )
 
 
 def test_a_deleted_automation_is_not_resumed_renamed_or_deleted_again_and_its_name_is_free(
@@ -152,8 +156,8 @@ def test_a_renamed_automation_goes_on_under_its_new_name(story: Story, series: i
     with story.worker.database.write() as transaction:
         rename_automation(transaction, story.tenant.id, series, "Welcome")
         rename_automation(transaction, story.tenant.id, series, "Welcome")
-    shown = story.tenant.api.get(f"/v1/automations/{series}").get_json()
-    assert (shown["name"], shown["version"], shown["definition"]["name"]) == ("Welcome", 2, "Welcome")
+    automation = story.tenant.api.get(f"/v1/automations/{series}").get_json()
+    assert (automation["name"], automation["version"], automation["definition"]["name"]) == ("Welcome", 2, "Welcome")
     story.automation(**ADVANCED, name="Series", steps=STEPS)
     with pytest.raises(ServiceError, match="conflict"), story.worker.database.write() as transaction:
         rename_automation(transaction, story.tenant.id, series, "Series")

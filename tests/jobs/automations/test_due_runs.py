@@ -22,25 +22,25 @@ def automation_id(story: Story) -> int:
     return story.automation(**ADVANCED, steps=WAIT)
 
 
-def found(story: Story, sweep: RunSweep) -> bool:
+def finds_work(story: Story, sweep: RunSweep) -> bool:
     with story.worker.database.read() as session:
         return sweep.finds_work(session)
 
 
 def test_a_scheduler_finds_what_falls_due_after_its_only_look_at_all_runs(story: Story, automation_id: int) -> None:
     sweep = RunSweep(full_share=1e-9)
-    assert not found(story, sweep)
+    assert not finds_work(story, sweep)
     story.contact()
-    assert found(story, sweep)
-    assert found(story, sweep)
+    assert finds_work(story, sweep)
+    assert finds_work(story, sweep)
     story.work()
-    assert not found(story, sweep)
+    assert not finds_work(story, sweep)
     story.calendar.move(hours=23)
-    assert not found(story, sweep)
+    assert not finds_work(story, sweep)
     story.calendar.move(hours=1, days=3)
-    assert found(story, sweep)
+    assert finds_work(story, sweep)
     story.work()
-    assert not found(story, sweep)
+    assert not finds_work(story, sweep)
 
 
 def test_a_process_goes_on_behind_what_it_has_advanced(
@@ -68,10 +68,12 @@ def pages_read(story: Story, sweep: RunSweep) -> int:
     """The pages that the looks of the sweep for due runs read, when they are executed again; not those of the table of
     automations, in which those of other tests are, too."""
     with StatementCounter(story.worker.database.engine) as counter:
-        assert not found(story, sweep)
+        assert not finds_work(story, sweep)
     pages = 0
     with story.worker.database.read() as session:
-        for sent in (one for one in counter.sent if "automation_runs" in one.statement):
+        for sent in (
+            sent_statement for sent_statement in counter.sent if "automation_runs" in sent_statement.statement
+        ):
             explained = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sent.statement}"
             (plan,) = session.connection().exec_driver_sql(explained, sent.parameters).scalar_one()
             pages += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
@@ -92,10 +94,10 @@ def test_a_held_snapshot_makes_the_looks_of_a_scheduler_no_slower(story: Story, 
     sweep = RunSweep(full_share=1e-9)
     with database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         connection.execute(text("SELECT 1"))
-        assert found(story, sweep)
+        assert finds_work(story, sweep)
         story.advance()
         story.calendar.move(minutes=1)
-        assert not found(story, sweep)
+        assert not finds_work(story, sweep)
         story.calendar.move(minutes=1)
         assert pages_read(story, sweep) < 20 < pages_read(story, RunSweep())
     assert story.states(automation_id) == [("waiting", "a day")] * ADVANCED_RUNS

@@ -39,7 +39,7 @@ def shop(story: Story) -> Story:
 
 def begin(shop: Story, name: str) -> int:
     """The automation of that name on the page."""
-    (document,) = [one for one in WRITTEN if one["name"] == name]
+    (document,) = [document for document in WRITTEN if document["name"] == name]
     with shop.worker.database.write() as transaction:
         return create_automation(transaction, shop.tenant.id, read_definition(document), 100).id
 

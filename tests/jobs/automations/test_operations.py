@@ -18,7 +18,7 @@ from tests.support.statements import StatementCounter
 WAIT = [{"name": "a day", "wait": "1 day"}]
 
 
-def shown(story: Story) -> dict[str, int | float | None]:
+def run_figures(story: Story) -> dict[str, int | float | None]:
     """The figures about runs."""
     with story.worker.database.read() as session:
         figures = status_of(read_figures(session, story.worker.settings, moment=story.calendar.moment))
@@ -29,33 +29,33 @@ def test_the_status_counts_runs_by_state_and_tells_how_late_the_oldest_is(story:
     with story.worker.database.write() as transaction:
         transaction.execute(delete(AutomationRun))
     none = {"runs_waiting": 0, "runs_due": 0, "runs_late": 0, "runs_held": 0, "runs_due_oldest_seconds": None}
-    assert shown(story) == none
+    assert run_figures(story) == none
     automation_id = story.automation(**ADVANCED, steps=WAIT)
     story.contact()
     story.work()
-    assert shown(story) == {**none, "runs_waiting": 1}
+    assert run_figures(story) == {**none, "runs_waiting": 1}
     story.calendar.move(days=1, seconds=60)
     story.contact()
-    assert shown(story) == {**none, "runs_due": 2, "runs_late": 1, "runs_due_oldest_seconds": 60.0}
+    assert run_figures(story) == {**none, "runs_due": 2, "runs_late": 1, "runs_due_oldest_seconds": 60.0}
     with story.worker.database.write() as transaction:
         pause(transaction, story.tenant.id, automation_id)
     story.work()
-    assert shown(story) == {**none, "runs_held": 2}
+    assert run_figures(story) == {**none, "runs_held": 2}
 
 
 def test_the_scheduler_finds_what_is_due_and_what_a_pause_has_left(story: Story) -> None:
-    def found() -> bool:
+    def finds_work() -> bool:
         with story.worker.database.read() as session:
             return sweeps.RunSweep().finds_work(session)
 
     story.automation(**ADVANCED, steps=WAIT)
-    assert not found()
+    assert not finds_work()
     story.contact()
-    assert found()
+    assert finds_work()
     story.work()
-    assert not found()
+    assert not finds_work()
     story.calendar.move(days=1)
-    assert found()
+    assert finds_work()
 
 
 def test_steps_and_ends_are_counted_for_the_metrics(story: Story) -> None:
@@ -100,22 +100,24 @@ def test_steps_are_counted_when_they_are_passed_and_stay_counted_when_runs_are_d
     story.contact(email=None)
     with StatementCounter(story.worker.database.engine) as counted:
         story.work()
-    assert len([one for one in counted.statements if "INSERT INTO automation_step_counts" in one]) == 1
+    assert (
+        len([statement for statement in counted.statements if "INSERT INTO automation_step_counts" in statement]) == 1
+    )
     assert results(story, automation_id) == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
     story.calendar.move(days=30, seconds=1)
     sweeps.clean(story.worker)
     assert [run.contact_id for run in story.runs(automation_id)] == [gold]
     with StatementCounter(story.worker.database.engine) as counted:
-        shown = results(story, automation_id)
-    assert shown == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
-    assert [one for one in counted.statements if "automation_passed_steps" in one] == []
+        counts = results(story, automation_id)
+    assert counts == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
+    assert [statement for statement in counted.statements if "automation_passed_steps" in statement] == []
 
 
 def results(story: Story, automation_id: int) -> dict[str, dict[str, int]]:
     """What came of each step at which a run has been."""
     with story.worker.database.read() as session:
         counts = count_steps(session, story.tenant.id, automation_id)
-    return {name: dict(one.results) for name, one in counts.items()}
+    return {name: dict(count.results) for name, count in counts.items()}
 
 
 def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_them_out(story: Story) -> None:
@@ -153,7 +155,7 @@ def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_ot
     run, other = story.runs(automation_id)
     assert (run.state, run.reason, run.step, other.state) == ("ended", FAILURE_REASON, None, "waiting")
     assert (run.entry_key, other.entry_key) == (run.id, 0)
-    assert [(one.reason, one.entry_key) for one in story.runs(once)] == [(FAILURE_REASON, 0), (None, 0)]
+    assert [(run.reason, run.entry_key) for run in story.runs(once)] == [(FAILURE_REASON, 0), (None, 0)]
 
 
 def test_a_run_that_fails_because_its_version_cannot_be_read_keeps_its_place(story: Story) -> None:
@@ -162,9 +164,9 @@ def test_a_run_that_fails_because_its_version_cannot_be_read_keeps_its_place(sto
     unreadable = {"automation_id": automation_id, "number": 2, "definition": {"kind": "unknown"}}
     version_id = story.rows.add(AutomationVersion, **unreadable, creation_time=story.calendar.moment)
     with story.worker.database.write() as transaction:
-        of_automation = AutomationRun.automation_id == automation_id
+        criteria = AutomationRun.automation_id == automation_id
         last = {"version_id": version_id, "attempts": MAX_ATTEMPTS - 1}
-        transaction.execute(update(AutomationRun).where(of_automation).values(last))
+        transaction.execute(update(AutomationRun).where(criteria).values(last))
     story.work()
     assert [(run.state, run.reason, run.entry_key) for run in story.runs(automation_id)] == [
         ("ended", FAILURE_REASON, 0)

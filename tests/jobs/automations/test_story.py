@@ -65,9 +65,9 @@ class Tale:
         assert self.api.post(path, {"contacts": [people["Bea"], people["Cid"]]}).status_code == 204
         sends = SendsApi(self.story.tenant)
         sends.send(sends.email(list_id=self.story.list_id, recipients=[people["Dan"]]))
-        found = self.api.get(path, {"limit": 10}).get_json()["_embedded"]["contacts"]
+        contacts = self.api.get(path, {"limit": 10}).get_json()["_embedded"]["contacts"]
         names = {email: name for name, email in self.emails.items()}
-        self.contacts = {names[one["email"]]: one["id"] for one in found}
+        self.contacts = {names[contact["email"]]: contact["id"] for contact in contacts}
 
     def leave(self) -> None:
         """One is deleted, one unsubscribes, and the mail to one comes back."""
@@ -82,8 +82,10 @@ class Tale:
     def hello_to(self, name: str) -> int:
         """The id of the recipient to whom the series has said hello."""
         step_id = self.steps["hello"]
-        (found,) = [one for one in self.story.recipients(self.contacts[name]) if one.group_id == step_id]
-        return found.id
+        (hello,) = [
+            recipient for recipient in self.story.recipients(self.contacts[name]) if recipient.group_id == step_id
+        ]
+        return hello.id
 
     def set_state(self, verb: str) -> None:
         """Pauses or resumes the series."""
@@ -150,9 +152,9 @@ def test_mails_events_reports_and_sent_contacts_agree(tale: Tale) -> None:
         }
     sent, bounced = tale.story.events("sent"), tale.story.events("bounced")
     for message, step in SENT_BY.items():
-        of_step = {"report_id": str(tale.steps[step])}
+        report_filter = {"report_id": str(tale.steps[step])}
         path = f"/v1/messages/{tale.messages[message]}/sent-contacts"
-        listed = tale.api.get(path, of_step).get_json()["_embedded"]["sent-contacts"]
+        listed = tale.api.get(path, report_filter).get_json()["_embedded"]["sent-contacts"]
         mails = sum(count for (_, subject), count in tale.mails().items() if subject.startswith(message))
         events = [event for event in sent if event.get("step_id") == tale.steps[step]]
         came_back = [event for event in bounced if event.get("step_id") == tale.steps[step]]

@@ -62,7 +62,7 @@ def test_a_refused_mail_changes_every_contact_with_the_address(
     drain(worker)
     assert event_ids(rows) == [
         ("recipient", "bounced", ann),
-        *(("contact", "updated", one) for one in blocked_contacts),
+        *(("contact", "updated", contact_id) for contact_id in blocked_contacts),
     ]
     assert all(before <= moment <= this_second() for moment in times(rows, blocked_contacts))
     assert times(rows, other) == [LONG_AGO]
@@ -107,8 +107,8 @@ def test_blocking_many_addresses_takes_as_many_statements_as_one(
             for place in range(number)
             for account in (rows.account_id, other_id)
         ]
-        for one in addresses:
-            add_contacts(Rows(rows.services, one.account_id), one.key)
+        for blocked_address in addresses:
+            add_contacts(Rows(rows.services, blocked_address.account_id), blocked_address.key)
         with count_statements() as counted:
             with rows.services.database.write() as transaction:
                 touched = block_addresses(transaction, dict.fromkeys(addresses, Block("by hand")))
@@ -179,16 +179,16 @@ def test_the_answers_of_relays_block_as_the_table_of_replies_says(
     """Each reply of the table, as the answer to the recipient of one send. One that defers blocks nobody. Those
     that refuse are of two domains: where a relay refuses more, messages wait."""
     replies = {
-        f"ann{number}@d{number if one.meaning == TEMPORARY else number % 2}.example": one
-        for number, one in enumerate(relay_replies())
-        if one.has_code
+        f"ann{number}@d{number if relay_reply.meaning == TEMPORARY else number % 2}.example": relay_reply
+        for number, relay_reply in enumerate(relay_replies())
+        if relay_reply.has_code
     }
     for address, reply in replies.items():
         # Twice: behind a 421 the message is sent again over a new connection.
         mail_server.reply(address, *[f"{reply.code} {reply.text[4:]}"] * 2)
     addresses = list(replies)
     sends = [rows.add_send(addresses[start : start + 100]) for start in range(0, len(addresses), 100)]
-    ids = dict(zip(addresses, [one for send in sends for one in send], strict=True))
+    ids = dict(zip(addresses, [recipient_id for send in sends for recipient_id in send], strict=True))
     states = {BLOCKS: "bounced", PERMANENT: "bounced", TEMPORARY: "queued"}
     expected = {address: states[reply.meaning] for address, reply in replies.items()}
 

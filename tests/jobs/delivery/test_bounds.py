@@ -101,10 +101,10 @@ def test_everything_that_a_send_renders_is_limited(rows: Rows, make_worker: Chan
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(20)], body_text="%%v%%")
     worker = make_worker(max_send_bytes=10_000)
     drain(worker)
-    rows.make_due([one for one in ids if rows.recipient(one).state == "queued"])
+    rows.make_due([recipient_id for recipient_id in ids if rows.recipient(recipient_id).state == "queued"])
     drain(worker)
     assert sorted(rows.states(ids)) == ["delivered"] * 10 + ["failed"] * 10
-    failed = next(one for one in ids if rows.recipient(one).state == "failed")
+    failed = next(recipient_id for recipient_id in ids if rows.recipient(recipient_id).state == "failed")
     assert rows.steps(failed) == [("failed", "with it, the send would render more than 10000 bytes in all")]
 
 
@@ -121,7 +121,7 @@ def test_the_limit_of_a_send_holds_across_batches_and_workers(
         thread.join()
 
     def is_over() -> bool:
-        rows.make_due([one for one in ids if rows.recipient(one).state == "queued"])
+        rows.make_due([recipient_id for recipient_id in ids if rows.recipient(recipient_id).state == "queued"])
         drain(workers[0])
         return not {"queued", "sending"} & set(rows.states(ids))
 

@@ -56,11 +56,13 @@ def test_test_mails_between_live_ones_never_come_to_the_relay(
     test_ids = test.add_send([f"test{number}@example.com" for number in range(10)])
     drain(worker)
     assert sorted(address for mail in mail_server.mails for address in mail.recipients) == sorted(people)
-    states = {rows.recipient(one).state for rows, ids in ((live, live_ids), (test, test_ids)) for one in ids}
+    states = {
+        rows.recipient(recipient_id).state for rows, ids in ((live, live_ids), (test, test_ids)) for recipient_id in ids
+    }
     assert states == {"delivered"}
     with worker.database.read() as session:
-        of_test = select(CapturedMessage.recipient_id).where(CapturedMessage.account_id == other_id)
-        assert sorted(session.scalars(of_test)) == sorted(test_ids)
+        captured_ids = select(CapturedMessage.recipient_id).where(CapturedMessage.account_id == other_id)
+        assert sorted(session.scalars(captured_ids)) == sorted(test_ids)
 
 
 def test_no_test_mail_is_pipelined_behind_a_live_one(
@@ -87,4 +89,4 @@ def test_a_test_needs_no_relay(make_worker: Changed, account_id: int) -> None:
     (mail,) = rows.add_send(["ann@example.com"])
     (text,) = rows.add_send(["61411111111"], type="sms")
     drain(worker)
-    assert [rows.recipient(one).state for one in (mail, text)] == ["delivered", "sent"]
+    assert [rows.recipient(recipient_id).state for recipient_id in (mail, text)] == ["delivered", "sent"]

@@ -83,9 +83,9 @@ def test_attachments_of_the_send_and_of_the_recipient_are_attached(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
     """Every recipient gets the attachments of the send, and only one gets its own."""
-    own = {"email": "a@example.com", "attachments": [("mine.txt", "text/plain", b"mine")]}
+    own_recipient = {"email": "a@example.com", "attachments": [("mine.txt", "text/plain", b"mine")]}
     rows.add_send(
-        [own, "b@example.com"],
+        [own_recipient, "b@example.com"],
         attachments=[("all.pdf", "application/pdf", b"%PDF")],
         body_text="%%attachment:CONTAINS:mine%%with%%attachment:ELSE%%without%%attachment:END%%",
     )
@@ -198,7 +198,10 @@ def test_a_text_message_that_is_empty_after_personalisation_is_not_sent(
     assert (recipient.reason, recipient.mobile) == ("content_missing", "61411111110")
     assert rows.steps(ids[0]) == [("failed", "the text is empty once it is filled in")]
     events_by_recipient = {event["id"]: event for event in events(rows)}
-    assert [(events_by_recipient[one]["event"], events_by_recipient[one].get("fail_reason")) for one in ids] == [
+    assert [
+        (events_by_recipient[recipient_id]["event"], events_by_recipient[recipient_id].get("fail_reason"))
+        for recipient_id in ids
+    ] == [
         ("failed", "content_missing"),
         ("failed", "content_missing"),
         ("sent", None),

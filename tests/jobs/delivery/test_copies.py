@@ -43,7 +43,7 @@ def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Rec
 def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipient(
     pair: tuple[Received, Received], anon: Client
 ) -> None:
-    mail, copy = (parsed(one.content) for one in pair)
+    mail, copy = (parsed(message.content) for message in pair)
     for name in ("From", "To", "Subject", "Date", "Message-ID"):
         assert copy[name] == mail[name]
     assert (mail["List-Unsubscribe"] is None, copy["List-Unsubscribe"], copy["List-Unsubscribe-Post"]) == (
@@ -71,7 +71,7 @@ def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
 def test_a_send_without_a_copy_is_one_mail(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     rows.add_send(["ann@example.com"])
     drain(worker)
-    assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
+    assert [mail.recipients for mail in mail_server.mails] == [["ann@example.com"]]
 
 
 def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
@@ -80,7 +80,7 @@ def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mai
     rows.add_send(names, bcc_address=COPY)
     rows.add_send(["alone@example.com"])
     drain(make_worker(send_connections=1))
-    order = [one.recipients[0] for one in mail_server.mails if one.recipients != ["alone@example.com"]]
+    order = [mail.recipients[0] for mail in mail_server.mails if mail.recipients != ["alone@example.com"]]
     assert order[1::2] == [COPY] * 5
     assert sorted(order[::2]) == names
 
@@ -103,7 +103,7 @@ def test_a_retried_mail_is_copied_once(rows: Rows, make_worker: Changed, mail_se
     for _ in range(3):
         rows.make_due([ann])
         drain(worker)
-    assert Counter(one.recipients[0] for one in mail_server.mails) == {"ann@example.com": 1, COPY: 1}
+    assert Counter(mail.recipients[0] for mail in mail_server.mails) == {"ann@example.com": 1, COPY: 1}
     assert rows.states([ann]) == ["delivered"]
 
 
@@ -125,14 +125,14 @@ def test_the_result_of_a_copy_is_mentioned_in_the_timeline_only(
     assert rows.states([ann]) == ["delivered"]
     ((step, detail),) = rows.steps(ann)
     assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {reply_start}")) == ("sent", True), detail
-    with scan_journals(journal_folder(worker.settings)) as found:
-        assert [one.results() for one in found] == [[]]
+    with scan_journals(journal_folder(worker.settings)) as journals:
+        assert [journal.results() for journal in journals] == [[]]
 
 
 def test_a_hostile_copy_address_injects_no_command(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     (ann,) = rows.add_send(["ann@example.com"], bcc_address="a@b.example>\r\nRCPT TO:<c@d.example")
     drain(worker)
-    assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
+    assert [mail.recipients for mail in mail_server.mails] == [["ann@example.com"]]
     assert rows.states([ann]) == ["delivered"]
 
 
@@ -151,9 +151,9 @@ def test_with_include_unsubscribed_a_mail_has_no_unsubscribe_headers(
 ) -> None:
     """Those who unsubscribe would still get the next such mail."""
     sends = SendsApi(tenant)
-    for wanted in (True, False):
-        sends.send(sends.email(include_unsubscribed=wanted))
+    for includes_unsubscribed in (True, False):
+        sends.send(sends.email(include_unsubscribed=includes_unsubscribed))
         drain(worker)
-    service, other = (parsed(one.content) for one in mail_server.mails)
+    service, other = (parsed(mail.content) for mail in mail_server.mails)
     assert (service["List-Unsubscribe"], service["List-Unsubscribe-Post"]) == (None, None)
     assert other["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"

@@ -186,8 +186,8 @@ def test_the_journal_of_a_stalled_worker_is_read_before_its_rows_are_requeued(ro
     rows.change([sent, begun], lease_time=now())
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["delivered", "queued"]
-    with scan_journals(journal_folder(worker.settings)) as found:
-        assert [(one.worker, one.dead) for one in found] == [("stalled", False)]
+    with scan_journals(journal_folder(worker.settings)) as journals:
+        assert [(journal.worker, journal.dead) for journal in journals] == [("stalled", False)]
     journal.close()
 
 
@@ -247,8 +247,8 @@ def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
     """Results that are in the database are removed from the journal."""
     rows.add_send(addresses(5))
     drain(worker)
-    with scan_journals(journal_folder(worker.settings)) as found:
-        assert [(one.dead, one.results()) for one in found] == [(False, [])]
+    with scan_journals(journal_folder(worker.settings)) as journals:
+        assert [(journal.dead, journal.results()) for journal in journals] == [(False, [])]
 
 
 @pytest.mark.usefixtures("patient_rows")
@@ -309,7 +309,7 @@ def test_a_claim_without_an_answer_to_its_commit_is_looked_up(
     monkeypatch.setattr(Transaction, "commit", unanswered)
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 10
-    assert [rows.recipient(one).attempts for one in ids] == [1] * 10
+    assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [1] * 10
     assert times_received(mail_server) == Counter(addresses(10))
 
 

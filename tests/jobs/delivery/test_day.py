@@ -366,9 +366,9 @@ class RecipientHistory:
 def recipient_histories(day: Day) -> list[RecipientHistory]:
     """The histories of all recipients of the account."""
     steps: dict[int, Steps] = defaultdict(list)
-    of_account = RecipientStep.account_id == day.tenant.id
+    criteria = RecipientStep.account_id == day.tenant.id
     with day.worker.database.read() as session:
-        for step in session.scalars(select(RecipientStep).where(of_account).order_by(RecipientStep.id)):
+        for step in session.scalars(select(RecipientStep).where(criteria).order_by(RecipientStep.id)):
             steps[step.recipient_id].append(step)
         rows = session.scalars(select(Recipient).where(Recipient.account_id == day.tenant.id))
         return [RecipientHistory(row, steps[row.id]) for row in rows]
@@ -389,10 +389,12 @@ def check_groups(day: Day, histories: list[RecipientHistory]) -> None:
     expected: dict[int, Counter[str]] = defaultdict(Counter)
     for history in histories:
         expected[history.row.group_id].update(history.counts())
-    shown = {item["id"]: item for item in items(day.tenant.api.get("/v1/transactional-groups"), "transactional-groups")}
-    assert set(shown) == set(expected)
+    groups = {
+        item["id"]: item for item in items(day.tenant.api.get("/v1/transactional-groups"), "transactional-groups")
+    }
+    assert set(groups) == set(expected)
     for group_id, counts in expected.items():
-        assert {name: shown[group_id][name] for name in counts} == dict(counts)
+        assert {name: groups[group_id][name] for name in counts} == dict(counts)
     total = sum(expected.values(), Counter[str]())
     assert total["sent"] == EMAILS + TEXTS
     assert all(total[name] > 20 for name in ("failed_contacts", "bounced", "delivered", "opened", "clicked"))
@@ -426,19 +428,19 @@ def check_contacts(day: Day, histories: list[RecipientHistory]) -> None:
     assert len(contacts) == EMAILS + TEXTS
     for history in histories:
         kind = "email" if history.row.type == "email" else "mobile"
-        shown = contacts[history.row.contact_id or 0]
-        assert shown["subscribed"][kind] is not history.unsubscribed, history.steps
-        assert shown["blocked"][kind] is history.blocked, history.steps
+        contact = contacts[history.row.contact_id or 0]
+        assert contact["subscribed"][kind] is not history.unsubscribed, history.steps
+        assert contact["blocked"][kind] is history.blocked, history.steps
 
 
 def check_sent_contacts(day: Day, histories: list[RecipientHistory]) -> None:
     for type_, message_id in day.messages.items():
         page = day.tenant.api.get(f"/v1/messages/{message_id}/sent-contacts?limit=1000")
-        shown = {item["contact_id"]: item for item in items(page, "sent-contacts")}
+        sent_contacts = {item["contact_id"]: item for item in items(page, "sent-contacts")}
         sent = [history for history in histories if history.row.type == type_ and history.has("sent")]
-        assert set(shown) == {history.row.contact_id for history in sent}
+        assert set(sent_contacts) == {history.row.contact_id for history in sent}
         for history in sent:
-            item = shown[history.row.contact_id]
+            item = sent_contacts[history.row.contact_id]
             assert (item["report_id"], item["open_type"]) == (history.row.group_id, history.open_type())
             first, last = item["first_open_time"], item["last_open_time"]
             assert first == (timestamp(history.signs[0].time) if history.signs else None)

@@ -100,12 +100,12 @@ def test_a_back_off_of_one_sender_delays_no_other_sender(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
     """Neither another account with the same sending domain, nor another sending domain of the same account."""
-    (own,) = rows.add_send(["ann@slow.example"])
+    (own_id,) = rows.add_send(["ann@slow.example"])
     (from_elsewhere,) = rows.add_send(["ann@slow.example"], from_address="hello@second.example")
     others = Rows(worker, other_id)
     (theirs,) = others.add_send(["ann@slow.example"])
     drain(worker)
-    assert rows.states([own, from_elsewhere, theirs]) == ["queued", "delivered", "delivered"]
+    assert rows.states([own_id, from_elsewhere, theirs]) == ["queued", "delivered", "delivered"]
     assert backoffs(rows) == {"slow.example": (FAILURE_THRESHOLD, 2)}, "their deliveries do not end the back-off"
 
 
@@ -157,10 +157,12 @@ def test_one_message_probes_after_the_back_off(
     rows.make_due(deferred)
     drain(worker)
     after = now()
-    assert sorted(rows.recipient(one).attempts for one in deferred) == [1, 1, 2]
+    assert sorted(rows.recipient(recipient_id).attempts for recipient_id in deferred) == [1, 1, 2]
     assert backoffs(rows) == {"slow.example": (FAILURE_THRESHOLD + 1, 4)}, "the back-off doubles"
-    waiting = [one for one in deferred if rows.recipient(one).attempts == 1]
-    assert all(rows.recipient(one).due_time <= after + timedelta(seconds=PROBE_TIMEOUT) for one in waiting)
+    waiting = [recipient_id for recipient_id in deferred if rows.recipient(recipient_id).attempts == 1]
+    assert all(
+        rows.recipient(recipient_id).due_time <= after + timedelta(seconds=PROBE_TIMEOUT) for recipient_id in waiting
+    )
 
 
 def test_a_delivery_ends_the_back_off(
@@ -170,7 +172,7 @@ def test_a_delivery_ends_the_back_off(
     rows.make_due(deferred)
     drain(worker)
     assert backoffs(rows) == {}
-    rows.make_due([one for one in deferred if rows.recipient(one).state == "queued"])
+    rows.make_due([recipient_id for recipient_id in deferred if rows.recipient(recipient_id).state == "queued"])
     drain(worker)
     assert rows.states(deferred) == ["delivered"] * FAILURE_THRESHOLD
 

@@ -40,8 +40,8 @@ def second() -> Iterator[MailServer]:
 
 @pytest.fixture
 def gateways() -> Iterator[tuple[Smsc, Smsc]]:
-    with Smsc() as one, Smsc() as other:
-        yield one, other
+    with Smsc() as first, Smsc() as other:
+        yield first, other
 
 
 def away() -> str:
@@ -69,7 +69,7 @@ def test_mail_goes_to_the_next_transport_while_the_first_cannot_be_reached(
     (bob,) = rows.add_send(["bob@a.example"])
     drain(worker)
     assert rows.states([ann, bob]) == ["delivered", "delivered"]
-    assert [rows.recipient(one).attempts for one in (ann, bob)] == [1, 1]
+    assert [rows.recipient(recipient_id).attempts for recipient_id in (ann, bob)] == [1, 1]
     ((step, transport, note),) = notes(rows, ann)
     assert (step, transport) == ("sent", spare)
     assert (note or "").startswith(f"not over {gone}: no connection to 127.0.0.1:")
@@ -111,7 +111,7 @@ def test_nothing_is_lost_or_doubled_while_many_mails_fail_over(
     ids = rows.add_send([f"{number}@a.example" for number in range(60)])
     drain_all(rows, ids)
     assert rows.states(ids) == ["delivered"] * 60
-    assert [rows.recipient(one).attempts for one in ids] == [1] * 60
+    assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [1] * 60
     sent = [mail.recipients[0] for server in (mail_server, second) for mail in server.mails]
     assert sorted(sent) == sorted(f"{number}@a.example" for number in range(60))
 
@@ -167,7 +167,7 @@ def test_a_text_that_a_gateway_refuses_goes_to_the_next(
 def test_a_text_without_an_answer_is_not_offered_to_the_next_gateway(
     rows: Rows, routing: Routing, gateways: tuple[Smsc, Smsc], start_drain: StartDrain
 ) -> None:
-    routing.route(*(routing.transport(one.url(f"?timeout={PATIENCE}"), "sms") for one in gateways), type_="sms")
+    routing.route(*(routing.transport(gateway.url(f"?timeout={PATIENCE}"), "sms") for gateway in gateways), type_="sms")
     gateways[0].silent = True
     (ann,) = rows.add_send([new_mobile()], type="sms")
     draining = start_drain(rows.services)
@@ -175,7 +175,7 @@ def test_a_text_without_an_answer_is_not_offered_to_the_next_gateway(
     gateways[0].drop()
     draining.join()
     assert rows.states([ann]) == ["queued"]
-    assert [len(one.submissions) for one in gateways] == [1, 0]
+    assert [len(gateway.submissions) for gateway in gateways] == [1, 0]
 
 
 def test_receipts_of_two_gateways_with_the_same_ids_find_their_messages(
@@ -221,6 +221,8 @@ def test_messages_beyond_the_rate_of_a_transport_get_a_turn_and_no_attempt(
     ids = rows.add_send([f"{number}@a.example" for number in range(10)])
     drain(worker)
     states = rows.states(ids)
-    waiting = [one for one, state in zip(ids, states, strict=True) if state == "queued"]
+    waiting = [recipient_id for recipient_id, state in zip(ids, states, strict=True) if state == "queued"]
     assert (states.count("delivered"), len(waiting)) == (1, 9)
-    assert [(rows.recipient(one).attempts, rows.steps(one)) for one in waiting] == [(0, [])] * len(waiting)
+    assert [(rows.recipient(recipient_id).attempts, rows.steps(recipient_id)) for recipient_id in waiting] == [
+        (0, [])
+    ] * len(waiting)

@@ -59,8 +59,12 @@ def test_every_batch_contains_rows_of_all_accounts(accounts: list[Rows], worker:
     reset = small.add_send(["ann@example.com"])
     few = third.add_send(addresses(5))
     claimed = take(worker, 90)
-    assert [one.id for one in claimed[:6]] == [backlog[0], reset[0], few[0], backlog[1], few[1], backlog[2]]
-    assert Counter(one.account_id for one in claimed) == {big.account_id: 30, small.account_id: 1, third.account_id: 5}
+    assert [recipient.id for recipient in claimed[:6]] == [backlog[0], reset[0], few[0], backlog[1], few[1], backlog[2]]
+    assert Counter(recipient.account_id for recipient in claimed) == {
+        big.account_id: 30,
+        small.account_id: 1,
+        third.account_id: 5,
+    }
 
 
 def test_the_oldest_rows_of_an_account_are_claimed_first(rows: Rows, worker: Services) -> None:
@@ -68,7 +72,7 @@ def test_the_oldest_rows_of_an_account_are_claimed_first(rows: Rows, worker: Ser
     late = rows.add_send(addresses(3), due_in=-10)
     later = rows.add_send(addresses(3), due_in=-5)
     latest = rows.add_send(addresses(3), due_in=-20)
-    assert [one.id for one in take(worker, 7)] == [*latest, *late, later[0]]
+    assert [recipient.id for recipient in take(worker, 7)] == [*latest, *late, later[0]]
 
 
 def test_a_single_account_fills_a_batch(rows: Rows, worker: Services) -> None:
@@ -82,16 +86,16 @@ def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Servi
     for account in accounts:
         account.add_send(addresses(5))
     first, second, third = (account.account_id for account in accounts)
-    assert {one.account_id for one in take(worker, 2, after=0)} == {first, second}
-    assert {one.account_id for one in take(worker, 2, after=second)} == {third, first}
-    assert {one.account_id for one in take(worker, 2, after=first)} == {second, third}
+    assert {recipient.account_id for recipient in take(worker, 2, after=0)} == {first, second}
+    assert {recipient.account_id for recipient in take(worker, 2, after=second)} == {third, first}
+    assert {recipient.account_id for recipient in take(worker, 2, after=first)} == {second, third}
 
 
 def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) -> None:
     """If a round over all accounts takes several claims; the others keep their turns."""
     crowd = [Rows(worker, new_account(worker)) for _ in range(8)]
-    for one in crowd:
-        one.add_send(addresses(10))
+    for account_rows in crowd:
+        account_rows.add_send(addresses(10))
     latecomer = Rows(worker, new_account(worker))
     due, order = DueAccounts(SEND_QUEUE), []
     for turn in range(4):
@@ -99,8 +103,8 @@ def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) 
             latecomer.add_send(["reset@example.com"])
         with worker.database.write() as transaction:
             claimed = claim(transaction, "w", size=4, after=due.last_account, due=due)
-        order.append([one.account_id for one in claimed])
-    ids = [one.account_id for one in crowd]
+        order.append([recipient.account_id for recipient in claimed])
+    ids = [account_rows.account_id for account_rows in crowd]
     assert (set(order[0]), set(order[1][1:]), set(order[2])) == (set(ids[:4]), set(ids[4:7]), {ids[7], *ids[:3]})
     assert (order[1][0], order[3][0]) == (latecomer.account_id, latecomer.account_id)
 
@@ -175,7 +179,7 @@ def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    ids = [one.id for claimed in taken for one in claimed]
+    ids = [recipient.id for claimed in taken for recipient in claimed]
     assert len(ids) == len(set(ids))
     # A worker that finds every row locked by others stops early; the next sweep finds the rest.
     assert len(ids) + len(take(worker, 200)) == 200
@@ -323,7 +327,7 @@ def plan_of_a_claim(services: Services) -> list[str]:
         take(services, 100)
     finally:
         event.remove(engine, "before_cursor_execute", keep)
-    ((statement, parameters),) = [one for one in executed if "UPDATE send_queue" in one[0]]
+    ((statement, parameters),) = [execution for execution in executed if "UPDATE send_queue" in execution[0]]
     with services.database.read() as session:
         explained = session.connection().exec_driver_sql(f"{verb} {statement}", parameters)
         return [str(row[column]) for row in explained]
@@ -350,7 +354,9 @@ def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, cou
     with database.read() as session:
         recipients = counting(lambda: load(session, within_budget(session, claimed), rows.services.settings))
     skip = FailReason.BLOCKED if outcome == "skipped" else None
-    results = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
+    results = [
+        AttemptResult(recipient.id, 1, recipient.address, now(), RESULTS[outcome], skip) for recipient in recipients
+    ]
     with database.write() as transaction:
         made = counting(lambda: write_outcomes(transaction, "w", results, RetryRules(30, 0)))
     assert len(made) == count
@@ -363,15 +369,15 @@ def test_a_batch_is_cut_at_the_memory_budget(rows: Rows, worker: Services, monke
     monkeypatch.setattr("app.sends.delivery.limits.MEMORY_BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
-    own = rows.add_send(
+    own_ids = rows.add_send(
         [{"email": address, "attachments": [big]} for address in addresses(3)], body_text="x", due_in=-10
     )
     claimed = take(worker, 10)
-    assert [one.id for one in claimed] == [*shared, *own]
+    assert [recipient.id for recipient in claimed] == [*shared, *own_ids]
     with worker.database.read() as session:
-        assert [one.id for one in within_budget(session, claimed)] == shared
-        assert [one.id for one in within_budget(session, claimed[3:])] == own[:1]
+        assert [recipient.id for recipient in within_budget(session, claimed)] == shared
+        assert [recipient.id for recipient in within_budget(session, claimed[3:])] == own_ids[:1]
     with worker.database.write() as transaction:
-        release_claims(transaction, "w", [one.id for one in claimed])
+        release_claims(transaction, "w", [recipient.id for recipient in claimed])
     drain(worker)
-    assert set(rows.states([*shared, *own])) == {"delivered"}
+    assert set(rows.states([*shared, *own_ids])) == {"delivered"}

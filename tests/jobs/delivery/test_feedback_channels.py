@@ -45,7 +45,9 @@ def test_a_mail_without_a_list_has_no_unsubscribe_headers(
 def test_each_recipient_has_a_return_path_of_its_own(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     ids = rows.add_send(["ann@example.com", "bob@example.com"])
     drain(worker)
-    assert {mail.sender for mail in mail_server.mails} == {return_path(worker.settings, one, FROM) for one in ids}
+    assert {mail.sender for mail in mail_server.mails} == {
+        return_path(worker.settings, recipient_id, FROM) for recipient_id in ids
+    }
     assert all(b"bounces+" not in mail.content for mail in mail_server.mails)
 
 
@@ -53,9 +55,9 @@ def test_a_body_may_contain_the_unsubscribe_link(
     rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path
 ) -> None:
     """As `%%unsubscribe_link%%`; a value of the recipient with that name overrides it."""
-    own = {"email": "bob@example.com", "values": {"unsubscribe_link": "https://acme.example/bye"}}
+    own_recipient = {"email": "bob@example.com", "values": {"unsubscribe_link": "https://acme.example/bye"}}
     ann, _ = rows.add_send(
-        ["ann@example.com", own],
+        ["ann@example.com", own_recipient],
         list_id=rows.add_list(),
         body_text="Leave: %%unsubscribe_link%%",
         body_html='<a href="%%unsubscribe_link%%">Leave</a>',
@@ -67,4 +69,4 @@ def test_a_body_may_contain_the_unsubscribe_link(
     assert body(mails["ann@example.com"], "plain").strip() == f"Leave: {link}"
     assert body(mails["ann@example.com"], "html").strip() == f'<a href="{link}">Leave</a>'
     assert body(mails["bob@example.com"], "plain").strip() == "Leave: https://acme.example/bye"
-    assert [one["text"] for one in texts(tmp_path / "sms")] == [f"Leave: {unsubscribe_link(worker.settings, carol)}"]
+    assert [text["text"] for text in texts(tmp_path / "sms")] == [f"Leave: {unsubscribe_link(worker.settings, carol)}"]

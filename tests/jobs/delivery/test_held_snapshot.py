@@ -58,7 +58,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, **changed: timedelta) -> None:
 
 def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
     with services.database.write() as transaction:
-        delete_queue_entries(transaction, [one.id for one in claimed])
+        delete_queue_entries(transaction, [recipient.id for recipient in claimed])
 
 
 def blocks_read(services: Services, work: Callable[[], object]) -> int:
@@ -67,7 +67,11 @@ def blocks_read(services: Services, work: Callable[[], object]) -> int:
     with StatementCounter(services.database.engine) as counter:
         work()
     with services.database.write() as transaction:
-        plans = [_executed(transaction, one) for one in counter.sent if "send_queue" in one.statement]
+        plans = [
+            _executed(transaction, sent_statement)
+            for sent_statement in counter.sent
+            if "send_queue" in sent_statement.statement
+        ]
         transaction.rollback()
     print(*map(orjson.dumps, plans), sep="\n")
     return sum(map(_blocks_of_queue, plans))
@@ -82,8 +86,8 @@ def _blocks_of_queue(plan: dict[str, Any]) -> int:
 
 def _executed(transaction: Transaction, sent: SentStatement) -> dict[str, Any]:
     statement = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sent.statement}"
-    (found,) = transaction.connection().exec_driver_sql(statement, sent.parameters).scalar_one()
-    plan: dict[str, Any] = found["Plan"]
+    (explained,) = transaction.connection().exec_driver_sql(statement, sent.parameters).scalar_one()
+    plan: dict[str, Any] = explained["Plan"]
     return plan
 
 
@@ -165,12 +169,12 @@ def test_what_looks_once_begins_where_the_scheduler_has_come_to(
         with worker.database.read() as session:
             return status_of(read_figures(session, worker.settings, known_begin(worker.redis), moment))
 
-    known = show_status()
+    status = show_status()
     few = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
     worker.redis.delete(REDIS_KEY)
-    assert show_status() == known
+    assert show_status() == status
     many = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
-    assert known["due"] == 1
+    assert status["due"] == 1
     for remembering, forgetful in zip(few, many, strict=True):
         assert remembering < DEAD // 60 < forgetful
     assert [row.id for row in take(worker, 4)] == [late]
@@ -218,7 +222,7 @@ def settle_some(
         rows.change(ids, due_time=ready, ready_time=ready)
     claimed = take_due(worker, due, DEAD)
     assert len(claimed) == DEAD
-    rows.change([one.id for one in claimed], lease_time=now() - lease_ended)
+    rows.change([recipient.id for recipient in claimed], lease_time=now() - lease_ended)
     settle(worker, claimed)
     with worker.database.write() as transaction:
         transaction.execute(text("ANALYZE send_queue"))
@@ -234,21 +238,21 @@ def test_accounts_have_their_turns_from_memory(worker: Services) -> None:
     """Each gets the same number, however much it has; and two workers with a memory claim everything once."""
     big, small, third = accounts(worker)
     ids = [*big.add_send(addresses(40)), *small.add_send(addresses(3)), *third.add_send(addresses(7), priority="high")]
-    one, two = DueAccounts(SEND_QUEUE, ONCE), DueAccounts(SEND_QUEUE, ONCE)
-    first = take_due(worker, one, 9)
+    first_turns, two = DueAccounts(SEND_QUEUE, ONCE), DueAccounts(SEND_QUEUE, ONCE)
+    first = take_due(worker, first_turns, 9)
     assert Counter(row.account_id for row in first) == dict.fromkeys(
         (big.account_id, small.account_id, third.account_id), 3
     )
     claimed = [row.id for row in first]
     for turn in range(20):
-        claimed += [row.id for row in take_due(worker, (two, one)[turn % 2], 4)]
+        claimed += [row.id for row in take_due(worker, (two, first_turns)[turn % 2], 4)]
     assert sorted(claimed) == sorted(ids)
 
 
 def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
     first, second, third = accounts(worker)
-    for one in (first, second, third):
-        one.add_send(addresses(3))
+    for account_rows in (first, second, third):
+        account_rows.add_send(addresses(3))
     due, last, served = DueAccounts(SEND_QUEUE, ONCE), 0, []
     for _ in range(9):
         (row,) = take_due(worker, due, 1, after=last)
@@ -329,9 +333,9 @@ def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
     assert [row.id for row in take_due(worker, due, 3)] == [*oldest, ids[4]]
 
 
-@pytest.mark.parametrize(("far", "found"), [(timedelta(0), 1), (timedelta(days=1), 0)])
+@pytest.mark.parametrize(("far", "found_count"), [(timedelta(0), 1), (timedelta(days=1), 0)])
 def test_what_was_committed_late_is_found_by_a_look_that_reaches_back(
-    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, far: timedelta, found: int
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, far: timedelta, found_count: int
 ) -> None:
     reach(monkeypatch, far=timedelta(hours=1), far_every=far)
     due, moment = DueAccounts(SEND_QUEUE, ONCE), now() - timedelta(minutes=10)
@@ -339,8 +343,8 @@ def test_what_was_committed_late_is_found_by_a_look_that_reaches_back(
     (ann,) = rows.add_send(["ann@example.com"])
     with worker.database.write() as transaction:
         transaction.execute(update(QueueEntry).values(ready_time=moment, due_time=moment))
-    assert len(take_due(worker, due)) == found
-    assert [row.id for row in take_due(worker, DueAccounts(SEND_QUEUE))] == [ann][found:]
+    assert len(take_due(worker, due)) == found_count
+    assert [row.id for row in take_due(worker, DueAccounts(SEND_QUEUE))] == [ann][found_count:]
 
 
 def test_a_claim_that_was_undone_is_forgotten(rows: Rows, worker: Services) -> None:

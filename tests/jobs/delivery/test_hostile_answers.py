@@ -145,7 +145,7 @@ def test_every_message_gets_a_result_whatever_the_transport_answers(
         ACCEPTED_ANSWERS, "delivered"
     )
     assert dict(zip(NO_ANSWERS, rows.states(deferred), strict=True)) == dict.fromkeys(NO_ANSWERS, "queued")
-    assert {step for one in deferred for step, _ in rows.steps(one)} == {"deferred"}
+    assert {step for recipient_id in deferred for step, _ in rows.steps(recipient_id)} == {"deferred"}
     assert len(events(rows)) == len(ACCEPTED_ANSWERS) + 5
 
 
@@ -194,31 +194,31 @@ def refused(rows: Rows, worker: Services) -> Iterator[tuple[list[int], int]]:
 def test_a_row_that_cannot_be_written_is_deferred_alone_and_logged(
     rows: Rows, worker: Services, refused: tuple[list[int], int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ids, one = refused
+    ids, refused_id = refused
     drain(worker)
-    assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
-    assert rows.group_of(one).delivered == 19
-    assert [step for step, _ in rows.steps(one)] == ["deferred"]
+    assert rows.states(ids) == ["queued" if each == refused_id else "delivered" for each in ids]
+    assert rows.group_of(refused_id).delivered == 19
+    assert [step for step, _ in rows.steps(refused_id)] == ["deferred"]
     (record_of_failure,) = [
         record for record in caplog.records if record.message == "an attempt result cannot be written"
     ]
     assert record_of_failure.exc_info
-    assert record_of_failure.recipient_id == one  # type: ignore[attr-defined]
+    assert record_of_failure.recipient_id == refused_id  # type: ignore[attr-defined]
 
 
 def test_recovery_from_a_journal_with_a_result_that_cannot_be_written_succeeds(
     rows: Rows, worker: Services, refused: tuple[list[int], int]
 ) -> None:
-    ids, one = refused
+    ids, refused_id = refused
     taken = take(worker, 20, worker="dead")
     journal = Journal(journal_folder(worker.settings), "dead")
     for each in taken:
         journal.append(AttemptResult(each.id, each.attempts, each.email, now(), answer()))
     journal.close()
     recover_expired_leases(worker)
-    assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
-    with scan_journals(journal_folder(worker.settings)) as found:
-        assert found == []
+    assert rows.states(ids) == ["queued" if each == refused_id else "delivered" for each in ids]
+    with scan_journals(journal_folder(worker.settings)) as journals:
+        assert journals == []
 
 
 def test_a_row_that_cannot_be_read_is_deferred_alone(rows: Rows, worker: Services) -> None:

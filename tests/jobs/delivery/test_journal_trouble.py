@@ -99,14 +99,14 @@ def test_a_sender_whose_folder_is_replaced_sends_nothing_until_it_is_back(
         for _ in range(3):
             drain(worker)
         assert (rows.states(ids), len(mail_server.mails)) == (["queued"] * 3, 1)
-        assert [rows.recipient(one).attempts for one in ids] == [0, 0, 0]
+        assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [0, 0, 0]
     drain(worker)
     assert (rows.states(ids), received(mail_server)) == (
         ["delivered"] * 3,
         sorted(["first@example.com", *addresses(3)]),
     )
     said = [record.getMessage() for record in caplog.records if record.name == sender_worker_module.__name__]
-    assert [one.partition(":")[0] for one in said] == [
+    assert [line.partition(":")[0] for line in said] == [
         "sending waits",
         "the journal can be written again; sending goes on",
     ]
@@ -139,7 +139,7 @@ def test_a_journal_whose_file_is_gone_is_written_anew_with_what_it_had(tmp_path:
     journal.append(results[1])
     journal.mend()
     journal.append(results[2])
-    assert (tmp_path / "worker.journal").read_bytes() == b"".join(one.line() for one in results)
+    assert (tmp_path / "worker.journal").read_bytes() == b"".join(result.line() for result in results)
     journal.close()
 
 
@@ -158,17 +158,17 @@ def test_rows_of_a_worker_whose_journal_cannot_be_read_wait_for_it(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
     """Requeued, what it knows as sent would be sent again; others are recovered meanwhile."""
-    known, unknown, other = rows.add_send(["a@example.com", "b@example.com", "c@example.com"])
-    journal = dead_worker(worker, rows, [known, unknown])
+    readable, unknown, other = rows.add_send(["a@example.com", "b@example.com", "c@example.com"])
+    journal = dead_worker(worker, rows, [readable, unknown])
     rows.change([other], state="sending", worker="elsewhere", lease_time=now() - timedelta(seconds=1), attempts=1)
     aside = journal.rename(journal.with_suffix(".aside"))
     journal.mkdir()  # it can be opened and locked, but not read
     drain(worker)
-    assert rows.states([known, unknown, other]) == ["sending", "sending", "delivered"]
+    assert rows.states([readable, unknown, other]) == ["sending", "sending", "delivered"]
     journal.rmdir()
     aside.rename(journal)
     drain(worker)
-    assert rows.states([known, unknown]) == ["delivered", "delivered"]
+    assert rows.states([readable, unknown]) == ["delivered", "delivered"]
     assert received(mail_server) == ["b@example.com", "c@example.com"]
 
 

@@ -30,9 +30,9 @@ def listening(services: Services) -> AbstractContextManager[int]:
     """The port of a listener that runs in a thread."""
 
     async def server() -> asyncio.Server:
-        one = Listener(services)
-        await one.listen("127.0.0.1", 0)
-        return one.servers[0]
+        listener = Listener(services)
+        await listener.listen("127.0.0.1", 0)
+        return listener.servers[0]
 
     return in_thread(server())
 

@@ -44,8 +44,8 @@ class Phone:
 
 @pytest.fixture
 def smsc() -> Iterator[Smsc]:
-    with Smsc() as found:
-        yield found
+    with Smsc() as server:
+        yield server
 
 
 @pytest.fixture

@@ -124,8 +124,8 @@ class User:
     def get(self, path: str) -> dict[str, Any]:
         answer = requests.get(self.base + path, headers=self.headers, timeout=PATIENCE)
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        body: dict[str, Any] = answer.json()
+        return body
 
     def send(self, list_id: int, address: str) -> str:
         """Sends to an address, in a group of its name; the uuid of the recipient."""
@@ -176,9 +176,9 @@ def test_every_magic_outcome_reaches_everything_but_the_relay(
             for address, uuid in uuids.items():
                 check(user, receiver, address, uuid)
         captured = user.get("/v1/inbox?limit=100")["_embedded"]["messages"]
-        assert sorted(one["uuid"] for one in captured) == sorted(uuids.values())
+        assert sorted(message["uuid"] for message in captured) == sorted(uuids.values())
         assert (mail_server.sessions, gateway.binds) == (0, [])
-    assert {one["test"] for one in receiver.events} == {True}
+    assert {event["test"] for event in receiver.events} == {True}
     check_untouched(live)
 
 
@@ -187,15 +187,17 @@ def check(user: User, receiver: Receiver, address: str, uuid: str) -> None:
     fate, kind = FATES[address], kind_of(address)
 
     def events() -> list[dict[str, Any]]:
-        return [one for one in receiver.events if one.get("uuid") == uuid]
+        return [event for event in receiver.events if event.get("uuid") == uuid]
 
     def steps() -> str:
-        shown = user.get(f"/v1/transactional-sends/{uuid}")
-        return " ".join([shown["state"], *(step["step"] for step in shown["timeline"])])
+        recipient = user.get(f"/v1/transactional-sends/{uuid}")
+        return " ".join([recipient["state"], *(step["step"] for step in recipient["timeline"])])
 
-    wait_until(lambda: " ".join(one["event"] for one in events()) == fate.events, f"the events of {address} are there")
+    wait_until(
+        lambda: " ".join(event["event"] for event in events()) == fate.events, f"the events of {address} are there"
+    )
     wait_until(lambda: steps() == f"{fate.state} {fate.steps}", f"the timeline of {address} is complete")
-    assert {one[kind] for one in events()} == {address}
+    assert {event[kind] for event in events()} == {address}
     last, details = events()[-1], DETAILS.get(address, {})
     assert {name: last.get(name) for name in details} == details
     (group,) = user.get(f"/v1/transactional-groups?name={quote(address)}")["_embedded"]["transactional-groups"]
@@ -206,5 +208,5 @@ def check_untouched(live: SendsApi) -> None:
     """The live contacts with the same addresses are neither blocked nor unsubscribed."""
     assert (live.rows(BlockedAddress), live.rows(Unsubscriber)) == ([], [])
     contacts = live.rows(Contact)
-    assert {(one.subscribed_email, one.subscribed_mobile) for one in contacts} == {(True, True)}
+    assert {(contact.subscribed_email, contact.subscribed_mobile) for contact in contacts} == {(True, True)}
     assert len(contacts) == len(FATES)

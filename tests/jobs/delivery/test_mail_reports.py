@@ -56,8 +56,8 @@ class Sent:
     def blocked(self) -> list[tuple[str, str]]:
         statement = select(BlockedAddress.address, BlockedAddress.reason)
         with self.worker.database.read() as session:
-            found = session.execute(statement.where(BlockedAddress.account_id == self.rows.account_id))
-            return [(address, reason) for address, reason in found]
+            blocked_rows = session.execute(statement.where(BlockedAddress.account_id == self.rows.account_id))
+            return [(address, reason) for address, reason in blocked_rows]
 
     @property
     def is_subscribed(self) -> bool:
@@ -202,7 +202,7 @@ def test_a_notification_blocks_as_the_table_of_replies_says(
     rows: Rows, worker: Services, mail_server: MailServer, meaning: str
 ) -> None:
     """Every seventh reply of the table, with the status `5.0.0` of mail servers that know no other."""
-    for reply in [one for one in relay_replies() if one.meaning == meaning][::7]:
+    for reply in [listed_reply for listed_reply in relay_replies() if listed_reply.meaning == meaning][::7]:
         sent = Sent(rows, worker, mail_server)
         report = delivery_failure(sent.return_path, ANN, status="5.0.0", diagnostic=f"smtp; {reply.text}")
         assert sent.comes_back(report) == RECORDED, reply
@@ -261,7 +261,7 @@ def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
     assert sent.blocked == [(email_key(ANN), "complaint")]
     assert not sent.is_subscribed
     assert (sent.state, sent.counts) == ("delivered", {"delivered": 1, "unsubscribed": 1})
-    assert [(one["object"], one["event"], one["id"]) for one in events(sent.rows)] == [
+    assert [(event["object"], event["event"], event["id"]) for event in events(sent.rows)] == [
         ("contact", "updated", sent.contact_id)
     ]
     assert sent.steps == ["sent", "complained", "unsubscribed"]

@@ -288,10 +288,10 @@ def test_names_of_the_installation_are_shown_to_the_operator_only(
     ((detail, note),) = notes(rows, waiting)
     assert detail == "no connection to the relay"
     assert f"127.0.0.1:{port}" in (note or "")
-    shown = "no connection to the relay (4.4.1)"
-    assert notes(rows, given_up) == [(shown, note)]
-    assert rows.recipient(given_up).reason == shown
-    assert [event["bounce_string"] for event in events(rows)] == [shown]
+    reason = "no connection to the relay (4.4.1)"
+    assert notes(rows, given_up) == [(reason, note)]
+    assert rows.recipient(given_up).reason == reason
+    assert [event["bounce_string"] for event in events(rows)] == [reason]
     assert {record.__dict__.get("note") for record in caplog.records if record.getMessage() == "deferred"} == {note}
 
 
@@ -303,6 +303,6 @@ def test_the_host_name_in_a_reply_of_the_relay_is_redacted_for_tenants(
     mail_server.reply(".", reply)
     (refused,) = rows.add_send(["ann@example.com"])
     drain(worker)
-    shown = "550 5.7.1 [hidden] says no, ask [hidden] why ann@example.com is unknown"
-    assert notes(rows, refused) == [(shown, reply)]
-    assert [event["bounce_string"] for event in events(rows)] == [shown]
+    reason = "550 5.7.1 [hidden] says no, ask [hidden] why ann@example.com is unknown"
+    assert notes(rows, refused) == [(reason, reply)]
+    assert [event["bounce_string"] for event in events(rows)] == [reason]

@@ -82,8 +82,8 @@ def test_nothing_of_a_paused_account_leaves_and_that_of_others_does(
     drain(worker)
     assert rows.states([*mails, *texts, theirs]) == ["paused"] * 4 + ["delivered"]
     assert arrived(mail_server) == ["ann@people.example"]
-    one = rows.recipient(mails[0])
-    assert (one.attempts, one.worker, one.lease_time) == (0, None, None)
+    recipient = rows.recipient(mails[0])
+    assert (recipient.attempts, recipient.worker, recipient.lease_time) == (0, None, None)
     assert rows.steps(mails[0]) == [("paused", "sending is paused for the account")]
     go_on(worker, subject)
     drain(worker)
@@ -131,13 +131,13 @@ def test_a_domain_is_paused_for_all_accounts_but_not_for_tests(
     others = Rows(worker, other_id)
     with worker.database.write() as transaction:
         transaction.get_one(Account, other_id).test_of = rows.account_id
-    (own,), (captured,) = rows.add_send(["ann@people.example"]), others.add_send(["ann@people.example"])
+    (own_id,), (captured,) = rows.add_send(["ann@people.example"]), others.add_send(["ann@people.example"])
     (elsewhere,) = rows.add_send(["ann@other.example"])
     drain(worker)
-    assert rows.states([own, captured, elsewhere]) == ["paused", "delivered", "delivered"]
+    assert rows.states([own_id, captured, elsewhere]) == ["paused", "delivered", "delivered"]
     go_on(worker, subject)
     drain(worker)
-    assert rows.states([own]) == ["delivered"]
+    assert rows.states([own_id]) == ["delivered"]
 
 
 def test_messages_keep_their_place_and_those_that_are_due_later_wait(
@@ -157,7 +157,7 @@ def test_messages_keep_their_place_and_those_that_are_due_later_wait(
     ended.begin()
     assert (ended.release(), pauses_left(worker)) == (3, 0)
     with worker.database.write() as transaction:
-        claimed = [one.id for one in claim(transaction, "worker", size=10, after=0)]
+        claimed = [recipient.id for recipient in claim(transaction, "worker", size=10, after=0)]
     assert (claimed, rows.states([later])) == ([first, second, third], ["queued"])
 
 
@@ -179,25 +179,25 @@ def test_a_list_and_a_domain_that_are_both_paused_let_a_message_go_once(
 ) -> None:
     """The pause of the list ends first; and no attempt is counted before the one that sends it."""
     list_id = rows.add_list()
-    of_list, of_domain = pausing(list_id=list_id), pausing(domain="people.example")
+    list_pause, domain_pause = pausing(list_id=list_id), pausing(domain="people.example")
     both, only_list = rows.add_send(["both@people.example", "list@other.example"], list_id=list_id)
     (only_domain,) = rows.add_send(["domain@people.example"])
     ids = [both, only_list, only_domain]
     drain(worker)
     assert rows.states(ids) == ["paused"] * 3
     assert rows.recipient(both).pause_id == rows.recipient(only_list).pause_id
-    go_on(worker, of_list)
+    go_on(worker, list_pause)
     drain(worker)
     assert (rows.states(ids), arrived(mail_server)) == (["paused", "delivered", "paused"], ["list@other.example"])
     again = rows.recipient(both)
     assert (again.attempts, again.worker, again.lease_time) == (0, None, None)
     assert (again.pause_id, pauses_left(worker)) == (rows.recipient(only_domain).pause_id, 1)
-    go_on(worker, of_domain)
+    go_on(worker, domain_pause)
     for _ in range(2):
         drain(worker)
     assert (rows.states(ids), pauses_left(worker)) == (["delivered"] * 3, 0)
     assert sorted(arrived(mail_server)) == ["both@people.example", "domain@people.example", "list@other.example"]
-    assert [rows.recipient(one).attempts for one in ids] == [1, 1, 1]
+    assert [rows.recipient(recipient_id).attempts for recipient_id in ids] == [1, 1, 1]
     assert [(step, detail) for step, detail in rows.steps(both) if step != "sent"] == [
         ("paused", "sending is paused for the list"),
         ("resumed", releasing.RESUME_DETAIL),

@@ -15,7 +15,7 @@ from tests.support.rows import Rows
 
 
 def ids(claimed: list[ClaimedRecipient]) -> list[int]:
-    return [one.id for one in claimed]
+    return [recipient.id for recipient in claimed]
 
 
 def test_high_is_claimed_before_older_normal(rows: Rows, worker: Services) -> None:
@@ -30,7 +30,7 @@ def test_a_quarter_of_a_turn_is_kept_for_normal(rows: Rows, worker: Services) ->
     normal = rows.add_send(addresses(100, "normal"))
     claimed = ids(take(worker, 8))
     assert claimed == [*high[:3], normal[0], *high[3:6], normal[1]]
-    assert Counter(one in normal for one in ids(take(worker, 40))) == {False: 30, True: 10}
+    assert Counter(recipient_id in normal for recipient_id in ids(take(worker, 40))) == {False: 30, True: 10}
 
 
 def test_where_an_account_gives_one_at_a_time_every_fourth_is_normal(rows: Rows, worker: Services) -> None:
@@ -39,7 +39,9 @@ def test_where_an_account_gives_one_at_a_time_every_fourth_is_normal(rows: Rows,
     normal = rows.add_send(addresses(20, "normal"))
     with worker.database.write() as transaction:
         turns = [claim(transaction, "w", size=1, after=0, number=number) for number in range(8)]
-    assert [ids(turn) for turn in turns] == [[one] for one in [*high[:3], normal[0], *high[3:6], normal[1]]]
+    assert [ids(turn) for turn in turns] == [
+        [recipient_id] for recipient_id in [*high[:3], normal[0], *high[3:6], normal[1]]
+    ]
 
 
 def test_what_one_priority_does_not_need_the_other_gets(rows: Rows, worker: Services) -> None:
@@ -59,8 +61,8 @@ def test_it_counts_within_the_account_only(rows: Rows, worker: Services) -> None
     rows.add_send(addresses(50, "high"), priority="high")
     theirs = other.add_send(addresses(50, "normal"))
     claimed = take(worker, 40)
-    assert Counter(one.account_id for one in claimed) == {rows.account_id: 20, other.account_id: 20}
-    assert [one.id for one in claimed if one.account_id == other.account_id] == theirs[:20]
+    assert Counter(recipient.account_id for recipient in claimed) == {rows.account_id: 20, other.account_id: 20}
+    assert [recipient.id for recipient in claimed if recipient.account_id == other.account_id] == theirs[:20]
 
 
 def test_what_is_not_due_yet_holds_up_nothing(rows: Rows, worker: Services) -> None:

@@ -79,10 +79,10 @@ def call_back(services: Services, gateway: Gateway, kind: str, answer: str) -> N
 def by_hour(rows: Rows, recipient_id: int) -> list[tuple[int, int, int]]:
     """The counts of delivered, bounced and failed recipients of its group, by hour, without hours of zeros."""
     columns = (func.sum(getattr(HourlyCount, name)) for name in ("delivered", "bounced", "failed_contacts"))
-    of_group = HourlyCount.group_id == rows.recipient(recipient_id).group_id
+    criteria = HourlyCount.group_id == rows.recipient(recipient_id).group_id
     with rows.services.database.read() as session:
-        found = session.execute(select(*columns).where(of_group).group_by(HourlyCount.hour).order_by(HourlyCount.hour))
-        return [(row[0], row[1], row[2]) for row in found if any(row)]
+        hours = session.execute(select(*columns).where(criteria).group_by(HourlyCount.hour).order_by(HourlyCount.hour))
+        return [(row[0], row[1], row[2]) for row in hours if any(row)]
 
 
 def check_delivered(rows: Rows, text: int, *steps: str) -> None:

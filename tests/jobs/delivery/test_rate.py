@@ -41,10 +41,10 @@ def test_the_messages_of_one_second_leave_at_once_and_the_rest_at_the_rate(rows:
     after = now()
     assert rows.states(ids) == ["sent", "queued", "queued", "queued"]
     assert rows.states(free) == ["sent"] * 4
-    waiting = [rows.recipient(one) for one in ids[1:]]
-    assert [one.attempts for one in waiting] == [0, 0, 0]
-    for turn, one in enumerate(waiting, 1):
-        assert before <= one.due_time - timedelta(seconds=100 * turn) <= after
+    waiting = [rows.recipient(recipient_id) for recipient_id in ids[1:]]
+    assert [recipient.attempts for recipient in waiting] == [0, 0, 0]
+    for turn, recipient in enumerate(waiting, 1):
+        assert before <= recipient.due_time - timedelta(seconds=100 * turn) <= after
     assert waiting[1].due_time - waiting[0].due_time == timedelta(seconds=100)
     assert rows.steps(ids[1]) == []
 

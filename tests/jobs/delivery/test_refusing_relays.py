@@ -42,8 +42,8 @@ def people(*domains: str) -> list[str]:
 
 def refusals(rows: Rows) -> list[RelayRefusal]:
     with rows.services.database.read() as session:
-        of_account = RelayRefusal.account_id == rows.account_id
-        return list(session.scalars(select(RelayRefusal).where(of_account).order_by(RelayRefusal.id)))
+        criteria = RelayRefusal.account_id == rows.account_id
+        return list(session.scalars(select(RelayRefusal).where(criteria).order_by(RelayRefusal.id)))
 
 
 def change_refusals(rows: Rows, **values: object) -> None:
@@ -53,16 +53,16 @@ def change_refusals(rows: Rows, **values: object) -> None:
 
 def make_next_try_due(rows: Rows, ids: list[int]) -> None:
     change_refusals(rows, until_time=now() - timedelta(seconds=1))
-    rows.make_due([one for one in ids if rows.recipient(one).state == "queued"])
+    rows.make_due([recipient_id for recipient_id in ids if rows.recipient(recipient_id).state == "queued"])
 
 
 def is_nobody_blocked(rows: Rows) -> bool:
     """Nor on the way there by temporary bounces."""
     with rows.services.database.read() as session:
-        of_account = (
+        queries = (
             select(model.id).where(model.account_id == rows.account_id) for model in (BlockedAddress, SoftBounces)
         )
-        return not any(session.scalars(one).all() for one in of_account)
+        return not any(session.scalars(query).all() for query in queries)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_messages_wait_when_recipients_of_three_domains_are_refused(
     ids = rows.add_send(people("a", "b", "c"))
     drain(worker)
     assert rows.states(ids) == ["queued"] * 3
-    assert {rows.steps(one)[-1] for one in ids} == {("deferred", reply)}
+    assert {rows.steps(recipient_id)[-1] for recipient_id in ids} == {("deferred", reply)}
     (refusal,) = refusals(rows)
     assert (refusal.transport, refusal.reply, refusal.ended_time) == (DEFAULT_TRANSPORT, reply, None)
     assert is_nobody_blocked(rows)
@@ -191,9 +191,9 @@ def test_further_messages_wait_without_an_attempt(
     ids = rows.add_send(people("d", "e"))
     drain(worker)
     (refusal,) = refusals(rows)
-    for one in ids:
-        recipient = rows.recipient(one)
-        assert (recipient.state, recipient.attempts, rows.steps(one)) == ("queued", 0, [])
+    for recipient_id in ids:
+        recipient = rows.recipient(recipient_id)
+        assert (recipient.state, recipient.attempts, rows.steps(recipient_id)) == ("queued", 0, [])
         assert recipient.due_time == refusal.until_time
 
 
@@ -212,10 +212,10 @@ def test_one_message_is_tried_at_growing_intervals(
 ) -> None:
     intervals = [_interval(rows)]
     for _ in range(5):
-        attempts = sum(rows.recipient(one).attempts for one in waiting)
+        attempts = sum(rows.recipient(recipient_id).attempts for recipient_id in waiting)
         make_next_try_due(rows, waiting)
         drain(worker)
-        assert sum(rows.recipient(one).attempts for one in waiting) == attempts + 1
+        assert sum(rows.recipient(recipient_id).attempts for recipient_id in waiting) == attempts + 1
         intervals.append(_interval(rows))
     for number, interval in enumerate(intervals[:4]):
         assert interval == pytest.approx(FIRST_DELAY * 2**number * 1.05, rel=0.2)
@@ -237,7 +237,7 @@ def test_others_wait_for_the_result_of_the_probe(
     mail_server.always = {"RCPT": "451 4.3.0 later"}
     drain(worker)
     after = now()
-    due_times = sorted(rows.recipient(one).due_time for one in waiting)
+    due_times = sorted(rows.recipient(recipient_id).due_time for recipient_id in waiting)
     assert all(due <= after + timedelta(seconds=PROBE_TIMEOUT) for due in due_times[:2])
     (refusal,) = refusals(rows)
     assert refusal.probe_id in waiting
@@ -250,10 +250,12 @@ def test_the_probe_is_not_always_the_same_message(
     """One that is refused for itself must not stand for all others."""
     probes = []
     for _ in range(3):
-        before = {one: rows.recipient(one).attempts for one in waiting}
+        before = {recipient_id: rows.recipient(recipient_id).attempts for recipient_id in waiting}
         make_next_try_due(rows, waiting)
         drain(worker)
-        probes += [one for one in waiting if rows.recipient(one).attempts > before[one]]
+        probes += [
+            recipient_id for recipient_id in waiting if rows.recipient(recipient_id).attempts > before[recipient_id]
+        ]
     assert sorted(probes) == sorted(waiting)
 
 
@@ -268,7 +270,7 @@ def test_all_go_on_when_the_relay_accepts_again(
     assert refusal.ended_time is not None
     assert rows.states(waiting).count("delivered") == 1
     new = rows.add_send(people("d"))
-    rows.make_due([one for one in waiting if rows.recipient(one).state == "queued"])
+    rows.make_due([recipient_id for recipient_id in waiting if rows.recipient(recipient_id).state == "queued"])
     drain(worker)
     assert rows.states([*waiting, *new]) == ["delivered"] * 4
 
@@ -306,7 +308,7 @@ def test_at_the_end_of_the_retry_period_messages_bounce_and_nothing_is_counted(
     drain(worker)
     (refusal,) = refusals(rows)
     end = rows.recipient(ids[0]).creation_time + timedelta(hours=1)
-    assert all(rows.recipient(one).due_time == end for one in ids)
+    assert all(rows.recipient(recipient_id).due_time == end for recipient_id in ids)
     old = rows.add_send(people("d", "e"), accepted=now() - timedelta(hours=2))
     young = rows.add_send(people("f"), accepted=now() - timedelta(seconds=3590))
     drain(worker)
@@ -357,7 +359,11 @@ def statements_of_a_drain(rows: Rows, count: int, domain: str) -> int:
     rows.add_send([f"{number}@{domain}{number}.example" for number in range(count)])
     with StatementCounter(rows.services.database.engine) as counted:
         drain(rows.services)
-    assert not [one for one in counted.statements if one.lstrip().startswith(("INSERT INTO relay", "UPDATE relay"))]
+    assert not [
+        statement
+        for statement in counted.statements
+        if statement.lstrip().startswith(("INSERT INTO relay", "UPDATE relay"))
+    ]
     return counted.count
 
 
@@ -367,7 +373,10 @@ def statements_of_outcomes(rows: Rows, count: int, result: DeliveryResult) -> in
     database = rows.services.database
     with database.write() as transaction:
         claimed = claim(transaction, "w", size=100, after=0)
-        results = [AttemptResult(one.id, one.attempts, one.email, now(), result, rendered=1) for one in claimed]
+        results = [
+            AttemptResult(recipient.id, recipient.attempts, recipient.email, now(), result, rendered=1)
+            for recipient in claimed
+        ]
         with StatementCounter(database.engine) as counted:
             made = write_outcomes(transaction, "w", results, RetryRules(30, 86_400))
     assert len(made) == count

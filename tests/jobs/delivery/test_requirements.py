@@ -31,8 +31,8 @@ NO_SENDER = f"not sent: {NUMBER} is no approved sender for this message"
 
 def change(rows: Rows, model: Any, **values: Any) -> None:
     with rows.services.database.write() as transaction:
-        own = Account.id if model is Account else model.account_id
-        transaction.execute(update(model).where(own == rows.account_id).values(**values))
+        account_id = Account.id if model is Account else model.account_id
+        transaction.execute(update(model).where(account_id == rows.account_id).values(**values))
 
 
 def remove_domain(rows: Rows) -> None:
@@ -100,16 +100,16 @@ def test_a_message_waits_until_its_account_has_again_what_it_needs(
     rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path, lost: str
 ) -> None:
     type_, lose, said, bring_back = LOST[lost]
-    one = send(rows, type_)
+    recipient_id = send(rows, type_)
     lose(rows)
     drain(worker)
     assert (mail_server.mails, texts(tmp_path / "sms")) == ([], [])
-    assert (rows.recipient(one).state, rows.steps(one)) == ("queued", [("deferred", said)])
-    assert rows.recipient(one).due_time > now()
+    assert (rows.recipient(recipient_id).state, rows.steps(recipient_id)) == ("queued", [("deferred", said)])
+    assert rows.recipient(recipient_id).due_time > now()
     bring_back(rows)
-    rows.make_due([one])
+    rows.make_due([recipient_id])
     drain(worker)
-    assert rows.recipient(one).state == ("sent" if type_ == "sms" else "delivered")
+    assert rows.recipient(recipient_id).state == ("sent" if type_ == "sms" else "delivered")
 
 
 @each("type_, ends", [("email", ("bounced", NO_DOMAIN)), ("sms", ("failed", "expired"))])
@@ -117,22 +117,22 @@ def test_what_is_not_brought_back_ends_with_the_retry_period_and_blocks_nobody(
     rows: Rows, worker: Services, type_: str, ends: tuple[str, str]
 ) -> None:
     rows.add_webhook()
-    one = send(rows, type_, accepted=now() - timedelta(days=1, seconds=1))
+    recipient_id = send(rows, type_, accepted=now() - timedelta(days=1, seconds=1))
     (remove_domain if type_ == "email" else remove_sender)(rows)
     drain(worker)
-    found = rows.recipient(one)
-    assert (found.state, found.reason.removesuffix(" (4.7.1)")) == ends
+    recipient = rows.recipient(recipient_id)
+    assert (recipient.state, recipient.reason.removesuffix(" (4.7.1)")) == ends
     (event,) = events(rows)
     assert event.get("is_temporary_bounce", True) is True
 
 
 def test_mail_that_waited_for_its_domain_leaves_signed(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     give_keys(worker, rows.account_id)
-    one = send(rows, "email")
+    recipient_id = send(rows, "email")
     remove_domain(rows)
     drain(worker)
     add_domain_again(rows)
-    rows.make_due([one])
+    rows.make_due([recipient_id])
     drain(worker)
     (mail,) = mail_server.mails
     assert b"DKIM-Signature:" in mail.content
@@ -141,13 +141,13 @@ def test_mail_that_waited_for_its_domain_leaves_signed(rows: Rows, worker: Servi
 def test_the_domain_of_the_blind_copies_is_asked_for_as_well(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    one = send(rows, "email", bcc_address="archive@copies.example")
+    recipient_id = send(rows, "email", bcc_address="archive@copies.example")
     drain(worker)
-    assert rows.steps(one) == [("deferred", "not sent: the account has no sending domain copies.example")]
+    assert rows.steps(recipient_id) == [("deferred", "not sent: the account has no sending domain copies.example")]
     with worker.database.write() as transaction:
         secret_key = worker.settings.secret_key
         add_domain(transaction, rows.account_id, "copies.example", trusted=True, secret_key=secret_key)
-    rows.make_due([one])
+    rows.make_due([recipient_id])
     drain(worker)
     assert [mail.recipients for mail in mail_server.mails] == [["ann@example.com"], ["archive@copies.example"]]
 
@@ -156,18 +156,18 @@ def test_a_domain_of_another_account_does_not_count(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer
 ) -> None:
     """Both are in one batch, from one domain, which one account lost."""
-    one, other = send(rows, "email"), Rows(worker, other_id).add_send(["bob@example.com"])[0]
+    recipient_id, other = send(rows, "email"), Rows(worker, other_id).add_send(["bob@example.com"])[0]
     remove_domain(rows)
     drain(worker)
-    assert rows.states([one, other]) == ["queued", "delivered"]
+    assert rows.states([recipient_id, other]) == ["queued", "delivered"]
     assert [mail.recipients for mail in mail_server.mails] == [["bob@example.com"]]
 
 
 def test_who_would_be_skipped_is_skipped_whatever_the_send_lacks(rows: Rows, worker: Services) -> None:
-    (one,) = rows.add_send([{"contact_id": 1 << 40}])
+    (recipient_id,) = rows.add_send([{"contact_id": 1 << 40}])
     remove_domain(rows)
     drain(worker)
-    assert (rows.recipient(one).state, rows.recipient(one).reason) == ("failed", "contact_deleted")
+    assert (rows.recipient(recipient_id).state, rows.recipient(recipient_id).reason) == ("failed", "contact_deleted")
 
 
 def test_it_is_no_refusal_of_a_relay_and_no_back_off_of_a_domain(rows: Rows, worker: Services) -> None:
@@ -187,8 +187,8 @@ def test_status_says_what_such_messages_lack_and_blames_no_transport(rows: Rows,
     remove_domain(rows)
     drain(worker)
     with worker.database.read() as session:
-        found = [one for one in read_put_off(session, now()) if one.reply == NO_DOMAIN]
-    assert [(one.transport, one.number) for one in found] == [(None, 2)]
+        groups = [group for group in read_put_off(session, now()) if group.reply == NO_DOMAIN]
+    assert [(group.transport, group.number) for group in groups] == [(None, 2)]
 
 
 def test_asking_takes_no_further_statement(rows: Rows, worker: Services, mail_server: MailServer) -> None:

@@ -53,7 +53,7 @@ def steps(rows: Rows, recipient_id: int) -> list[tuple[str, str | None]]:
         ]
 
 
-def shown(rows: Rows, recipient_id: int) -> dict[str, str]:
+def transport_of_step(rows: Rows, recipient_id: int) -> dict[str, str]:
     """What the API adds to the step of a recipient that was sent."""
     query = parse_paged_instance([], RECIPIENT_SHAPE.resource)
     viewer = Viewer(sees_contacts=False, redaction=Redaction.of(rows.services.settings))
@@ -81,8 +81,15 @@ def test_the_first_route_that_a_mail_meets_decides(
     assert rows.states(ids) == ["delivered"] * 4
     assert senders(second) == ["high@a.example", "news@a.example"]
     assert senders(mail_server) == ["domain@a.example", "none@a.example"]
-    assert [steps(rows, one) for one in ids] == [[("sent", one)] for one in (name, None, name, None)]
-    assert [shown(rows, one) for one in ids] == [{"transport": name}, {}, {"transport": name}, {}]
+    assert [steps(rows, recipient_id) for recipient_id in ids] == [
+        [("sent", transport_name)] for transport_name in (name, None, name, None)
+    ]
+    assert [transport_of_step(rows, recipient_id) for recipient_id in ids] == [
+        {"transport": name},
+        {},
+        {"transport": name},
+        {},
+    ]
     assert TRANSPORT_OUTCOMES.labels("email", name, "sent").value - before == 2
 
 
@@ -201,9 +208,9 @@ def test_routes_are_read_only_when_they_have_changed(
         rows.add_send(["ann@a.example", "bob@a.example"])
         with StatementCounter(worker.database.engine) as counted:
             drain(worker)
-        texts = [" ".join(one.split()) for one in counted.statements]
-        alone = [one for one in texts if one.startswith("SELECT routing_version")]
-        read = [one for one in texts if "FROM routes" in one or "FROM transports" in one]
+        texts = [" ".join(statement.split()) for statement in counted.statements]
+        alone = [text for text in texts if text.startswith("SELECT routing_version")]
+        read = [text for text in texts if "FROM routes" in text or "FROM transports" in text]
         assert len(alone) == len(read) / 2
         return len(read)
 

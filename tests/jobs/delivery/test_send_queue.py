@@ -64,14 +64,14 @@ def test_nothing_of_a_recipient_is_written_between_acceptance_and_outcome(rows: 
         take(worker, 1, worker="gone")
         rows.change([ann], lease_time=now())
         recover_expired_leases(worker)
-    assert [one for one in counted.statements if "UPDATE recipients" in one] == []
+    assert [statement for statement in counted.statements if "UPDATE recipients" in statement] == []
     assert (rows.states([ann]), rows.recipient(ann).attempts) == (["queued"], 2)
     assert [step for step, _ in rows.steps(ann)] == ["deferred", "recovered"]
     assert written(worker, ann) == ("queued", 0)
     take(worker, 1)
     with worker.database.write() as transaction, StatementCounter(worker.database.engine) as counted:
         assert write_outcomes(transaction, "w", [result(ann, 3, ACCEPTED)], RetryRules(0, 600))
-    assert len([one for one in counted.statements if "UPDATE recipients" in one]) == 1
+    assert len([statement for statement in counted.statements if "UPDATE recipients" in statement]) == 1
     assert (written(worker, ann), entries(worker)) == (("delivered", 3), 0)
 
 

@@ -49,9 +49,12 @@ def test_links_and_addresses_lead_to_the_hosts_of_the_domain(
     for sender in (FROM, "hello@other.example"):
         rows.add_send(["ann@example.com"], from_address=sender, **options)
         drain(worker)
-    own, other = mail_server.mails
-    assert (hosts_in(own.content), own.sender.partition("@")[2]) == ({"click.acme.example"}, "back.acme.example")
-    assert "@back.acme.example>" in parsed(own.content)["List-Unsubscribe"]
+    own_mail, other = mail_server.mails
+    assert (hosts_in(own_mail.content), own_mail.sender.partition("@")[2]) == (
+        {"click.acme.example"},
+        "back.acme.example",
+    )
+    assert "@back.acme.example>" in parsed(own_mail.content)["List-Unsubscribe"]
     assert (hosts_in(other.content), other.sender.partition("@")[2]) == (
         {"send.service.example"},
         "back.service.example",

@@ -123,7 +123,7 @@ def active(rows: Rows, list_id: int) -> dict[str, Any]:
     return {"contact_id": rows.add_contact(list_id, ANN), "email": ANN}
 
 
-def of_the_contact(rows: Rows, list_id: int) -> dict[str, Any]:
+def attributes_of_contact(rows: Rows, list_id: int) -> dict[str, Any]:
     return {"contact_id": rows.add_contact(list_id, ANN)}
 
 
@@ -145,7 +145,7 @@ def same_text_as_another_address_kind(rows: Rows, list_id: int) -> dict[str, Any
 
 NOT_SKIPPED: list[Case] = [
     active,
-    of_the_contact,
+    attributes_of_contact,
     only_mobile_unsubscribed,
     unsubscribed_from_another_list,
     same_text_as_another_address_kind,

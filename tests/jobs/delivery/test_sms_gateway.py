@@ -70,7 +70,7 @@ def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
         answer = gateway.submit(smsc.receipt, "early-1")
-        wait_until(lambda: any("gateway_id" in one for one in counted.statements[:-1]), "it was looked up")
+        wait_until(lambda: any("gateway_id" in statement for statement in counted.statements[:-1]), "it was looked up")
         rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
         assert answer.result() == OK
     assert rows.recipient(ann).state == "delivered"
@@ -124,7 +124,9 @@ def test_a_receipt_waits_only_for_texts_that_were_in_flight_when_it_arrived(
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
         answer = gateway.submit(smsc.receipt, "nobody's")
-        wait_until(lambda: sum("gateway_id" in one for one in counted.statements) > 1, "it was looked up twice")
+        wait_until(
+            lambda: sum("gateway_id" in statement for statement in counted.statements) > 1, "it was looked up twice"
+        )
         rows.change([bob], state="sending", worker="slow", lease_time=this_second())
         rows.change([ann], state="sent", gateway_id="another", sent_time=this_second(), worker=None, lease_time=None)
         assert answer.result() == OK

@@ -57,8 +57,8 @@ class Inbox:
 
     def recipient(self) -> dict[str, Any]:
         assert self.tenant.app.extensions[VISITS].flush(PATIENCE)
-        found: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
-        return found
+        body: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
+        return body
 
 
 @pytest.fixture

@@ -121,8 +121,8 @@ def test_a_relay_of_a_route_that_is_away_is_set_aside_until_it_takes_a_message(
 
 def deferrals(increase: Increase, type_: str = "email") -> dict[str, float]:
     """The reasons for which messages were put off since the test began."""
-    found = {reason: increase("tms_deferrals_total", type=type_, reason=reason) for reason in metrics.REASONS}
-    return {reason: number for reason, number in found.items() if number}
+    counts = {reason: increase("tms_deferrals_total", type=type_, reason=reason) for reason in metrics.REASONS}
+    return {reason: number for reason, number in counts.items() if number}
 
 
 def test_mail_that_cannot_be_handed_over_is_put_off_for_the_network(

@@ -39,8 +39,8 @@ class Installation:
     @property
     def services(self) -> Services:
         """The parts of the application's process."""
-        found: Services = self.app.extensions[EXTENSION]
-        return found
+        app_services: Services = self.app.extensions[EXTENSION]
+        return app_services
 
     @property
     def settings(self) -> Settings:

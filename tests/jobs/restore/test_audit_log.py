@@ -17,12 +17,12 @@ from tests.support.tenants import new_tenant
 def act(source: Installation) -> None:
     """Acts whose entries have values of each kind."""
     tenant = new_tenant(source.app)
-    of_account = "--account", tenant.name
-    source.json("lists", "create", "Friends – ünïcödé", "--field", "Plan:Text Field", *of_account)
-    source.json("senders", "create", "ACME", "--kind", "alphanumeric", *of_account)
-    source.json("senders", "update", "ACME", "--rate", "2.5", *of_account)
+    account_option = "--account", tenant.name
+    source.json("lists", "create", "Friends – ünïcödé", "--field", "Plan:Text Field", *account_option)
+    source.json("senders", "create", "ACME", "--kind", "alphanumeric", *account_option)
+    source.json("senders", "update", "ACME", "--rate", "2.5", *account_option)
     source.json("accounts", "update", tenant.name, "--rate-limit", "100/minute", "--owner-confirmed")
-    source.json("suppressions", "block", "ann@example.com", *of_account)
+    source.json("suppressions", "block", "ann@example.com", *account_option)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -41,8 +41,8 @@ def test_the_chain_goes_on_after_a_restore_also_into_the_other_database(
     with running(settings) as target:
         assert target.json("restore", file)["audit_breaks"] == []
     with running(later(source, settings)) as target:
-        found = target.json("audit", "verify")
-        assert (found["whole"], found["last_seal"], found["waiting"]) == (True, before["last_seal"], 3)
+        report = target.json("audit", "verify")
+        assert (report["whole"], report["last_seal"], report["waiting"]) == (True, before["last_seal"], 3)
         assert seal_entries(target.services) == 3
         assert target.json("audit", "verify", "--seal", before["last_seal"])["sealed"] == sealed + 3
 

@@ -96,7 +96,7 @@ def test_a_file_system_without_hard_links_takes_backups(
     assert source.json("backup", str(path))["rows"] > 0
     with open_archive(path) as archive:
         archive.check(lambda _: None)
-    assert [one.name for one in tmp_path.iterdir()] == ["backup.zip"]
+    assert [path.name for path in tmp_path.iterdir()] == ["backup.zip"]
     assert source.refused("backup", str(path)) == f"Error: {path} exists already\n"
 
 
@@ -131,8 +131,8 @@ def test_no_damage_is_taken_for_a_backup(source: Installation, file: str, tmp_pa
     whole, damaged, chance = Path(file).read_bytes(), tmp_path / "damaged.zip", random.Random(2)
     intact = contents(Path(file))
     with zipfile.ZipFile(file) as archive:
-        small = [one for one in archive.infolist() if one.file_size < 10_000]
-        headers = [one.header_offset + chance.randrange(60) for one in small[:40]]
+        small = [member for member in archive.infolist() if member.file_size < 10_000]
+        headers = [member.header_offset + chance.randrange(60) for member in small[:40]]
     places = [*headers, *(len(whole) - 1 - chance.randrange(8000) for _ in range(120))]
     for place in places:
         damaged.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << chance.randrange(8))]) + whole[place + 1 :])

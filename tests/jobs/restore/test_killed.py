@@ -97,7 +97,7 @@ def source(request: pytest.FixtureRequest, installed: Installed) -> Installation
     sent = rows.add_send([f"{number}@example.com" for number in range(6)])
     rows.change(sent[:4], state="sending", worker="dead", lease_time=now() + timedelta(minutes=1), attempts=1)
     accepted = DeliveryResult.accepted("2.0.0 queued")
-    write_journal(made.settings, [AttemptResult(one, 1, None, now(), accepted) for one in sent[:4]])
+    write_journal(made.settings, [AttemptResult(recipient_id, 1, None, now(), accepted) for recipient_id in sent[:4]])
     tenant.add_sender(NUMBER)
     part = {"number": NUMBER, "mobile": "61411111111", "reference": 7, "total": 2, "position": 1, "coding": 0}
     rows.add(ReplyPart, **part, body=b"yes and", time=now(), recorded=False)
@@ -119,10 +119,10 @@ def seen(settings: Settings) -> dict[str, Any]:
         held = session.execute(select(QueueEntry.recipient_id, QueueEntry.state).order_by(QueueEntry.recipient_id))
         events = session.scalars(select(Event.payload).order_by(Event.id)).all()
         return {
-            "rows": {name: len(one) for name, one in rows.items()},
-            "recipients": rows["recipients"] and [one.split("Timezone")[0][:40] for one in rows["recipients"]],
+            "rows": {name: len(table_rows) for name, table_rows in rows.items()},
+            "recipients": rows["recipients"] and [row.split("Timezone")[0][:40] for row in rows["recipients"]],
             "held": [tuple(row) for row in held],
-            "events": [one.partition('"timestamp"')[0] for one in events],
+            "events": [event.partition('"timestamp"')[0] for event in events],
             "waits": has_due(session, target.services.settings),
             "keys": [(settings.data_dir / name).read_text() for name in (FILE, FALLBACKS_FILE)],
         }
@@ -213,9 +213,9 @@ def test_a_server_that_goes_at_the_commit_leaves_it_open_and_the_restore_is_repe
     target = installed("postgresql", migrated=True)
 
     def cut(connection: Any) -> None:
-        own = connection.connection.driver_connection.info.backend_pid
+        backend_pid = connection.connection.driver_connection.info.backend_pid
         with target.services.database.engine.connect() as other:
-            other.execute(text("SELECT pg_terminate_backend(:own)"), {"own": own})
+            other.execute(text("SELECT pg_terminate_backend(:own)"), {"own": backend_pid})
 
     def begin(part: str, _size: int) -> Callable[[int], None]:
         if part == "restoring":

@@ -32,7 +32,7 @@ def write_journal(settings: Settings, results: Sequence[AttemptResult]) -> None:
     """The journal of a sender that has died, whose last line was cut short."""
     folder = journal_folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "dead.journal").write_bytes(b"".join(one.line() for one in results) + b'{"recip')
+    (folder / "dead.journal").write_bytes(b"".join(result.line() for result in results) + b'{"recip')
 
 
 def has_events(target: Installation) -> bool:
@@ -53,7 +53,7 @@ def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
     source = installed(backend, migrated=True)
     rows = Rows.of(new_tenant(source.app))
     rows.add_webhook()
-    queued, retried, put_off, other = rows.add_send([f"{one}@example.com" for one in "abcd"])
+    queued, retried, put_off, other = rows.add_send([f"{letter}@example.com" for letter in "abcd"])
     rows.change([retried], attempts=1)
     source.json("backup", file)
     results = [
@@ -75,8 +75,8 @@ def test_what_the_senders_of_this_machine_handed_over_since_is_written_as_sent(
         assert restored["held"] == {"messages": 2, "runs": 0, "webhooks": 1}
         assert not has_events(target)
         drain(target.services)
-        own = Rows(target.services, rows.account_id)
-        assert own.states([queued, retried]) == ["delivered", "delivered"]
+        own_rows = Rows(target.services, rows.account_id)
+        assert own_rows.states([queued, retried]) == ["delivered", "delivered"]
         assert target.json("holds", "release", "messages", "--yes") == {"released": 2, "arrived": 0}
         drain(target.services)
         assert sorted(address for mail in mail_server.mails for address in mail.recipients) == [

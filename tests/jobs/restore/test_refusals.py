@@ -49,7 +49,7 @@ def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(source: Installati
     missing = tmp_path / "missing" / "backup.zip"
     error = source.refused("backup", str(missing), code=1)
     assert error == f"Error: {missing} cannot be written: No such file or directory\n"
-    assert [one.name for one in tmp_path.iterdir()] == ["backup.zip"]
+    assert [path.name for path in tmp_path.iterdir()] == ["backup.zip"]
 
 
 def test_of_a_folder_the_latest_are_kept(source: Installation, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_of_a_folder_the_latest_are_kept(source: Installation, tmp_path: Path) -
     assert facts["deleted"] == [str(tmp_path / "tms-20260101T000000Z.zip")]
     written = f"tms-{facts['taken'].replace('-', '').replace(':', '')}.zip"
     assert Path(facts["file"]).name[:12] == written[:12]
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["mine.zip", "tms-20260102T000000Z.zip", Path(facts["file"]).name]
     )
     assert "--keep is for a folder" in source.refused("backup", str(tmp_path / "mine.zip"), "--keep", "2")
@@ -131,7 +131,7 @@ def test_a_row_that_does_not_fit_leaves_nothing_of_the_others(backup: str, insta
     with target.services.database.read() as session:
         assert session.scalars(select(func.count()).select_from(Account)).one() == 0
     assert (target.settings.data_dir / "secret_key").read_text() == key
-    assert [one.name for one in target.settings.data_dir.glob("*secret_key*")] == ["secret_key"]
+    assert [path.name for path in target.settings.data_dir.glob("*secret_key*")] == ["secret_key"]
 
 
 def test_only_an_empty_database_is_restored_into(source: Installation, backup: str, installed: Installed) -> None:
@@ -166,7 +166,7 @@ def test_another_secret_key_is_refused_unless_it_is_accepted(
     settings = new_settings("sqlite")
     with running(settings) as target:
         assert target.json("restore", with_key)["secret_key"] is True
-    kept = {one.read_text() for one in settings.data_dir.glob("secret_key*")}
+    kept = {path.read_text() for path in settings.data_dir.glob("secret_key*")}
     assert kept == {settings.secret_key, source.settings.secret_key}
 
 

@@ -70,8 +70,8 @@ def later(source: Installation, settings: Settings) -> Settings:
     """Those settings as a process reads them that starts after a restore."""
     urls = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
     mail = {"EMAIL_TRANSPORT_URL": settings.email_transport_url}
-    own = {"DATA_DIR": str(settings.data_dir), "RATE_LIMIT": "off", "WEBHOOK_SPACING": "0", "RETRY_DELAY": "0"}
-    return from_environment({**urls, **mail, **own})
+    variables = {"DATA_DIR": str(settings.data_dir), "RATE_LIMIT": "off", "WEBHOOK_SPACING": "0", "RETRY_DELAY": "0"}
+    return from_environment({**urls, **mail, **variables})
 
 
 def arrived(mail_server: MailServer) -> list[str]:
@@ -96,10 +96,10 @@ def test_a_restored_backup_sends_nothing_but_what_is_released(
     drain(source.services)
     begin_month(source)
     first = post_once(source, tenant)
-    queued = dict(zip("cd", rows.add_send([f"{one}@example.com" for one in "cd"]), strict=True))
+    queued = dict(zip("cd", rows.add_send([f"{letter}@example.com" for letter in "cd"]), strict=True))
     queued["b"] = id_of(source, first)
     (deferred,) = rows.add_send(["e@example.com"], due_in=3600)
-    in_flight, journalled, uncertain = rows.add_send([f"{one}@example.com" for one in "fgh"])
+    in_flight, journalled, uncertain = rows.add_send([f"{letter}@example.com" for letter in "fgh"])
     lease = {"lease_time": now() + timedelta(seconds=90), "attempts": 1}
     rows.change([in_flight], state="sending", worker="elsewhere", **lease)
     rows.change([journalled], state="sending", worker="gone", **lease)
@@ -114,7 +114,7 @@ def test_a_restored_backup_sends_nothing_but_what_is_released(
     before = source.rows(*HELD, "alembic_version")
     release_lease(rows, in_flight)
     drain(source.services)
-    assert arrived(mail_server) == [f"{one}@example.com" for one in ("b", "c", "d", "f", "files", "h")]
+    assert arrived(mail_server) == [f"{name}@example.com" for name in ("b", "c", "d", "f", "files", "h")]
 
     settings = new_settings(backend, migrated=backend == "postgresql")
     with running(settings) as target:
@@ -189,7 +189,7 @@ def check_copied(target: Installation, before: dict[str, Any], journalled: int) 
     different = {name for name in before if before[name] != after[name]}
     assert different <= {"recipients", "events", "group_counts", "hourly_counts"}, different
     assert len(after["recipients"]) == len(before["recipients"])
-    assert sum(one != other for one, other in zip(before["recipients"], after["recipients"], strict=True)) == 1
+    assert sum(row != other for row, other in zip(before["recipients"], after["recipients"], strict=True)) == 1
     with target.services.database.read() as session:
         assert session.get_one(Recipient, journalled).state == "delivered"
 
@@ -227,9 +227,9 @@ def check_release(target: Installation, mail_server: MailServer, queued: dict[st
     assert released == {"released": 1, "arrived": 0}
     drain(target.services)
     assert arrived(mail_server) == sorted([*had, "c@example.com"])
-    own = Rows(target.services, 0)
-    own.account_id = own.recipient(queued["b"]).account_id
-    own.add(RecipientStep, recipient_id=queued["b"], time=now(), step="opened")
+    own_rows = Rows(target.services, 0)
+    own_rows.account_id = own_rows.recipient(queued["b"]).account_id
+    own_rows.add(RecipientStep, recipient_id=queued["b"], time=now(), step="opened")
     assert target.json("holds", "release", "messages", "--uuid", uuids["b"], "--yes") == {"released": 0, "arrived": 1}
     dropped = target.json("holds", "drop", "messages", "--as", "failed", "--was", "uncertain", "--yes")
     assert dropped == {"dropped": 1, "outcome": "failed"}
@@ -237,9 +237,9 @@ def check_release(target: Installation, mail_server: MailServer, queued: dict[st
     assert sent == {"dropped": 2, "outcome": "sent"}
     drain(target.services)
     assert arrived(mail_server) == sorted([*had, "c@example.com"])
-    assert own.states([*queued.values(), uncertain]) == ["delivered", "delivered", "delivered", "failed"]
-    assert own.recipient(uncertain).reason == "dropped"
-    assert [step for step, _ in own.steps(queued["c"])] == ["held", "requeued", "sent"]
+    assert own_rows.states([*queued.values(), uncertain]) == ["delivered", "delivered", "delivered", "failed"]
+    assert own_rows.recipient(uncertain).reason == "dropped"
+    assert [step for step, _ in own_rows.steps(queued["c"])] == ["held", "requeued", "sent"]
 
 
 def check_rest(
@@ -254,7 +254,7 @@ def check_rest(
     assert target.json("holds", "drop", "events", "--dry-run") == {"held": 2, "webhooks": 1}
     assert target.json("holds", "release", "events", "--yes") == {"released": 2, "webhooks": 1}
     audited = target.json("audit", "list", "action:in=backup.taken,backup.restored,webhook.released")
-    assert [(one["action"], one["via"]) for one in reversed(audited)] == [
+    assert [(entry["action"], entry["via"]) for entry in reversed(audited)] == [
         ("backup.taken", "backup"),
         ("backup.restored", "restore"),
         ("webhook.released", "holds release events"),
@@ -318,7 +318,7 @@ def test_nobody_is_signed_in_to_a_restored_console(
     with running(new_settings(backend, migrated=backend == "postgresql")) as target:
         target.json("restore", file)
         with target.services.database.read() as session:
-            left = [session.scalar(select(func.count()).select_from(one)) for one in (ConsoleSession, ConsoleLink)]
+            left = [session.scalar(select(func.count()).select_from(model)) for model in (ConsoleSession, ConsoleLink)]
     assert left == [0, 0]
 
 
@@ -415,16 +415,16 @@ def test_what_was_paused_is_held_and_put_aside_once_more_when_it_is_released(
     with running(settings) as target:
         assert target.json("restore", file)["held"]["messages"] == 1
     with running(later(source, settings)) as target:
-        own = Rows(target.services, tenant.id)
-        entry = own.recipient(recipient_id)
+        own_rows = Rows(target.services, tenant.id)
+        entry = own_rows.recipient(recipient_id)
         assert (entry.state, entry.held_state, entry.pause_id) == ("held", "queued", None)
         assert target.json("holds", "release", "messages", "--yes")["released"] == 1
         work(target)
-        assert own.states([recipient_id]) == ["paused"]
+        assert own_rows.states([recipient_id]) == ["paused"]
         target.json("sends", "resume", "--account", tenant.name)
         work(target)
-        assert own.states([recipient_id]) == ["delivered"]
-        assert [step for step, _ in own.steps(recipient_id)] == [
+        assert own_rows.states([recipient_id]) == ["delivered"]
+        assert [step for step, _ in own_rows.steps(recipient_id)] == [
             *("paused", "held", "requeued", "paused", "resumed", "sent")
         ]
     assert arrived(mail_server) == ["ann@example.com"]

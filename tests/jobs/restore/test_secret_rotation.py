@@ -44,9 +44,9 @@ RESET = "https://acme.example/reset?token=4711"
 def filled(installation: Installation, url: str = URL) -> Tenant:
     """An account with a secret of each kind."""
     tenant = new_tenant(installation.app)
-    of_account = "--account", tenant.name
-    installation.json("domains", "add", tenant.domain, "--trust", *of_account)
-    installation.json("webhooks", "create", url, "--secret-id", "k1", "--secret", SIGNING, *of_account)
+    account_option = "--account", tenant.name
+    installation.json("domains", "add", tenant.domain, "--trust", *account_option)
+    installation.json("webhooks", "create", url, "--secret-id", "k1", "--secret", SIGNING, *account_option)
     installation.json("transports", "create", "backup", "--type", "email", "--url", RELAY, "--disabled")
     body = {
         **{
@@ -96,22 +96,22 @@ def links(mail: Received) -> dict[str, str]:
     html = message.get_body(("html",))
     assert html is not None
     text = html.get_content() + message["List-Unsubscribe"]
-    found = re.findall(r"http://127\.0\.0\.1:8000(/[a-z]/[^\">]+)", text)
-    return {path.split("/")[1]: path for path in found}
+    link_paths = re.findall(r"http://127\.0\.0\.1:8000(/[a-z]/[^\">]+)", text)
+    return {path.split("/")[1]: path for path in link_paths}
 
 
 def answers(installation: Installation, paths: dict[str, str]) -> dict[str, int]:
     """The status of a GET of each, and of the one-click opt-out."""
     anon = Client(installation.app)
-    found = {name: anon.get(path).status_code for name, path in paths.items()}
-    return {**found, "post": anon.request("POST", paths["u"]).status_code}
+    statuses = {name: anon.get(path).status_code for name, path in paths.items()}
+    return {**statuses, "post": anon.request("POST", paths["u"]).status_code}
 
 
 def forgotten(installation: Installation, tenant: Tenant, address: str) -> None:
     """A person who has opted out is forgotten: the suppression is kept under a digest."""
-    of_account = "--account", tenant.name
-    installation.json("suppressions", "unsubscribe", address, *of_account)
-    kept = installation.json("contacts", "forget", address, "--yes", "--no-compact", *of_account)["kept"]
+    account_option = "--account", tenant.name
+    installation.json("suppressions", "unsubscribe", address, *account_option)
+    kept = installation.json("contacts", "forget", address, "--yes", "--no-compact", *account_option)["kept"]
     assert kept == {"unsubscribed": 1}
 
 
@@ -214,7 +214,7 @@ def check_retired(after: Installation, old: str, new: str, paths: dict[str, str]
         "retired": True,
     }
     audited = after.json("audit", "list", "object=secret_key")
-    assert {(one["action"], one["object_id"]) for one in audited} == {
+    assert {(entry["action"], entry["object_id"]) for entry in audited} == {
         ("secret_key.rotated", short_fingerprint(new)),
         ("secret_key.retired", short_fingerprint(old)),
     }
@@ -229,10 +229,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_secrets, "PAUSE", 0.0)
 
 
-def add_process(installation: Installation, known: str | None) -> None:
+def add_process(installation: Installation, key_ids: str | None) -> None:
     row = {"name": "a-1", "roles": "sends", "host": "a", "version": "1", "start_time": now(), "seen_time": now()}
     with installation.services.database.write() as transaction:
-        transaction.execute(insert(RunningProcess).values(row | {"secret_keys": known}))
+        transaction.execute(insert(RunningProcess).values(row | {"secret_keys": key_ids}))
 
 
 @pytest.mark.usefixtures("impatient")
@@ -274,7 +274,9 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
             transaction.query(RunningProcess).filter_by(name="a-1").delete()
         assert second.json("secrets", "rotate")["encrypted"] == 5
         assert second.json("secrets", "rotate")["encrypted"] == 0
-        assert [one["action"] for one in second.json("audit", "list", "object=secret_key")] == ["secret_key.rotated"]
+        assert [entry["action"] for entry in second.json("audit", "list", "object=secret_key")] == [
+            "secret_key.rotated"
+        ]
         assert keys_of(second) == {short_fingerprint(new): ALL, short_fingerprint(old): NONE}
         assert decrypt(knowing.secret_keys, stored_secret(second)) == SIGNING
         still = f"still signs with {short_fingerprint(old)}: restart it first"
@@ -287,14 +289,14 @@ def test_a_key_that_is_set_is_rotated_in_two_steps(installed: Installed, new_set
 def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = installed("sqlite", migrated=True)
-    filled(one)
-    old = one.settings.secret_key
-    write_generated_keys(one.settings.data_dir, (new := "n" * 40, old))
-    with one.services.database.write() as transaction:
+    first = installed("sqlite", migrated=True)
+    filled(first)
+    old = first.settings.secret_key
+    write_generated_keys(first.settings.data_dir, (new := "n" * 40, old))
+    with first.services.database.write() as transaction:
         transaction.execute(update(Transport).values(url="no token of ours"))
     monkeypatch.setattr(stored_secrets, "SLICE", 1)
-    with running(later(one, one.settings)) as after:
+    with running(later(first, first.settings)) as after:
         assert "secrets rotate` first" in after.refused("secrets", "retire", short_fingerprint(old), "--yes")
         rotated = after.json("secrets", "rotate")
         assert (rotated["key"], rotated["new"], rotated["encrypted"]) == (short_fingerprint(new), False, 4)
@@ -310,14 +312,14 @@ def test_an_interrupted_rotation_is_finished_and_unreadable_secrets_stay(
 
 
 def test_a_secret_that_changes_meanwhile_is_not_overwritten(installed: Installed) -> None:
-    one = installed("sqlite", migrated=True)
-    filled(one)
+    first = installed("sqlite", migrated=True)
+    filled(first)
     (column,) = [each for each in stored_secrets.encrypted_columns() if each.table.name == "webhook_secrets"]
-    read = {"row": 1, "was": stored_secret(one), "new": "stale"}
-    with one.services.database.write() as transaction:
+    read = {"row": 1, "was": stored_secret(first), "new": "stale"}
+    with first.services.database.write() as transaction:
         transaction.execute(update(WebhookSecret).values(secret="another since"))
-    assert stored_secrets._write(one.services.database, column, [read]) == 0
-    assert stored_secret(one) == "another since"
+    assert stored_secrets._write(first.services.database, column, [read]) == 0
+    assert stored_secret(first) == "another since"
 
 
 def test_a_backup_from_before_a_rotation_is_restored_after_it(
