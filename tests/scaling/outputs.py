@@ -88,17 +88,17 @@ def _errors_of_a_send(text: str) -> object:
 
 
 def _errors_of_a_query(text: str) -> object:
-    pairs = [(name, value) for name, _, value in (one.partition("=") for one in text.split("&"))]
+    pairs = [(name, value) for name, _, value in (part.partition("=") for part in text.split("&"))]
     try:
         parse_collection(pairs, RESOURCE)
     except ServiceError as error:
-        return [one.developer_message for one in error.errors]
+        return [invalid.developer_message for invalid in error.errors]
     return None
 
 
 def _report(text: str) -> object:
     with suppress(UnreadableReport):
-        return [one.content for one in read_reports_about_domain(text.encode())]
+        return [report.content for report in read_reports_about_domain(text.encode())]
     return None
 
 

@@ -38,12 +38,12 @@ class Reader:
             return
         for word in self.words:
             yield f"a run of {word!r}", self._maker(_run, word)
-        for one, other in itertools.pairwise((*self.words, self.words[0])):
-            both = f"{one!r} and {other!r}"
-            yield f"{both}, a run before one", self._maker(_ended, one, other)
-            yield f"{both}, a run behind one", self._maker(_begun, one, other)
-            yield f"{both}, a run each", self._maker(_halves, one, other)
-            yield f"{both} in turn", self._maker(_run, one + other)
+        for first, second in itertools.pairwise((*self.words, self.words[0])):
+            both = f"{first!r} and {second!r}"
+            yield f"{both}, a run before one", self._maker(_ended, first, second)
+            yield f"{both}, a run behind one", self._maker(_begun, first, second)
+            yield f"{both}, a run each", self._maker(_halves, first, second)
+            yield f"{both} in turn", self._maker(_run, first + second)
         yield "lines", self._maker(_run, "\n".join((*self.words, "")))
         yield "words in no order", self._maker(self._mixed)
 
@@ -70,13 +70,13 @@ def _run(word: str, size: int) -> str:
     return word * max(1, size // len(word))
 
 
-def _ended(one: str, other: str, size: int) -> str:
-    return _run(one, size) + other
+def _ended(word: str, other: str, size: int) -> str:
+    return _run(word, size) + other
 
 
-def _begun(one: str, other: str, size: int) -> str:
-    return other + _run(one, size)
+def _begun(word: str, other: str, size: int) -> str:
+    return other + _run(word, size)
 
 
-def _halves(one: str, other: str, size: int) -> str:
-    return _run(one, size // 2) + _run(other, size // 2)
+def _halves(word: str, other: str, size: int) -> str:
+    return _run(word, size // 2) + _run(other, size // 2)

@@ -152,7 +152,7 @@ IN_SENDS = (
     ),
     Reader(
         "the tags of HTML",
-        lambda text: [one.attributes() for one in parse_html(text) if isinstance(one, Tag)],
+        lambda text: [tag.attributes() for tag in parse_html(text) if isinstance(tag, Tag)],
         HTML,
         BODY,
     ),

@@ -16,11 +16,11 @@ EXAMPLE = Writer("an example", lambda text: text.replace("a", "a" * 100), ("a", 
 
 def worst(writer: Writer) -> tuple[float, str]:
     """Beyond its limit by how much, at most, and for which texts."""
-    found = (0.0, "")
+    largest = (0.0, "")
     for name, make in writer.texts.texts():
         text = make(writer.largest)
-        found = max(found, (writer.size(text) / (writer.times * len(text.encode()) + writer.also), name))
-    return found
+        largest = max(largest, (writer.size(text) / (writer.times * len(text.encode()) + writer.also), name))
+    return largest
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)

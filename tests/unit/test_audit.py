@@ -38,8 +38,8 @@ class Advisories(http.server.BaseHTTPRequestHandler):
         """Which of the packages have advisories."""
         queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
         self.asked.extend((query["package"]["name"], query["version"]) for query in queries)
-        known = {"vulns": [{"id": "GHSA-1", "modified": "2026-01-01T00:00:00Z"}]}
-        self._answer({"results": [known if query["package"]["name"] == "flask" else {} for query in queries]})
+        vulnerable = {"vulns": [{"id": "GHSA-1", "modified": "2026-01-01T00:00:00Z"}]}
+        self._answer({"results": [vulnerable if query["package"]["name"] == "flask" else {} for query in queries]})
 
     def do_GET(self) -> None:
         """The advisory."""

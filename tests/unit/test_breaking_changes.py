@@ -24,24 +24,24 @@ it with success. Name the test that sends it."""
 
 def test_this_version_breaks_no_client_of_the_last_release() -> None:
     """If it must: a new version of the API, and the release stores its description."""
-    found = [change for change in breaking_changes(OLD, describe()) if change not in DECIDED]
-    assert [change for change in found if not any(re.fullmatch(one, change) for one in CORRECTED)] == []
+    changes = [change for change in breaking_changes(OLD, describe()) if change not in DECIDED]
+    assert [change for change in changes if not any(re.fullmatch(pattern, change) for pattern in CORRECTED)] == []
 
 
 def schema(document: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["components"]["schemas"][name]
-    return found
+    schema_of_name: dict[str, Any] = document["components"]["schemas"][name]
+    return schema_of_name
 
 
 def operation(document: dict[str, Any], path: str, verb: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["paths"][path][verb]
-    return found
+    operation_of_path: dict[str, Any] = document["paths"][path][verb]
+    return operation_of_path
 
 
 def parameter(document: dict[str, Any], name: str) -> dict[str, Any]:
     parameters = operation(document, "/v1/messages", "get")["parameters"]
-    found: dict[str, Any] = next(one for one in parameters if one["name"] == name)
-    return found
+    matching: dict[str, Any] = next(parameter for parameter in parameters if parameter["name"] == name)
+    return matching
 
 
 def rename_link(new: dict[str, Any]) -> None:

@@ -9,9 +9,9 @@ from app.ids import new_uuid
 
 def test_new_uuids_are_random_ones_in_their_usual_form() -> None:
     made = [new_uuid() for _ in range(1000)]
-    parsed = [uuid.UUID(one) for one in made]
-    assert [str(one) for one in parsed] == made
-    assert {(one.version, one.variant) for one in parsed} == {(4, uuid.RFC_4122)}
+    parsed = [uuid.UUID(uuid_text) for uuid_text in made]
+    assert [str(parsed_uuid) for parsed_uuid in parsed] == made
+    assert {(parsed_uuid.version, parsed_uuid.variant) for parsed_uuid in parsed} == {(4, uuid.RFC_4122)}
     assert len(set(made)) == 1000
-    assert {one[19] for one in made} == set("89ab")
-    assert {digit for one in made for digit in one} == set("0123456789abcdef-")
+    assert {uuid_text[19] for uuid_text in made} == set("89ab")
+    assert {digit for uuid_text in made for digit in uuid_text} == set("0123456789abcdef-")

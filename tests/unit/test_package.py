@@ -36,16 +36,16 @@ def test_it_has_the_code_with_its_templates_migrations_and_assets_and_nothing_el
 
 
 def test_it_says_its_version_and_its_command_and_needs_nothing_of_development(wheel: zipfile.ZipFile) -> None:
-    found = metadata(wheel)
-    assert (found["Name"], found["Version"]) == (distribution.NAME, distribution.VERSION)
+    fields = metadata(wheel)
+    assert (fields["Name"], fields["Version"]) == (distribution.NAME, distribution.VERSION)
     (entry_points,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert wheel.read(entry_points).decode() == "[console_scripts]\ntms = app.tms:main\n"
-    assert not {"dev", "bench", "site", "interop", "openapi", "package"} & {*found.get_all("Provides-Extra", [])}
-    names = [requirement.split(";")[0] for requirement in found.get_all("Requires-Dist", [])]
+    assert not {"dev", "bench", "site", "interop", "openapi", "package"} & {*fields.get_all("Provides-Extra", [])}
+    names = [requirement.split(";")[0] for requirement in fields.get_all("Requires-Dist", [])]
     assert not {"pytest", "hypothesis", "ruff", "mypy", "hatchling"} & {*names}
 
 
 def test_a_file_of_the_wheel_is_readable_by_every_user(wheel: zipfile.ZipFile) -> None:
     """A file of the checkout may have any mode; the service runs as a user of its own."""
-    modes = {one.external_attr >> 16 & 0o777 for one in wheel.infolist()}
+    modes = {member.external_attr >> 16 & 0o777 for member in wheel.infolist()}
     assert modes <= {0o644, 0o664, 0o755}

@@ -7,7 +7,7 @@ from tests.support.cases import each
 
 
 @each(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("Ann", "Ann"),
         ("Zoë 김 👩‍💻 %_\\", "Zoë 김 👩‍💻 %_\\"),
@@ -18,8 +18,8 @@ from tests.support.cases import each
         ("one\r\ntwo\tthree", "one\\r\\ntwo\\tthree"),
     ],
 )
-def test_control_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
+    assert printable(text) == expected
 
 
 def test_texts_of_several_lines_keep_their_lines() -> None:

@@ -9,7 +9,7 @@ IF_GOLD = "%%plan:EXACTLY:gold%%gold%%plan:ELSE%%all%%plan:END%%"
 
 
 @each(
-    ("written", "url", "found"),
+    ("written", "url", "matches"),
     [
         ("https://a.example/", "https://a.example/", True),
         ("https://a.example/", "https://a.example/more", False),
@@ -26,5 +26,5 @@ IF_GOLD = "%%plan:EXACTLY:gold%%gold%%plan:ELSE%%all%%plan:END%%"
         (f"https://a.example/{IF_GOLD}/x", "https://a.example/all/y", False),
     ],
 )
-def test_a_wildcard_of_a_link_stands_for_any_text(written: str, url: str, found: bool) -> None:
-    assert is_link(written, url) is found
+def test_a_wildcard_of_a_link_stands_for_any_text(written: str, url: str, matches: bool) -> None:
+    assert is_link(written, url) is matches

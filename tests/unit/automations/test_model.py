@@ -37,7 +37,7 @@ class Runner:
         while True:
             now = self.history.worker_time(max(now, self._next_look(now)))
             walked = self._walk(now)
-            self.lines += [Line(now, one.step, one.result, one.detail) for one in walked.passed]
+            self.lines += [Line(now, passed.step, passed.result, passed.detail) for passed in walked.passed]
             if isinstance(walked.next, Ended):
                 return Story(tuple(self.lines), walked.next.reason)
             self._move(walked.next)
@@ -50,7 +50,7 @@ class Runner:
     def _outcomes(self, step: str) -> list[tuple[datetime, str, str | None]]:
         sent = next(line.time for line in self.lines if line.step == step)
         happenings = self.history.happenings.get(step, ())
-        return [(sent + one.after, one.did, one.link) for one in happenings]
+        return [(sent + happening.after, happening.did, happening.link) for happening in happenings]
 
     def _walk(self, now: datetime) -> Walk:
         self.contact.pass_time(now)
@@ -78,10 +78,10 @@ class Runner:
         return Facts(now, self.history.zone, contact if model.exists else None, passed, fates)
 
     def _fate(self, step: str, now: datetime) -> Fate:
-        known = sorted(one for one in self._outcomes(step) if one[0] <= now)
-        self._seen |= {(step, *one) for one in known}
-        first = {did: moment for moment, did, link in reversed(known) if link is None}
-        return Fate(**first, clicked={link: moment for moment, _, link in reversed(known) if link})
+        outcomes = sorted(outcome for outcome in self._outcomes(step) if outcome[0] <= now)
+        self._seen |= {(step, *outcome) for outcome in outcomes}
+        first = {did: moment for moment, did, link in reversed(outcomes) if link is None}
+        return Fate(**first, clicked={link: moment for moment, _, link in reversed(outcomes) if link})
 
     def _move(self, following: Waiting) -> None:
         step_time, due = following.step_time, following.due_time

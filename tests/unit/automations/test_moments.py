@@ -81,12 +81,12 @@ def clock(moment: datetime, zone: tzinfo) -> datetime:
 def test_a_time_of_day_is_the_first_minute_in_which_a_clock_shows_it_or_a_later_one(zone: tzinfo, day: date) -> None:
     """Asked of a clock that is read every minute, for every half hour of a day on which some zone changes."""
     start = datetime.combine(day, time(0), UTC) - timedelta(hours=15)
-    shown = [(clock(moment, zone), moment) for moment in (start + timedelta(minutes=n) for n in range(60 * 46))]
+    readings = [(clock(moment, zone), moment) for moment in (start + timedelta(minutes=n) for n in range(60 * 46))]
     for at in (time(hour, minute) for hour in range(24) for minute in (0, 30)):
         wall = datetime.combine(day, at)
         # The clock never shows a time of this day before it is set back to it, so the first one that is late enough
         # is the moment.
-        assert local_moment(day, at, zone) == next(moment for reading, moment in shown if reading >= wall)
+        assert local_moment(day, at, zone) == next(moment for reading, moment in readings if reading >= wall)
 
 
 @each(
@@ -230,7 +230,9 @@ def test_next_year_is_the_first_that_is_not_missed(day: date, offset: int, start
     """Against the same day of all years, counted from the year of the date."""
     moment = datetime.combine(start, time(12), UTC)
     until = UntilDate("born", offset, time(hour), "next year")
-    found = moment_of_date(until, day, moment, SYDNEY)
+    expected = moment_of_date(until, day, moment, SYDNEY)
     days = (in_year(day, year) for year in range(max(day.year, 2015), max(day.year, 2015) + 40) if year < 9990)
-    all_moments = [local_moment(one + timedelta(days=offset), time(hour), SYDNEY) for one in days]
-    assert found == next((one for one in all_moments if moment - one < timedelta(days=1)), found)
+    all_moments = [local_moment(day + timedelta(days=offset), time(hour), SYDNEY) for day in days]
+    assert expected == next(
+        (candidate for candidate in all_moments if moment - candidate < timedelta(days=1)), expected
+    )

@@ -35,28 +35,28 @@ def errors_of(document: Any) -> list[tuple[str, str | None]]:
 
 
 def test_a_standard_automation_sends_one_message_on_each_trigger() -> None:
-    found = parsed(STANDARD)
-    assert (found.action, found.entry.again, found.entry.conditions) == ("created", "always", None)
-    assert found.steps == (Send("message", "Welcome"),)
+    definition = parsed(STANDARD)
+    assert (definition.action, definition.entry.again, definition.entry.conditions) == ("created", "always", None)
+    assert definition.steps == (Send("message", "Welcome"),)
 
 
 def test_a_standard_automation_may_send_after_a_delay() -> None:
-    found = parsed({**STANDARD, "after": "2 hours", "again": "never"})
-    assert found.steps == (Wait("delay", Duration(2, "hours")), Send("message", "Welcome"))
-    assert found.entry.again == "never"
+    definition = parsed({**STANDARD, "after": "2 hours", "again": "never"})
+    assert definition.steps == (Wait("delay", Duration(2, "hours")), Send("message", "Welcome"))
+    assert definition.entry.again == "never"
 
 
 def test_an_id_may_be_a_number() -> None:
-    found = parsed({**STANDARD, "list": 3, "message": 7})
-    assert (found.list, found.steps) == ("3", (Send("message", "7"),))
+    definition = parsed({**STANDARD, "list": 3, "message": 7})
+    assert (definition.list, definition.steps) == ("3", (Send("message", "7"),))
     series = parsed({**ADVANCED, "steps": [{"name": "hello", "send": 7}]})
     assert series.steps == (Send("hello", "7"),)
 
 
 def test_each_step_of_an_advanced_automation_is_read() -> None:
-    found = parsed(ADVANCED)
-    by_name = found.by_name
-    assert (found.entry.again, found.entry.least_time) == ("always", Duration(7, "days"))
+    definition = parsed(ADVANCED)
+    by_name = definition.by_name
+    assert (definition.entry.again, definition.entry.least_time) == ("always", Duration(7, "days"))
     assert by_name["two days"] == Wait("two days", Duration(2, "days"))
     assert by_name["monday morning"] == Wait("monday morning", UntilTime(time(9), ("monday", "tuesday")))
     assert by_name["birthday"] == Wait("birthday", UntilDate("born", -7, time(8, 30), "next year"))
@@ -70,18 +70,18 @@ def test_each_step_of_an_advanced_automation_is_read() -> None:
 
 
 def test_both_ways_of_a_branch_lead_to_the_step_behind_it() -> None:
-    found = parsed(ADVANCED)
-    out = found.step("out")
-    assert [found.after(name) for name in ("thanks", "is gold", "read it")] == [out, out, out]
-    assert found.after("tell") is None
-    assert found.first.name == "hello"
+    definition = parsed(ADVANCED)
+    out = definition.step("out")
+    assert [definition.after(name) for name in ("thanks", "is gold", "read it")] == [out, out, out]
+    assert definition.after("tell") is None
+    assert definition.first.name == "hello"
 
 
 @pytest.mark.parametrize("document", [STANDARD, {**STANDARD, "after": "1 day", "if": "plan:HAS"}, ADVANCED])
 def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
-    found = parsed(document)
-    assert parse_stored(written_definition(found)) == found
-    assert parsed(written_definition(found)) == found
+    definition = parsed(document)
+    assert parse_stored(written_definition(definition)) == definition
+    assert parsed(written_definition(definition)) == definition
 
 
 @each(

@@ -46,7 +46,7 @@ def definition(**entry: Any) -> Definition:
 
 
 def lines(simulation: Simulation) -> list[tuple[str, str, str, str | None]]:
-    return [(f"{one.time:%d %H:%M:%S}", one.step.name, one.result, one.assumption) for one in simulation.steps]
+    return [(f"{step.time:%d %H:%M:%S}", step.step.name, step.result, step.assumption) for step in simulation.steps]
 
 
 def simulated(
@@ -59,8 +59,8 @@ def simulated(
 
 
 def test_a_simulation_assumes_that_nothing_becomes_of_messages_and_says_so() -> None:
-    found = simulated()
-    assert lines(found) == [
+    simulation = simulated()
+    assert lines(simulation) == [
         ("22 10:00:00", "hello", "done", None),
         ("24 10:00:01", "read it", "else", "hello was not opened in time"),
         ("24 10:00:01", "out", "done", None),
@@ -68,15 +68,15 @@ def test_a_simulation_assumes_that_nothing_becomes_of_messages_and_says_so() -> 
         ("24 10:00:01", "more", "skipped", None),
         ("24 10:00:01", "read more", "else", None),
     ]
-    assert (found.end_reason, found.end_time) == ("completed", found.steps[-1].time)
-    assert (found.steps[4].detail, found.steps[5].detail) == ("unsubscribed", "no message")
+    assert (simulation.end_reason, simulation.end_time) == ("completed", simulation.steps[-1].time)
+    assert (simulation.steps[4].detail, simulation.steps[5].detail) == ("unsubscribed", "no message")
 
 
 def test_a_wait_behind_a_branch_is_as_long_as_it_says_if_that_was_not_waited_for_to_the_end() -> None:
     asked = {"name": "read it", "branch": {"step": "hello", "did": "opened", "within": "2 days"}}
     steps = [STEPS[0], {**asked, "then": [{"name": "an hour", "wait": "1 hour"}]}]
-    found = simulate(definition(steps=steps), ContactFacts({}, refused={}), UTC, START, ["read it"])
-    assert lines(found) == [
+    simulation = simulate(definition(steps=steps), ContactFacts({}, refused={}), UTC, START, ["read it"])
+    assert lines(simulation) == [
         ("22 10:00:00", "hello", "done", None),
         ("22 10:00:00", "read it", "then", "hello was opened at once"),
         ("22 11:00:00", "an hour", "done", None),
@@ -84,8 +84,8 @@ def test_a_wait_behind_a_branch_is_as_long_as_it_says_if_that_was_not_waited_for
 
 
 def test_what_is_said_to_happen_happens_as_soon_as_the_run_comes_there() -> None:
-    found = simulated(happening=["read it", "read more"])
-    assert lines(found) == [
+    simulation = simulated(happening=["read it", "read more"])
+    assert lines(simulation) == [
         ("22 10:00:00", "hello", "done", None),
         ("22 10:00:00", "read it", "then", "hello was opened at once"),
         ("22 10:00:00", "mark", "done", None),
@@ -95,7 +95,7 @@ def test_what_is_said_to_happen_happens_as_soon_as_the_run_comes_there() -> None
         ("23 09:00:00", "read more", "then", "more was clicked at once"),
         ("23 09:00:00", "end", "done", None),
     ]
-    assert found.end_reason == "stopped"
+    assert simulation.end_reason == "stopped"
 
 
 def test_a_contact_that_does_not_meet_the_condition_does_not_enter() -> None:
@@ -123,9 +123,9 @@ def test_only_branches_on_messages_can_be_assumed() -> None:
 def test_a_simulation_tells_what_a_run_does_when_nothing_happens(data: st.DataObject, definition: Definition) -> None:
     drawn = data.draw(histories(definition))
     history = History(drawn.start, drawn.zone, drawn.values)
-    found = simulate(definition, ContactFacts(dict(history.values)), history.zone, history.start)
+    simulation = simulate(definition, ContactFacts(dict(history.values)), history.zone, history.start)
     story = play(definition, history)
-    assert [(one.time, one.step.name, one.result, one.detail) for one in found.steps] == [
+    assert [(step.time, step.step.name, step.result, step.detail) for step in simulation.steps] == [
         (line.time, line.step, line.result, line.detail) for line in story.lines
     ]
-    assert found.end_reason == story.end
+    assert simulation.end_reason == story.end

@@ -78,8 +78,8 @@ def facts(
 
 
 def fate(did: Did, happened: datetime) -> Fate:
-    known: dict[str, Any] = {did: happened}
-    return Fate(**known)
+    outcomes: dict[str, Any] = {did: happened}
+    return Fate(**outcomes)
 
 
 def at_once(step: Step) -> Waiting:
@@ -196,7 +196,7 @@ def test_the_first_wait_counts_from_the_trigger_however_late_it_is_looked_at() -
 def test_a_date_that_was_still_to_come_when_the_trigger_fired_is_late_and_not_past() -> None:
     wait = Wait("w", UntilDate("meeting"))
     trigger_time = MOMENT - timedelta(days=3)
-    found = {
+    walks = {
         due_time: [
             walk(automation(wait), Place("w", trigger_time, None, due_time), facts({"meeting": day})).passed
             for day in ("2026-11-20", "2026-11-19")
@@ -205,7 +205,7 @@ def test_a_date_that_was_still_to_come_when_the_trigger_fired_is_late_and_not_pa
     }
     late, past = passed((wait, SKIPPED, "late")), passed((wait, SKIPPED, "date past"))
     # The second one was held by a pause, which ends now.
-    assert found == {trigger_time: [late, past], MOMENT: [passed((wait, DONE)), past]}
+    assert walks == {trigger_time: [late, past], MOMENT: [passed((wait, DONE)), past]}
 
 
 @pytest.mark.parametrize(("late", "result"), [(timedelta(hours=23, minutes=59), DONE), (timedelta(days=1), SKIPPED)])
@@ -335,8 +335,8 @@ def test_a_click_may_be_asked_of_one_link() -> None:
     later = MOMENT + timedelta(hours=2)
     for link, expected in [(None, MORE), ("https://acme.example/b", MORE), ("https://acme.example/c", None)]:
         branch = Branch("read", Outcome("hello", "clicked", TWO_DAYS, link), (MORE,))
-        known = facts(moment=later, passed=history, fates={"hello": Fate(clicked=clicked)})
-        assert walk(automation(HELLO, branch), at(branch), known).effect == expected
+        run_facts = facts(moment=later, passed=history, fates={"hello": Fate(clicked=clicked)})
+        assert walk(automation(HELLO, branch), at(branch), run_facts).effect == expected
 
 
 def test_a_branch_on_a_message_that_was_not_sent_is_decided_at_once() -> None:

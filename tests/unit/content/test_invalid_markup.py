@@ -13,8 +13,8 @@ from tests.support.cases import each
 PIECES = ("%%a:HAS%%", "%%a:ELSE%%", "%%a:END%%", "%%b:FROBS:x%%", "%%b:END%%", "%%b**x%%", "text ", "\n", "%%b b%%")
 
 
-def found(source: str) -> list[tuple[int, str]]:
-    return [(one.line, one.marker) for one in find_invalid_markup(source)]
+def markers_in(source: str) -> list[tuple[int, str]]:
+    return [(invalid.line, invalid.marker) for invalid in find_invalid_markup(source)]
 
 
 @each(
@@ -33,7 +33,7 @@ def found(source: str) -> list[tuple[int, str]]:
     ],
 )
 def test_markers_without_effect_are_found(source: str, markers: list[str]) -> None:
-    assert [marker for _, marker in found(source)] == markers
+    assert [marker for _, marker in markers_in(source)] == markers
 
 
 @each(
@@ -49,11 +49,11 @@ def test_markers_without_effect_are_found(source: str, markers: list[str]) -> No
     ],
 )
 def test_valid_markup_and_percent_signs_are_not(source: str) -> None:
-    assert found(source) == []
+    assert markers_in(source) == []
 
 
 def test_lines_count_from_one_and_count_those_inside_markers() -> None:
-    assert found("%%x y%%\n%%a**one\ntwo%%\r\n%%b:FROBS:p\nq%% %%c:END%%") == [
+    assert markers_in("%%x y%%\n%%a**one\ntwo%%\r\n%%b:FROBS:p\nq%% %%c:END%%") == [
         (1, "%%x y%%"),
         (4, "%%b:FROBS:p\nq%%"),
         (5, "%%c:END%%"),
@@ -61,7 +61,7 @@ def test_lines_count_from_one_and_count_those_inside_markers() -> None:
 
 
 def test_a_long_marker_is_shortened() -> None:
-    assert found(f"%%a:FROBS:{'x' * 1000}%%") == [(1, f"%%a:FROBS:{'x' * 1000}%%"[:MAX_SHOWN_CHARACTERS])]
+    assert markers_in(f"%%a:FROBS:{'x' * 1000}%%") == [(1, f"%%a:FROBS:{'x' * 1000}%%"[:MAX_SHOWN_CHARACTERS])]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
@@ -69,4 +69,4 @@ def test_exactly_the_markers_that_stay_in_the_text_are_found(source: str) -> Non
     kept = "".join(step for step in compile_steps(tokenize(source)) if isinstance(step, str))
     for marker in PIECES:
         if marker.startswith("%%"):
-            assert [one for _, one in found(source)].count(marker) == kept.count(marker)
+            assert [found_marker for _, found_marker in markers_in(source)].count(marker) == kept.count(marker)

@@ -42,8 +42,8 @@ def test_contact_fields_are_plain_text() -> None:
 
 
 def test_the_first_source_with_a_value_is_used() -> None:
-    own = recipient_values({"A": "own", "b": ""}, html_encoded=True)
-    all_values = MergedValues(own, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
+    recipient_source = recipient_values({"A": "own", "b": ""}, html_encoded=True)
+    all_values = MergedValues(recipient_source, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
     assert {name: value.text for name, value in all_values.items()} == {"a": "own", "b": "", "c": "known", "d": "late"}
     assert (all_values.get("e"), "e" in all_values, len(all_values)) == (None, False, 4)
 

@@ -40,14 +40,14 @@ ENCODINGS = {
 """Encoding -> the characters of cells by which it can be told."""
 
 
-def known(name: str) -> bool:
+def is_column(name: str) -> bool:
     return name in NAMES
 
 
 def read(content: bytes) -> tuple[FileFormat, list[str], list[FileRow]]:
     """The format that is found, the head and the rows."""
     file = io.BytesIO(content)
-    form = find_format(file, known)
+    form = find_format(file, is_column)
     with reading(file, form) as reader:
         return form, list(reader.head), list(reader.rows())
 
@@ -83,10 +83,10 @@ def test_a_file_is_read_as_it_was_written_whatever_its_format(
         writer.writerow(row)
         if any(row):
             expected.append((line, list(row)))
-    form, found_head, found = read(text.getvalue().encode(encoding))
+    form, found_head, data_rows = read(text.getvalue().encode(encoding))
     assert form == FileFormat(encoding, delimiter)
     assert found_head == head
-    assert [(row.line, list(row.cells)) for row in found] == expected
+    assert [(row.line, list(row.cells)) for row in data_rows] == expected
 
 
 @given(st.lists(st.sampled_from([b'"', b",", b";", b"\n", b"\r", b"a", b"\xe9", b"\xc3\xa9", b"\x00", b"\xff\xfe"])))
@@ -118,7 +118,7 @@ def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
     ],
 )
 def test_the_delimiter_is_the_one_that_fits_head_and_rows(sample: str, delimiter: str) -> None:
-    assert find_delimiter(sample, known) == delimiter
+    assert find_delimiter(sample, is_column) == delimiter
 
 
 def test_a_line_that_names_the_delimiter_is_no_row() -> None:
@@ -160,7 +160,7 @@ def test_cells_that_a_row_lacks_at_its_end_are_empty_and_no_row_has_more_than_th
 def test_a_spreadsheet_and_a_packed_file_are_told_from_csv(content: bytes, error: str) -> None:
     for encoding in (None, "utf-8", "windows-1252"):
         with pytest.raises(UnreadableFile) as refused:
-            find_format(io.BytesIO(content), known, encoding=encoding)
+            find_format(io.BytesIO(content), is_column, encoding=encoding)
         assert str(refused.value) == error
 
 

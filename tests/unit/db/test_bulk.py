@@ -59,9 +59,13 @@ def test_rows_are_read_as_they_were_written(tenant: Tenant, list_id: int) -> Non
             insert_rows(transaction, Contact, [{"id": i, **shared, **row} for i, row in zip(ids, written, strict=True)])
         with database.read() as session:
             stored = session.scalars(select(Contact).where(Contact.list_id == list_id).order_by(Contact.id)).all()
-        assert [{name: getattr(one, name) for name in row} for one, row in zip(stored, written, strict=True)] == written
+        assert [
+            {name: getattr(row_written, name) for name in row} for row_written, row in zip(stored, written, strict=True)
+        ] == written
         # A column without a value has the default of the model, or null.
-        assert {(one.mobile, one.subscribed_email, one.double_opt_in) for one in stored} == {(None, True, False)}
+        assert {
+            (unsubscriber.mobile, unsubscriber.subscribed_email, unsubscriber.double_opt_in) for unsubscriber in stored
+        } == {(None, True, False)}
 
     check()
 
@@ -88,7 +92,7 @@ def test_existing_rows_are_skipped(tenant: Tenant) -> None:
     shared = {"account_id": tenant.id, "list_id": None, "kind": "email", "creation_time": moment}
     with tenant.services.database.write() as transaction:
         insert_new_rows(transaction, Unsubscriber, [{**shared, "address": "a"}])
-        insert_new_rows(transaction, Unsubscriber, [{**shared, "address": one} for one in ("a", "b", "b")])
+        insert_new_rows(transaction, Unsubscriber, [{**shared, "address": address} for address in ("a", "b", "b")])
         insert_new_rows(transaction, Unsubscriber, [])
         stored = transaction.scalars(select(Unsubscriber.address).where(Unsubscriber.account_id == tenant.id)).all()
     assert sorted(stored) == ["a", "b"]
@@ -98,13 +102,13 @@ def test_many_new_rows_are_one_statement_that_tells_which_were_written(tenant: T
     """However many values they have: more than a statement may have parameters."""
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     shared = {"account_id": tenant.id, "list_id": None, "kind": "email", "creation_time": moment}
-    database, wanted = tenant.services.database, [{"address": f"{number}"} for number in range(20_000)]
+    database, new_rows = tenant.services.database, [{"address": f"{number}"} for number in range(20_000)]
     with database.write() as transaction:
-        insert_new_rows(transaction, Unsubscriber, wanted[::2], shared)
+        insert_new_rows(transaction, Unsubscriber, new_rows[::2], shared)
         with StatementCounter(database.engine) as counter:
-            written = insert_new_rows(transaction, Unsubscriber, wanted, shared, returning=("address", "kind"))
+            written = insert_new_rows(transaction, Unsubscriber, new_rows, shared, returning=("address", "kind"))
         transaction.rollback()
-    assert sorted(map(tuple, written)) == sorted((row["address"], "email") for row in wanted[1::2])
+    assert sorted(map(tuple, written)) == sorted((row["address"], "email") for row in new_rows[1::2])
     assert len(counter.sent) <= (1 if database.is_postgresql else 20)
 
 
@@ -115,8 +119,8 @@ def test_refused_rows_change_the_existing_ones_as_asked_for(tenant: Tenant) -> N
         for given in ({"a": 1}, {"a": 2, "b": 3}):
             rows = [{"address": address, "bounces": bounces} for address, bounces in given.items()]
             insert_new_rows(transaction, SoftBounces, rows, shared, conflict=added)
-        found = select(SoftBounces.address, SoftBounces.bounces).where(SoftBounces.account_id == tenant.id)
-        assert {row.address: row.bounces for row in transaction.execute(found)} == {"a": 3, "b": 3}
+        query = select(SoftBounces.address, SoftBounces.bounces).where(SoftBounces.account_id == tenant.id)
+        assert {row.address: row.bounces for row in transaction.execute(query)} == {"a": 3, "b": 3}
 
 
 def test_bytes_are_stored_unchanged(tenant: Tenant) -> None:
@@ -124,8 +128,8 @@ def test_bytes_are_stored_unchanged(tenant: Tenant) -> None:
     content = bytes(range(256))
     file = {"name": "a", "mime_type": "text/plain", "content_id": "content_1", "content": content}
     with tenant.services.database.write() as transaction:
-        own = {"account_id": tenant.id, "send_id": send_id, "recipient_id": None}
-        insert_rows(transaction, Attachment, [{**own, **file, "position": position} for position in (0, 1)])
+        keys = {"account_id": tenant.id, "send_id": send_id, "recipient_id": None}
+        insert_rows(transaction, Attachment, [{**keys, **file, "position": position} for position in (0, 1)])
         stored = transaction.scalars(select(Attachment.content).where(Attachment.send_id == send_id)).all()
     assert stored == [content, content]
 

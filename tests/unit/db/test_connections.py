@@ -117,8 +117,8 @@ def write_rows(transaction: Session, tenant: Tenant, mark: str) -> None:
     """Writes by a prepared statement, by the ORM and by the connection."""
     transaction.get_one(Account, tenant.id).default_from_name = mark
     assert MARK.run(transaction, account_id=tenant.id, mark=mark) == 1
-    of_tenant = update(Account).where(Account.id == tenant.id)
-    transaction.connection().execute(of_tenant.values(default_from_address=mark))
+    account_update = update(Account).where(Account.id == tenant.id)
+    transaction.connection().execute(account_update.values(default_from_address=mark))
 
 
 def write(tenant: Tenant, mark: str, error: Exception | None = None) -> None:

@@ -10,7 +10,7 @@ from app.db.copies.tables import Kind, Stored, decode_rows, encode_rows
 
 KINDS = (Kind.PLAIN, Kind.TEXT, Kind.BOOLEAN, Kind.TIME, Kind.BYTES)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
-TIMES = st.datetimes().map(lambda one: one.isoformat(" ", "microseconds"))
+TIMES = st.datetimes().map(lambda moment: moment.isoformat(" ", "microseconds"))
 ROWS = st.tuples(
     st.none() | TEXTS | st.sampled_from(["\\N", "\\t", "\\", "\t", "\r\n", "\\\\N"]),
     st.none() | TEXTS,

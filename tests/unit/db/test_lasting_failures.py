@@ -68,8 +68,8 @@ def test_a_connection_that_was_opened_while_the_file_could_not_be_written_is_rep
     keeper.commit()  # and stays open, so that the files of the log are there
 
     def allow(mode: int) -> None:
-        for one in folder.iterdir():
-            one.chmod(mode & 0o666)
+        for file in folder.iterdir():
+            file.chmod(mode & 0o666)
         folder.chmod(mode)
 
     for parent in [*folder.parents][:-1]:
@@ -127,17 +127,17 @@ def probe_fails(database: Database) -> SQLAlchemyError:
 def test_a_file_that_is_replaced_is_read_by_the_next_use(tmp_path: Path) -> None:
     """Without a failure: a connection would go on with the old one."""
     path, other = tmp_path / "tms.sqlite3", tmp_path / "other.sqlite3"
-    for number, one in enumerate((path, other)):
-        with sqlite3.connect(one) as connection:
+    for number, file in enumerate((path, other)):
+        with sqlite3.connect(file) as connection:
             connection.execute("CREATE TABLE numbers AS SELECT ? AS number", (number,))
         connection.close()
     database = Database(f"sqlite:///{path}")
-    found = []
+    numbers = []
     for _ in range(2):
         with database.read() as session:
-            found.append(session.execute(text("SELECT number FROM numbers")).scalar_one())
+            numbers.append(session.execute(text("SELECT number FROM numbers")).scalar_one())
         other.replace(path) if other.exists() else None
-    assert found == [0, 1]
+    assert numbers == [0, 1]
     database.close()
 
 

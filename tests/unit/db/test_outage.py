@@ -133,5 +133,5 @@ def test_failures_that_are_no_outage_keep_every_traceback(services: Services, ca
 def test_a_driver_error_without_a_code_is_classified_by_its_type() -> None:
     """psycopg refuses a NUL before it asks the server."""
     driver_errors = [psycopg.OperationalError("gone"), psycopg.InterfaceError("closed"), psycopg.DataError("NUL")]
-    errors = [OperationalError(None, None, one) for one in driver_errors]
-    assert [is_unavailable(one) for one in errors] == [True, True, False]
+    errors = [OperationalError(None, None, driver_error) for driver_error in driver_errors]
+    assert [is_unavailable(error) for error in errors] == [True, True, False]

@@ -29,8 +29,8 @@ KNOWN = (FIRST, EXPANDING, CONTRACTING, NEXT_EXPANDING, NEXT_CONTRACTING)
     ],
 )
 def test_what_each_part_runs(part: Part, at: str | None, in_use: str, run: list[str]) -> None:
-    pending = tuple(one for one in KNOWN if one.revision > (at or ""))
-    left = [one.revision for one in pending if one.revision not in run]
+    pending = tuple(migration for migration in KNOWN if migration.revision > (at or ""))
+    left = [migration.revision for migration in pending if migration.revision not in run]
     assert plan(pending, part, at, in_use) == Plan(tuple(run), tuple(left))
 
 
@@ -39,4 +39,4 @@ def test_a_release_works_with_its_schema_before_it_is_contracted() -> None:
 
 
 def test_a_schema_says_which_code_it_fits() -> None:
-    assert [oldest_code(one.revision, KNOWN) for one in KNOWN] == ["0074", "0074", "0101", "0101", "0103"]
+    assert [oldest_code(migration.revision, KNOWN) for migration in KNOWN] == ["0074", "0074", "0101", "0101", "0103"]

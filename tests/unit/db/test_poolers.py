@@ -32,9 +32,9 @@ def ask_often(database: Database, number: int) -> list[tuple[int, int]]:
         with database.write() as transaction:
             given = {"given": number * 1000 + count}
             first, second = ("SELECT CAST(:given AS int)", "SELECT CAST(:given AS int) * 2")
-            one = transaction.connection().execute(text(first if number % 2 else second), given).scalar_one()
+            first_number = transaction.connection().execute(text(first if number % 2 else second), given).scalar_one()
             two = transaction.connection().execute(text(second if number % 2 else first), given).scalar_one()
-        answers.append((one, two) if number % 2 else (two, one))
+        answers.append((first_number, two) if number % 2 else (two, first_number))
     return answers
 
 
@@ -51,8 +51,8 @@ def test_a_pooler_is_detected_at_the_first_connection_and_every_answer_is_right(
         assert {prepare_threshold(database) for database in databases} == {None}
         with ThreadPoolExecutor(4) as threads:
             answers = list(threads.map(ask_often, databases, range(4)))
-        for number, found in enumerate(answers):
-            assert found == [(number * 1000 + count, (number * 1000 + count) * 2) for count in range(12)]
+        for number, answer in enumerate(answers):
+            assert answer == [(number * 1000 + count, (number * 1000 + count) * 2) for count in range(12)]
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [FOUND] * 4
 
 
@@ -80,8 +80,8 @@ def test_a_pooler_that_is_added_later_is_detected_by_the_next_connection(
         with monkeypatch.context() as patched:
             patched.setattr("app.db.postgresql.is_pooled", lambda *_: False)
             assert prepare_threshold(database) == 5
-        with database.read() as one, database.read() as other:
-            one.connection()
+        with database.read() as session, database.read() as other:
+            session.connection()
             driver = other.connection().connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
             assert driver.prepare_threshold is None

@@ -395,7 +395,7 @@ def name_server(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[st
         if host.replace(".", "").isdigit():
             return list(real(host, port, *args, **options))
         asked.append(host)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port or 0)) for one in waiting.pop(0)]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0)) for address in waiting.pop(0)]
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
     return asked

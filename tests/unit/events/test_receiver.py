@@ -61,9 +61,9 @@ def test_the_documented_function_verifies_what_the_service_signs(verify: Verify)
     assert (claims["sub"], claims["jti"]) == ("5", "b-1")
 
 
-@pytest.mark.parametrize("known", [{"k1": K1}, {"k2": K2}, {"k1": "another secret of 32 bytes or so", "k2": K2}])
-def test_one_verified_signature_of_several_is_enough(verify: Verify, known: dict[str, str]) -> None:
-    assert verify(BODY, signed(BODY, ("k1", K1), ("k2", K2)), known)
+@pytest.mark.parametrize("secrets", [{"k1": K1}, {"k2": K2}, {"k1": "another secret of 32 bytes or so", "k2": K2}])
+def test_one_verified_signature_of_several_is_enough(verify: Verify, secrets: dict[str, str]) -> None:
+    assert verify(BODY, signed(BODY, ("k1", K1), ("k2", K2)), secrets)
 
 
 def test_the_documented_function_refuses_everything_else(verify: Verify) -> None:

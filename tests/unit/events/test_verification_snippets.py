@@ -103,25 +103,25 @@ def signed(*secrets: tuple[str, str], moment: datetime | None = None) -> str:
 
 def cases() -> list[tuple[bytes, str, dict[str, str], str]]:
     """Body, header, known secrets and what is expected."""
-    good, known = signed(("k1", SECRET)), {"k1": SECRET}
+    good, secrets = signed(("k1", SECRET)), {"k1": SECRET}
     head, payload, signature = good.split(".")
     unsigned = "eyJhbGciOiJub25lIiwia2lkIjoiazEifQ." + payload + "."
     late = signed(("k1", SECRET), moment=this_second() - timedelta(minutes=6))
     return [
-        (BODY, good, known, "b-1"),
+        (BODY, good, secrets, "b-1"),
         (BODY, signed(("k1", SECRET), ("k2", OTHER)), {"k2": OTHER}, "b-1"),
         (BODY, signed(("k1", OTHER), ("k2", SECRET)), {"k1": SECRET, "k2": SECRET}, "b-1"),
-        (BODY + b" ", good, known, "-"),
+        (BODY + b" ", good, secrets, "-"),
         (BODY, good, {"k1": OTHER}, "-"),
         (BODY, good, {"k2": SECRET}, "-"),
         (BODY, good, {}, "-"),
-        (BODY, late, known, "-"),
+        (BODY, late, secrets, "-"),
         *(
-            (BODY, header, known, "-")
+            (BODY, header, secrets, "-")
             for header in ("", ",", "a.b.c", "null", "é", "....", unsigned, f"{head}.{payload}.")
         ),
-        (BODY, f"{head}.{payload}.{signature[:-2]}", known, "-"),
-        (BODY, f"nonsense,{good}", known, "b-1"),
+        (BODY, f"{head}.{payload}.{signature[:-2]}", secrets, "-"),
+        (BODY, f"nonsense,{good}", secrets, "b-1"),
     ]
 
 

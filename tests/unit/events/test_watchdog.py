@@ -78,8 +78,8 @@ def test_one_thread_watches_all_operations_and_ends_without_any(clock: Clock) ->
     def own_threads() -> int:
         return len(set(threading.enumerate()) - before)
 
-    for one in waits:
-        with watchdog.cut_after(one, LONG):
+    for wait in waits:
+        with watchdog.cut_after(wait, LONG):
             assert own_threads() == 1
     clock.moment = 2 * LONG
     with watchdog.cut_after(last := Wait(), -1.5 * LONG):
@@ -89,7 +89,7 @@ def test_one_thread_watches_all_operations_and_ends_without_any(clock: Clock) ->
         assert not again.was_cut.wait(0.1), "no time has passed yet"
         clock.moment += 0.05
         assert again.was_cut.wait(PATIENCE)
-    assert not any(one.was_cut.is_set() for one in waits)
+    assert not any(wait.was_cut.is_set() for wait in waits)
 
 
 def test_a_thread_that_could_not_start_is_started_for_the_next_operation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,15 +21,15 @@ def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
 
 
 def test_a_request_is_locked_until_its_end_in_all_processes(tmp_path: Path) -> None:
-    own = idempotency_locks(tmp_path)
-    assert own is idempotency_locks(tmp_path)
-    with own.acquire() as first, own.acquire() as second:
+    locks = idempotency_locks(tmp_path)
+    assert locks is idempotency_locks(tmp_path)
+    with locks.acquire() as first, locks.acquire() as second:
         assert first != second
-        with own.acquire() as third:
-            assert [own.has_ended(one) for one in (first, second, third)] == [False] * 3
-        assert [own.has_ended(one) for one in (first, second, third)] == [False, False, True]
+        with locks.acquire() as third:
+            assert [locks.has_ended(holder) for holder in (first, second, third)] == [False] * 3
+        assert [locks.has_ended(holder) for holder in (first, second, third)] == [False, False, True]
         assert ended_elsewhere(tmp_path, first, second, third) == ["False", "False", "True"]
-    assert [own.has_ended(one) for one in (first, second, third)] == [True] * 3
+    assert [locks.has_ended(holder) for holder in (first, second, third)] == [True] * 3
 
 
 @pytest.mark.parametrize("holder", ["", ":", "7", "elsewhere-1-ab:1", "../x:1", "x:-1", "x:one"])
@@ -39,10 +39,10 @@ def test_the_state_of_a_request_of_another_machine_is_unknown(tmp_path: Path, ho
 
 def test_requests_work_although_the_folder_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file stands where the folder would be")
-    own = IdempotencyLocks(tmp_path / "blocked")
-    with own.acquire() as holder:
-        assert own.has_ended(holder) is False
-    assert own.has_ended(holder) is True
+    locks = IdempotencyLocks(tmp_path / "blocked")
+    with locks.acquire() as holder:
+        assert locks.has_ended(holder) is False
+    assert locks.has_ended(holder) is True
 
 
 def test_files_of_dead_processes_are_deleted_after_an_hour(tmp_path: Path) -> None:

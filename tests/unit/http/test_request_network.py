@@ -15,14 +15,14 @@ from tests.support.request_network import watched_requests
 
 
 def connects() -> None:
-    with contextlib.suppress(OSError), socket.socket() as one:
-        one.settimeout(0)
-        one.connect(("127.0.0.1", 9))
+    with contextlib.suppress(OSError), socket.socket() as connection:
+        connection.settimeout(0)
+        connection.connect(("127.0.0.1", 9))
 
 
 def sends_a_datagram() -> None:
-    with socket.socket(type=socket.SOCK_DGRAM) as one:
-        one.sendto(b"", ("127.0.0.1", 9))
+    with socket.socket(type=socket.SOCK_DGRAM) as connection:
+        connection.sendto(b"", ("127.0.0.1", 9))
 
 
 def looks_up_in_a_thread() -> None:

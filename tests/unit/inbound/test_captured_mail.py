@@ -26,13 +26,13 @@ def mail(html: str | None = HTML, text: str = "", *, one_click: bool = True) -> 
 
 
 def test_pixel_links_and_opt_out_are_found_in_their_order() -> None:
-    found = captured_links(mail())
-    assert (found.pixels, found.links, found.opt_outs) == ((PIXEL,), (FIRST, SECOND), (OPT_OUT,))
+    links = captured_links(mail())
+    assert (links.pixels, links.links, links.opt_outs) == ((PIXEL,), (FIRST, SECOND), (OPT_OUT,))
 
 
 def test_a_mail_without_html_has_the_links_of_its_text() -> None:
-    found = captured_links(mail(None, f"Read https://t.example/c/{FIRST}."))
-    assert (found.pixels, found.links) == ((), (FIRST,))
+    links = captured_links(mail(None, f"Read https://t.example/c/{FIRST}."))
+    assert (links.pixels, links.links) == ((), (FIRST,))
 
 
 def test_a_mail_without_a_button_has_no_opt_out() -> None:

@@ -127,7 +127,7 @@ def gzipped_parts(*documents: bytes) -> bytes:
     """A mail with an attachment for each."""
     head = b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n'
     part = b"--b\r\nContent-Type: application/gzip\r\nContent-Transfer-Encoding: base64\r\n\r\n"
-    return head + b"".join(part + base64.encodebytes(gzip.compress(one)) for one in documents) + b"--b--\r\n"
+    return head + b"".join(part + base64.encodebytes(gzip.compress(document)) for document in documents) + b"--b--\r\n"
 
 
 def test_all_documents_of_a_mail_are_unpacked_up_to_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,10 @@ TLS = b'{"report-id": "1", "policies": [{"policy": {"policy-domain": "acme.examp
 @each(
     "document",
     [
-        *(GOOD.replace(b"</feedback>", one * 200_001 + b"</feedback>") for one in ELEMENTS),
-        GOOD.replace(b"</feedback>", b"<a " + b"".join(b"a%d='' " % one for one in range(200_001)) + b"/></feedback>"),
+        *(GOOD.replace(b"</feedback>", element * 200_001 + b"</feedback>") for element in ELEMENTS),
+        GOOD.replace(
+            b"</feedback>", b"<a " + b"".join(b"a%d='' " % number for number in range(200_001)) + b"/></feedback>"
+        ),
         TLS + b"{}," * 100_000 + b"{}]}]}",
         TLS + b"[" * 200_001,
     ],
@@ -178,9 +180,9 @@ def test_as_many_bytes_of_sources_are_kept_as_a_report_may_have() -> None:
 
 
 def test_html_for_people_does_not_hide_the_report() -> None:
-    assert [one.domain for one in read_reports_about_domain(gzipped_parts(b"<html><p>Hello</p></html>", GOOD))] == [
-        "acme.example"
-    ]
+    assert [
+        report.domain for report in read_reports_about_domain(gzipped_parts(b"<html><p>Hello</p></html>", GOOD))
+    ] == ["acme.example"]
 
 
 def test_an_ordinary_mail_has_no_report() -> None:

@@ -33,7 +33,7 @@ def test_a_failure_is_read() -> None:
 
 def test_a_diagnostic_without_a_type_is_read_whole() -> None:
     raw = delivery_failure(TO, "ann@example.com").replace(b"smtp; 550 5.1.1", b"550 5.1.1 no; try later:")
-    assert [one.detail for one in reports(raw)] == ["550 5.1.1 no; try later: mailbox does not exist"]
+    assert [report.detail for report in reports(raw)] == ["550 5.1.1 no; try later: mailbox does not exist"]
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
@@ -83,7 +83,7 @@ def test_of_several_recipients_failures_come_first() -> None:
         b"Diagnostic-Code",
         b"X: y\r\n\r\nFinal-Recipient: rfc822; ann@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\nDiagnostic-Code",
     )
-    assert [(one.kind, one.about) for one in reports(raw)] == [
+    assert [(report.kind, report.about) for report in reports(raw)] == [
         (ReportKind.FAILED, ANN),
         (ReportKind.DELAYED, frozenset({"bob@example.com"})),
     ]
@@ -97,7 +97,7 @@ def test_a_complaint_contains_the_return_path() -> None:
 def test_the_return_path_is_read_from_the_original_mail() -> None:
     """As the last mail server wrote it there."""
     raw = delivery_failure("x@y.example", "ann@example.com", original=f"Return-Path: <{TO}>\r\n\r\nHello\r\n".encode())
-    assert [one.original_senders for one in reports(raw)] == [(TO,)]
+    assert [report.original_senders for report in reports(raw)] == [(TO,)]
 
 
 def test_the_original_mail_may_consist_of_its_header_only() -> None:
@@ -181,8 +181,8 @@ def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> N
 )
 def test_everything_in_the_form_of_an_address_is_one(value: str, addresses: list[str]) -> None:
     """Whatever surrounds it."""
-    wanted = [one if "@" in one else f"{one}@example.com" for one in addresses]
-    assert addresses_in(parse_head(f"To: {value}\r\n\r\nTo: x@y.example".encode()), ["To"]) == wanted
+    expected = [address if "@" in address else f"{address}@example.com" for address in addresses]
+    assert addresses_in(parse_head(f"To: {value}\r\n\r\nTo: x@y.example".encode()), ["To"]) == expected
 
 
 PIECES = (

@@ -31,7 +31,7 @@ def test_an_idle_installation_has_none() -> None:
 
 
 @each(
-    ("changes", "found"),
+    ("changes", "expected"),
     [
         (
             {
@@ -73,16 +73,16 @@ def test_an_idle_installation_has_none() -> None:
         ),
     ],
 )
-def test_a_condition_is_found(changes: dict[str, dict[Labels, float]], found: Finding) -> None:
-    shown: Figures = {name: {**values, **changes.get(name, {})} for name, values in idle().items()}
-    assert findings(shown, redis_up=True) == [found]
+def test_a_condition_is_found(changes: dict[str, dict[Labels, float]], expected: Finding) -> None:
+    figures: Figures = {name: {**values, **changes.get(name, {})} for name, values in idle().items()}
+    assert findings(figures, redis_up=True) == [expected]
 
 
 def test_what_is_below_its_limit_or_of_a_test_account_is_none() -> None:
     quiet: dict[Labels, float] = {("live", "email", "due"): 60.0, ("test", "email", "due"): 9000.0}
-    shown = idle()
-    shown["tms_queue_oldest_seconds"] = {**shown["tms_queue_oldest_seconds"], **quiet}
-    assert findings(shown, redis_up=True) == []
+    figures = idle()
+    figures["tms_queue_oldest_seconds"] = {**figures["tms_queue_oldest_seconds"], **quiet}
+    assert findings(figures, redis_up=True) == []
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_what_is_below_its_limit_or_of_a_test_account_is_none() -> None:
 def test_a_schema_that_does_not_fit_is_found_though_there_are_no_other_figures(
     revision: str, state: str, words: str
 ) -> None:
-    shown: Figures = {"tms_schema_info": {(revision, "0034", state): 1.0}}
-    misfit, of_redis = findings(shown, redis_up=False)
-    assert (misfit.alert, of_redis.alert) == ("TmsSchemaDoesNotFit", "TmsRedisDown")
+    figures: Figures = {"tms_schema_info": {(revision, "0034", state): 1.0}}
+    misfit, redis_finding = findings(figures, redis_up=False)
+    assert (misfit.alert, redis_finding.alert) == ("TmsSchemaDoesNotFit", "TmsRedisDown")
     assert misfit.words.startswith(words)
 
 

@@ -104,12 +104,14 @@ def test_only_so_many_lines_are_made() -> None:
 
 def test_fields_that_are_equal_are_left_out() -> None:
     before = {"name": "a", "subject": None, "body_html": "1\n2", "body_text": "x"}
-    found = differences(before, {**before, "subject": "Hi", "body_html": None})
-    assert [(one.field, one.is_body, one.before, one.after) for one in found] == [
+    field_differences = differences(before, {**before, "subject": "Hi", "body_html": None})
+    assert [
+        (difference.field, difference.is_body, difference.before, difference.after) for difference in field_differences
+    ] == [
         ("subject", False, None, "Hi"),
         ("body_html", True, "1\n2", None),
     ]
-    assert [line for one in found for line in unified(one, "version 1", "version 2")] == [
+    assert [line for difference in field_differences for line in unified(difference, "version 1", "version 2")] == [
         *("--- subject (version 1)", "+++ subject (version 2)", "@@ -0,0 +1,1 @@", "+Hi"),
         *("--- body_html (version 1)", "+++ body_html (version 2)", "@@ -1,2 +0,0 @@", "-1", "-2"),
     ]

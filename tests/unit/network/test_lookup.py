@@ -79,7 +79,7 @@ def _may_use_namespaces() -> bool:
 
 def test_an_address_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "_in_thread", pytest.fail)
-    assert [look_up(one, 1) for one in ("192.0.2.1", "2001:db8::1", "fe80::1%1")] == [
+    assert [look_up(address, 1) for address in ("192.0.2.1", "2001:db8::1", "fe80::1%1")] == [
         ["192.0.2.1"],
         ["2001:db8::1"],
         ["fe80::1%1"],

@@ -31,7 +31,7 @@ FILTERS = (
 RESOURCE = Resource(
     name="things",
     collection="things",
-    filters={one.name: one for one in FILTERS},
+    filters={filter_.name: filter_ for filter_ in FILTERS},
     fields=("id", "name", "creation_time"),
     expands=("parts", "owner"),
 )

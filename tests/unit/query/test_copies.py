@@ -36,10 +36,10 @@ def matches(alternative: Alternative, id_: int | None) -> bool:
 @given(alternatives=st.lists(ALTERNATIVES, max_size=3).map(tuple))
 def test_a_row_matches_by_the_id_that_its_client_sees(alternatives: tuple[Alternative, ...]) -> None:
     query = Query(conditions=(FilterCondition(BY_ID, "eq", alternatives),))
-    (found,) = with_copies(query, ("list_id",)).conditions
+    (condition,) = with_copies(query, ("list_id",)).conditions
     for id_ in (None, *range(1, 6)):
-        expected = any(matches(one, id_) for one in alternatives)
-        assert any(matches(one, id_) for one in found.alternatives) is expected
+        expected = any(matches(alternative, id_) for alternative in alternatives)
+        assert any(matches(alternative, id_) for alternative in condition.alternatives) is expected
         if id_ is not None:
-            assert any(matches(one, -id_) for one in found.alternatives) is expected
+            assert any(matches(alternative, -id_) for alternative in condition.alternatives) is expected
     assert with_copies(query, ("message_id",)) == query

@@ -158,7 +158,11 @@ def test_the_developer_message_is_short_and_printable() -> None:
 def test_all_filters_apply_together() -> None:
     """They are combined by AND."""
     query = parse(("id:in", "1..10"), ("id:in", "5..15"), ("name", "x"))
-    assert [(one.filter.name, one.op) for one in query.conditions] == [("id", "in"), ("id", "in"), ("name", "eq")]
+    assert [(condition.filter.name, condition.op) for condition in query.conditions] == [
+        ("id", "in"),
+        ("id", "in"),
+        ("name", "eq"),
+    ]
 
 
 def test_a_query_keeps_the_parameters_for_its_links() -> None:
@@ -214,8 +218,8 @@ def test_an_instance_accepts_fields_expand_and_time_zone() -> None:
 )
 def test_an_instance_refuses_parameters_of_collections(key: str, code: str) -> None:
     """A parameter that is known elsewhere is `parameter_not_available`."""
-    [(found, _)] = errors(parse_instance, [(key, "1")], RESOURCE)
-    assert found == code
+    [(code_of_error, _)] = errors(parse_instance, [(key, "1")], RESOURCE)
+    assert code_of_error == code
 
 
 def test_an_instance_has_no_filters_and_checks_fields() -> None:

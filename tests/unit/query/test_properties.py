@@ -13,7 +13,7 @@ from app.query.links import PageEnds, envelope
 
 from .sample import CURSORS, FILTERS, RESOURCE, Pair, alternatives
 
-NAMES = [one.name for one in FILTERS]
+NAMES = [filter_.name for filter_ in FILTERS]
 CONTROLS = ["limit", "offset", "cursor", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"]
 ENDS = PageEnds(0, has_next=True, has_prev=True, next=Position((1,)), prev=Position((1,), backward=True))
 anything = st.text(st.characters(exclude_categories=()))
@@ -64,15 +64,15 @@ texts = st.text(min_size=1).filter(
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts, min_size=1, max_size=20))
-def test_escaped_commas_are_part_of_the_value(wanted: list[str]) -> None:
+def test_escaped_commas_are_part_of_the_value(texts: list[str]) -> None:
     r"""A comma in a value of :in is written `\,`."""
-    written = ",".join(text.replace(",", "\\,") for text in wanted)
-    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)
+    written = ",".join(text.replace(",", "\\,") for text in texts)
+    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in texts)
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts.filter(lambda text: "\\," not in text), min_size=1, max_size=20))
-def test_twice_encoded_commas_are_part_of_the_value(wanted: list[str]) -> None:
+def test_twice_encoded_commas_are_part_of_the_value(texts: list[str]) -> None:
     """Or `%2C`, encoded twice."""
-    written = ",".join(text.replace(",", "%2C") for text in wanted)
-    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)
+    written = ",".join(text.replace(",", "%2C") for text in texts)
+    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in texts)

@@ -36,8 +36,8 @@ def test_allowed_parameters_are_returned_by_name() -> None:
 )
 def test_a_parameter_of_another_method_is_refused(key: str, code: str) -> None:
     """As `parameter_not_available`."""
-    [(found, _)] = errors(parse_write, [(key, "1")], ALLOWED, RESOURCE)
-    assert found == code
+    [(code_of_error, _)] = errors(parse_write, [(key, "1")], ALLOWED, RESOURCE)
+    assert code_of_error == code
 
 
 def test_remove_unsubscribers_is_refused_elsewhere() -> None:
@@ -114,8 +114,8 @@ def test_the_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
 )
 def test_other_filters_of_a_delete_are_refused(pair: Pair, code: str) -> None:
     """Only `id` and `id:in` with single values are accepted."""
-    [(found, _)] = errors(parse_delete_ids, [pair], RESOURCE)
-    assert found == code
+    [(code_of_error, _)] = errors(parse_delete_ids, [pair], RESOURCE)
+    assert code_of_error == code
 
 
 def test_1000_contacts_can_be_deleted_at_once() -> None:

@@ -101,13 +101,13 @@ def test_the_redis_in_python_is_the_last_choice(tmp_path: Path, monkeypatch: pyt
     assert embedded_redis.choose() == ("python", sys.executable)
 
 
-@pytest.mark.parametrize("wanted", ["path", "wheel"])
+@pytest.mark.parametrize("choice", ["path", "wheel"])
 def test_a_configured_redis_that_is_not_installed_is_reported_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     bare_machine(monkeypatch, tmp_path)
-    with pytest.raises(EmbeddedRedisError, match=rf"^EMBEDDED_REDIS={wanted}: .+$"):
-        embedded_redis.choose(wanted)
+    with pytest.raises(EmbeddedRedisError, match=rf"^EMBEDDED_REDIS={choice}: .+$"):
+        embedded_redis.choose(choice)
 
 
 def test_the_configured_redis_overrides_the_order() -> None:

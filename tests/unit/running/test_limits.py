@@ -79,7 +79,7 @@ def test_every_test_has_the_limits(pytestconfig: pytest.Config) -> None:
 def test_tests_do_not_depend_on_which_signals_are_ignored() -> None:
     """SIGHUP is ignored under nohup, SIGINT in the background of a script, and SIGCHLD under careless process
     managers."""
-    numbers = [int(one) for one in (signal.SIGHUP, signal.SIGINT, *EXPECTED)]
+    numbers = [int(number) for number in (signal.SIGHUP, signal.SIGINT, *EXPECTED)]
     ignoring = f"for one in {numbers}: signal.signal(one, signal.SIG_IGN)\n"
     ignoring += f"signal.pthread_sigmask(signal.SIG_BLOCK, {numbers})"
     done = run("tests/unit/running/test_supervisor.py", "-k", "ends_the_supervisor", start=ignoring)

@@ -75,8 +75,8 @@ def test_many_lines_at_once_are_those_of_as_many_records(capsys: pytest.CaptureF
         logger.info(message, extra=fields)
     slow = capsys.readouterr().err.splitlines()
     assert [list(json.loads(line)) for line in quick] == [list(json.loads(line)) for line in slow]
-    for one, other in zip(quick, slow, strict=True):
-        assert {**json.loads(one), "time": ""} == {**json.loads(other), "time": ""}
+    for quick_line, slow_line in zip(quick, slow, strict=True):
+        assert {**json.loads(quick_line), "time": ""} == {**json.loads(slow_line), "time": ""}
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

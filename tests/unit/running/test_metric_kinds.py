@@ -17,16 +17,20 @@ BUCKETS = (0.1, 1, 10.5)
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> prometheus_client.CollectorRegistry:
     """A registry of this test's own."""
-    own = prometheus_client.CollectorRegistry()
-    monkeypatch.setattr(metric_kinds, "OWN", own)
+    collectors = prometheus_client.CollectorRegistry()
+    monkeypatch.setattr(metric_kinds, "OWN", collectors)
     monkeypatch.setattr(metric_kinds, "DEFINITIONS", {})
-    return own
+    return collectors
 
 
 def samples(registry: prometheus_client.CollectorRegistry) -> list[tuple[str, dict[str, str], float]]:
     """What is read, without the times at which the library created its series."""
-    found = [sample for family in registry.collect() for sample in family.samples]
-    listed = [(one.name, one.labels, one.value) for one in found if not one.name.endswith("_created")]
+    samples_of_registry = [sample for family in registry.collect() for sample in family.samples]
+    listed = [
+        (sample.name, sample.labels, sample.value)
+        for sample in samples_of_registry
+        if not sample.name.endswith("_created")
+    ]
     return sorted(listed, key=str)
 
 

@@ -65,8 +65,8 @@ def test_variables_of_other_programs_are_ignored() -> None:
 
 
 def test_settings_are_not_misspellings() -> None:
-    names = [variable_of(one) for one in fields(Settings)]
-    files = [f"{variable_of(one)}_FILE" for one in fields(Settings) if one.metadata["secret"]]
+    names = [variable_of(field) for field in fields(Settings)]
+    files = [f"{variable_of(field)}_FILE" for field in fields(Settings) if field.metadata["secret"]]
     assert misspelt(dict.fromkeys([*names, *files, "RECEIVER_PORT"], "x")) == {}
 
 

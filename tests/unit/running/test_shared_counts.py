@@ -61,8 +61,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return made[-1]
 
     yield begin
-    for one in made:
-        one.kill()
+    for process in made:
+        process.kill()
 
 
 def run(folder: Path, commands: str, first: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
@@ -81,10 +81,10 @@ def counted(folder: Path) -> float:
 
 
 def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start) -> None:
-    one, two = start(), start()
-    one.ask("3")
+    first, two = start(), start()
+    first.ask("3")
     two.ask("4")
-    one.ask("write")
+    first.ask("write")
     assert two.ask("show") == f"{SHOWN} 7.0"
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
@@ -97,13 +97,13 @@ def test_an_orderly_end_loses_no_counts(tmp_path: Path) -> None:
 
 def test_counts_of_dead_processes_are_added_to_one_file(tmp_path: Path, start: Start) -> None:
     for count in range(1, 5):
-        one = start()
-        one.ask(str(count))
-        one.ask("write")
-        one.kill()
+        process = start()
+        process.ask(str(count))
+        process.ask("write")
+        process.kill()
     assert start().ask("show").endswith(" 10.0")
     folder = tmp_path / "metrics"
-    assert json.loads((folder / TOTAL).read_text())["counts"] == [[SENT[0], [list(one) for one in SENT[1]], 10.0]]
+    assert json.loads((folder / TOTAL).read_text())["counts"] == [[SENT[0], [list(label) for label in SENT[1]], 10.0]]
     assert [path.name for path in folder.glob(f"*{COUNTS}")] == []
     assert sorted(path.suffix for path in folder.iterdir()) == [".alive", ".json", ".lock"]
 
@@ -177,16 +177,16 @@ def test_a_full_disk_ends_no_process_and_loses_no_count(tmp_path: Path, start: S
             while os.write(ballast.fileno(), b"x" * 1024):
                 pass
         during = start()
-        for one in (before, during):
-            assert one.ask("2") == "counted"
-            assert one.ask("write") == "written"
+        for process in (before, during):
+            assert process.ask("2") == "counted"
+            assert process.ask("write") == "written"
         assert during.ask("show").endswith(" 3.0")
         (disk / "ballast").unlink()
-        for one in (before, during):
-            one.ask("write")
+        for process in (before, during):
+            process.ask("write")
         assert counted(disk) == 5
-        for one in (before, during):
-            stderr = one.end().splitlines()
+        for process in (before, during):
+            stderr = process.end().splitlines()
             assert len([line for line in stderr if "cannot be shared" in line]) == 1, stderr
 
 
@@ -206,22 +206,22 @@ def test_a_process_without_write_permission_counts_for_itself(tmp_path: Path) ->
 
 
 def test_a_deleted_folder_is_created_again(tmp_path: Path, start: Start) -> None:
-    one = start()
-    one.ask("1")
-    one.ask("write")
+    process = start()
+    process.ask("1")
+    process.ask("write")
     shutil.rmtree(tmp_path / "metrics")
-    one.ask("1")
-    one.ask("write")
-    one.ask("write")
+    process.ask("1")
+    process.ask("write")
+    process.ask("write")
     assert counted(tmp_path / "metrics") == 2
 
 
 def test_a_folder_that_cannot_be_created_prevents_no_counting(tmp_path: Path, start: Start) -> None:
     (tmp_path / "metrics").write_text("not a folder")
-    one = start()
-    assert one.ask("4") == "counted"
-    assert one.ask("show").endswith(" 4.0")
-    assert one.end().count("cannot be shared") == 1
+    process = start()
+    assert process.ask("4") == "counted"
+    assert process.ask("show").endswith(" 4.0")
+    assert process.end().count("cannot be shared") == 1
 
 
 def test_files_of_the_metrics_library_are_never_used(tmp_path: Path) -> None:
@@ -250,5 +250,5 @@ def test_own_counts_are_not_mistaken_for_those_of_another_process(tmp_path: Path
     counts: Counts = {SENT: 3.0}
     shared = SharedCounts(tmp_path, lambda: counts)
     shared.write()
-    assert sum(one.get(SENT, 0.0) for one in shared.others()) == 0
+    assert sum(other.get(SENT, 0.0) for other in shared.others()) == 0
     assert counted(tmp_path) == 3

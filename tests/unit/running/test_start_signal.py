@@ -45,10 +45,10 @@ class Waiting:
 
 @pytest.fixture
 def waiting() -> Iterator[Waiting]:
-    one = Waiting()
-    yield one
-    one.process.kill()
-    one.process.communicate()
+    waiter = Waiting()
+    yield waiter
+    waiter.process.kill()
+    waiter.process.communicate()
 
 
 def test_the_signal_lets_the_process_go_on_with_the_settings_that_it_brings(waiting: Waiting) -> None:

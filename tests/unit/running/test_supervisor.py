@@ -138,7 +138,7 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
     stop_when(has_started_again, "it has started again")
     assert supervisor.watch() == 0
     assert log.read_text().split() == ["start", "finished", "start"]
-    assert not any(runs(one) for one in left)
+    assert not any(runs(process) for process in left)
 
 
 def test_a_worker_that_dies_is_restarted(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:

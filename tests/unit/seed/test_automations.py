@@ -33,16 +33,19 @@ def test_automations_are_created_once(services: Services, file: Path, name: str)
     made = load(services, file, account(name, STANDARD, WITHOUT_STATUS))
     (report,) = made.accounts
     assert report.created["automation"] == 2
-    assert [one["name"] for one in report.as_json()["automations"]] == ["Welcome gold customers", "Welcome series"]
+    assert [automation["name"] for automation in report.as_json()["automations"]] == [
+        "Welcome gold customers",
+        "Welcome series",
+    ]
     assert load(services, file, account(name, STANDARD, WITHOUT_STATUS)).changes == 0
     assert versions(services, name) == [("Welcome gold customers", 1), ("Welcome series", 1)]
 
 
 def without_status(*steps: dict[str, Any]) -> dict[str, Any]:
     """An advanced automation of the list of these tests."""
-    found = advanced(*steps)
-    del found["leave_when"]
-    return {**found, "if": "plan:HAS"}
+    document = advanced(*steps)
+    del document["leave_when"]
+    return {**document, "if": "plan:HAS"}
 
 
 WITHOUT_STATUS = without_status(send("a"), branch("b", [stop("c")]))

@@ -29,7 +29,7 @@ def test_it_uses_every_part_of_a_seed_file(account: dict[str, Any]) -> None:
     unused = {"rate_limit", "track_opens", "track_clicks", "machine_events", "email_priority", "sms_priority"}
     unused |= {"retain_content", "retain_recipients", "retain_captured", "retain_logs", "retain_audit"}
     assert {*ACCOUNT.required, *ACCOUNT.optional} - account.keys() == unused
-    used = {field["type"] for one in account["lists"] for field in one["fields"]}
+    used = {field["type"] for list_ in account["lists"] for field in list_["fields"]}
     assert used <= FIELD_TYPES.keys()
     assert len(used) > 15
     assert {key["access_level"] for key in account["keys"]} == {"standard", "limited", "report"}
@@ -45,7 +45,7 @@ def test_its_messages_have_no_broken_markup(account: dict[str, Any]) -> None:
 
 
 def test_its_inline_attachment_is_referred_to(account: dict[str, Any]) -> None:
-    (invoice,) = [one for one in account["messages"] if one["name"] == "Invoice"]
-    shown = Template(invoice["body_html"]).html({}, {"logo.png": "content_1", "a.pdf": "content_2"})
-    assert shown.inline == {"logo.png"}
-    assert "The invoice is attached." in shown.text
+    (invoice,) = [message for message in account["messages"] if message["name"] == "Invoice"]
+    rendered = Template(invoice["body_html"]).html({}, {"logo.png": "content_1", "a.pdf": "content_2"})
+    assert rendered.inline == {"logo.png"}
+    assert "The invoice is attached." in rendered.text

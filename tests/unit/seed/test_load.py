@@ -137,7 +137,7 @@ def test_everything_in_the_file_is_created(services: Services, file: Path, name:
     domains = rows(services, Domain, name, "name", "verified_time")
     assert [domain for domain, verified in domains if verified] == ["acme.example", "xn--bcher-kva.example"]
     lists = rows(services, List, name, "id", "name", "system", "allow_duplicates", "stop_words")
-    assert [one[1:] for one in lists] == [
+    assert [list_[1:] for list_ in lists] == [
         ("Customers", False, False, ["STOP", "OPTOUT"]),
         ("System", True, True, []),
     ]
@@ -191,10 +191,13 @@ def test_secrets_are_stored_encrypted_and_generated_ones_shown_once(services: Se
     assert given == {"id": given["id"], "url": "https://hooks.acme.example/in"}
     with services.database.read() as session:
         stored = [
-            [(one.key_id, decrypt(services.settings.secret_keys, one.secret)) for one in list_secrets(session, webhook)]
+            [
+                (secret.key_id, decrypt(services.settings.secret_keys, secret.secret))
+                for secret in list_secrets(session, webhook)
+            ]
             for webhook in (session.get_one(Webhook, given["id"]), session.get_one(Webhook, generated["id"]))
         ]
-    assert stored == [[("k1", SECRET)], [(one["id"], one["secret"]) for one in generated["secrets"]]]
+    assert stored == [[("k1", SECRET)], [(secret["id"], secret["secret"]) for secret in generated["secrets"]]]
     again = load_seed(services, file).as_json()["accounts"][0]
     assert "secrets" not in again["webhooks"][1]
 
@@ -207,7 +210,7 @@ def test_a_second_load_writes_nothing(
     with count_statements() as counted:
         report = load_seed(services, file)
     assert report.changes == 0
-    assert [one for one in counted.statements if not one.startswith(("SELECT", "BEGIN"))] == []
+    assert [statement for statement in counted.statements if not statement.startswith(("SELECT", "BEGIN"))] == []
     assert snapshot(services, name) == before
     assert report.as_lines()[0].endswith("nothing to change")
 
@@ -498,8 +501,8 @@ def test_the_report_lists_what_was_created(services: Services, file: Path, name:
         ("reports", True),
         ("old", True),
     ]
-    assert [one["name"] for one in account["lists"]] == ["Customers", "System"]
-    assert [one["name"] for one in account["messages"]] == ["Welcome", "Alert"]
+    assert [list_["name"] for list_ in account["lists"]] == ["Customers", "System"]
+    assert [message["name"] for message in account["messages"]] == ["Welcome", "Alert"]
     lines = report.as_lines()
     assert lines[0] == (
         f"{name} (id {account['id']}): 1 account created, 3 keys created, 2 domains created, 2 lists created, "
@@ -563,7 +566,7 @@ def test_names_of_messages_are_trimmed(services: Services, file: Path, name: str
     message = {"name": "  Welcome\u3000", "type": "email", "reply_to": ""}
     load(services, file, {"name": name, "messages": [message]})
     report = load(services, file, {"name": name, "messages": [message, {**message, "name": "Welcome"}]})
-    assert (report.changes, [one["name"] for one in report.as_json()["accounts"][0]["messages"]]) == (
+    assert (report.changes, [message["name"] for message in report.as_json()["accounts"][0]["messages"]]) == (
         0,
         ["Welcome"] * 2,
     )

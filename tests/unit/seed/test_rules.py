@@ -41,7 +41,7 @@ def works(services: Services, token: str) -> bool:
 def events(services: Services, name: str) -> list[tuple[str, int]]:
     """(event, contact id) of the events queued for the account's webhook."""
     payloads = [orjson.loads(payload) for (payload,) in rows(services, Event, name, "payload")]
-    return [(one["event"], one["id"]) for one in payloads]
+    return [(payload["event"], payload["id"]) for payload in payloads]
 
 
 # ---------------------------------------------------------------------------------------------------- keys
@@ -205,10 +205,10 @@ def test_versions_of_many_messages_take_as_many_statements_as_those_of_few(
             messages = [{"name": str(number), "type": "email", "subject": subject} for number in range(size)]
             with count_statements() as counted:
                 load(services, file, {"name": f"{name} {size}", "messages": messages})
-            assert sum("message_versions" in one for one in counted.statements) == few
+            assert sum("message_versions" in statement for statement in counted.statements) == few
         with count_statements() as counted:
             load(services, file, {"name": f"{name} {size}", "messages": messages})
-        assert not [one for one in counted.statements if "message_versions" in one]
+        assert not [statement for statement in counted.statements if "message_versions" in statement]
         kept = rows(services, MessageVersion, f"{name} {size}", "number", "subject", "changed", "actor_kind")
         assert sorted(kept) == [*[(1, "one", [], "service")] * size, *[(2, "two", ["subject"], "service")] * size]
 

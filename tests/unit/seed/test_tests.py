@@ -44,8 +44,10 @@ def test_they_are_of_the_test_account_which_has_copies_of_the_rest(services: Ser
     assert rows(services, Webhook, name, "url", "chosen_lists") == [(URL, None)]
     assert rows(services, Webhook, test, "url", "chosen_lists") == [(URL, [list_id])]
     assert (report.created["key"], report.created["webhook"], report.created["account"]) == (2, 2, 1)
-    shown = report.as_json()
-    assert [[one.get("test", False) for one in shown[noun]] for noun in ("keys", "webhooks")] == [[False, True]] * 2
+    report_as_json = report.as_json()
+    assert [[row.get("test", False) for row in report_as_json[noun]] for noun in ("keys", "webhooks")] == [
+        [False, True]
+    ] * 2
 
 
 def test_a_second_load_changes_nothing_and_another_one_refreshes(services: Services, file: Path, name: str) -> None:
@@ -55,7 +57,7 @@ def test_a_second_load_changes_nothing_and_another_one_refreshes(services: Servi
     assert load(services, file, account(name)).changes == 0
     assert rows(services, List, test, "id", "last_modified_time", "name") == before
     load(services, file, account(name, lists=[customers(), {"name": "Further"}]))
-    assert {one for (one,) in rows(services, List, test, "name")} == {"Customers", "Further"}
+    assert {name for (name,) in rows(services, List, test, "name")} == {"Customers", "Further"}
 
 
 def test_a_file_without_them_makes_no_test_account(services: Services, file: Path, name: str) -> None:

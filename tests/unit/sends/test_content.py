@@ -21,7 +21,7 @@ def draft(**values: Any) -> SendDraft:
 def errors(request: SendDraft, saved: SavedMessage | None) -> list[tuple[str, str | None]]:
     collector = ErrorCollector()
     check_content(request, saved, effective_content(request, saved), collector)
-    return [(one.code, one.field) for one in collector.errors]
+    return [(error.code, error.field) for error in collector.errors]
 
 
 def test_the_message_supplies_what_the_request_omits() -> None:
@@ -31,8 +31,8 @@ def test_the_message_supplies_what_the_request_omits() -> None:
 @each("name", Content.__slots__)
 def test_each_field_of_the_request_overrides_its_own_default_only(name: str) -> None:
     given = effective_content(draft(**{name: "mine@acme.example"}), SAVED)
-    expected = {one: getattr(effective_content(draft(), SAVED), one) for one in Content.__slots__}
-    assert {one: getattr(given, one) for one in Content.__slots__} == {**expected, name: "mine@acme.example"}
+    expected = {name: getattr(effective_content(draft(), SAVED), name) for name in Content.__slots__}
+    assert {name: getattr(given, name) for name in Content.__slots__} == {**expected, name: "mine@acme.example"}
 
 
 def test_an_empty_text_removes_the_default() -> None:

@@ -24,7 +24,7 @@ def attempt_result(number: int) -> AttemptResult:
 
 def recipients(folder: Path) -> list[int]:
     with scan_journals(folder) as journals:
-        return [one.recipient_id for journal in journals for one in journal.results()]
+        return [result.recipient_id for journal in journals for result in journal.results()]
 
 
 # A limit of the file size makes the system write less than requested, as a full disk does.

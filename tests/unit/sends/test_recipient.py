@@ -50,6 +50,6 @@ def test_a_masked_one_differs_in_the_secret_values_only() -> None:
 
 
 def test_no_representation_of_it_shows_an_address_or_a_value() -> None:
-    shown = repr(ClaimedRecipient.from_columns(COLUMNS, {"code": "1234"}))
-    assert "a@a.example" not in shown
-    assert "Ann" not in shown
+    text = repr(ClaimedRecipient.from_columns(COLUMNS, {"code": "1234"}))
+    assert "a@a.example" not in text
+    assert "Ann" not in text

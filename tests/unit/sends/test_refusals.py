@@ -13,7 +13,7 @@ from tests.support.cases import each
 from tests.support.relay_replies import BLOCKS, MEANINGS, PERMANENT, TEMPORARY, RelayReply, relay_replies
 
 ALL = relay_replies()
-MEANING_OF = {one.text: one.meaning for one in ALL}
+MEANING_OF = {reply.text: reply.meaning for reply in ALL}
 
 
 def answered(reply: RelayReply) -> str:
@@ -33,26 +33,30 @@ def notified(detail: str, status: str | None = None) -> str:
 def test_every_reply_of_the_table_means_what_it_must() -> None:
     """As an answer to a command, and as a notification quotes it: in full, and with the status `5.0.0` that many mail
     servers write for any failure."""
-    answers = {one.text: answered(one) for one in ALL if one.has_code}
+    answers = {reply.text: answered(reply) for reply in ALL if reply.has_code}
     assert answers == {text: MEANING_OF[text] for text in answers}
-    permanent = [one for one in ALL if one.meaning != TEMPORARY]
-    assert {one.text: notified(one.text) for one in permanent} == {one.text: one.meaning for one in permanent}
-    assert {one.text: notified(one.text, "5.0.0") for one in permanent} == {one.text: one.meaning for one in permanent}
+    permanent = [reply for reply in ALL if reply.meaning != TEMPORARY]
+    assert {reply.text: notified(reply.text) for reply in permanent} == {
+        reply.text: reply.meaning for reply in permanent
+    }
+    assert {reply.text: notified(reply.text, "5.0.0") for reply in permanent} == {
+        reply.text: reply.meaning for reply in permanent
+    }
 
 
 def test_the_table_has_200_replies_of_40_providers() -> None:
-    counts = Counter(one.meaning for one in ALL)
+    counts = Counter(reply.meaning for reply in ALL)
     assert set(counts) == set(MEANINGS)
     assert len(MEANING_OF) >= 200, counts
-    assert len({one.provider for one in ALL}) >= 40
+    assert len({reply.provider for reply in ALL}) >= 40
 
 
 def test_a_relay_that_answers_all_with_one_refusal_of_its_own_blocks_nobody() -> None:
     """The replies of relays and providers to a sender who may not send, whatever else they say."""
     words = ("relay", "Relay", "spf", "SPF", "DMARC", "authenticat", "Authenticat", "policy", "sender is")
-    refusals = [one for one in ALL if any(word in one.text for word in words)]
+    refusals = [reply for reply in ALL if any(word in reply.text for word in words)]
     assert len(refusals) > 40
-    assert {one.text for one in refusals if one.meaning == BLOCKS} == {
+    assert {reply.text for reply in refusals if reply.meaning == BLOCKS} == {
         "550 5.1.1 <ann@example.com>: Recipient address rejected: User unknown in relay recipient table"
     }
 

@@ -29,7 +29,7 @@ SMS = RecipientRules("sms", with_list=False, allow_html_marker=False)
 
 def codes_and_paths(violations: Any) -> list[tuple[Any, ...]]:
     """(code, path…) of each violation."""
-    return [(one.code, *one.path) for one in violations]
+    return [(violation.code, *violation.path) for violation in violations]
 
 
 # ---------------------------------------------------------------------------------------------- destinations
@@ -140,7 +140,7 @@ def a(name: str, size: int = 1) -> AttachmentDraft:
 
 
 @each(
-    ("shared", "own", "expected"),
+    ("shared", "files_by_recipient", "expected"),
     [
         ([], [], []),
         ([a("x"), a("y"), a("z")], [[]], []),
@@ -155,8 +155,10 @@ def a(name: str, size: int = 1) -> AttachmentDraft:
         ([a("x", 10)], [[a("y")], []], [("too_long", "recipients", 0, "attachments")]),
     ],
 )
-def test_attachments(shared: list[AttachmentDraft], own: list[list[AttachmentDraft]], expected: list[Any]) -> None:
-    assert codes_and_paths(attachment_errors(shared, own, LIMITS)) == expected
+def test_attachments(
+    shared: list[AttachmentDraft], files_by_recipient: list[list[AttachmentDraft]], expected: list[Any]
+) -> None:
+    assert codes_and_paths(attachment_errors(shared, files_by_recipient, LIMITS)) == expected
 
 
 # ---------------------------------------------------------------------------------------------- whole bodies
@@ -199,6 +201,6 @@ def test_any_body_is_accepted_or_refused_with_codes_of_the_catalogue(body: dict[
         assert outcome.type == (final_type or body["type"])
     else:
         assert outcome.errors
-        for one in outcome.errors:
-            assert CATALOGUE[one.code].status == 422
-            assert (one.collection is None) == (one.index is None)
+        for error in outcome.errors:
+            assert CATALOGUE[error.code].status == 422
+            assert (error.collection is None) == (error.index is None)

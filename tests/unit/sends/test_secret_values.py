@@ -50,13 +50,13 @@ def test_they_belong_to_one_recipient_and_to_the_names_in_its_row() -> None:
     stored = encrypt_values(KEY, "uuid-1", values, names)
     assert stored is not None
     assert "4711" not in stored
-    found = SecretValues.decrypted((KEY,), "uuid-1", stored, ["#Code"])
-    assert (found.values, "4711" in repr(found)) == ({"#Code": "4711"}, False)
-    for keys, uuid, of_row in (
+    secret_values = SecretValues.decrypted((KEY,), "uuid-1", stored, ["#Code"])
+    assert (secret_values.values, "4711" in repr(secret_values)) == ({"#Code": "4711"}, False)
+    for keys, uuid, row_names in (
         ((KEY,), "uuid-2", ["#Code"]),
         ((KEY,), "uuid-1", ["name"]),
         ((KEY + "x",), "uuid-1", ["#Code"]),
     ):
         with pytest.raises(SecretUnreadable):
-            SecretValues.decrypted(keys, uuid, stored, of_row)
+            SecretValues.decrypted(keys, uuid, stored, row_names)
     assert encrypt_values(KEY, "uuid-1", {"name": "Ann"}, names) is None

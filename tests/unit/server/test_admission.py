@@ -14,15 +14,15 @@ def pending(name: Any) -> PendingRequest:
 
 
 def names(taken: list[PendingRequest]) -> list[object]:
-    return [one.request for one in taken]
+    return [entry.request for entry in taken]
 
 
 def left(admission: Admission) -> list[object]:
     """What the only thread is given until nothing waits."""
-    found: list[object] = []
-    while (one := admission.leave()) is not None:
-        found.append(one.request)
-    return found
+    requests: list[object] = []
+    while (entry := admission.leave()) is not None:
+        requests.append(entry.request)
+    return requests
 
 
 def test_requests_beyond_the_limit_wait_and_are_taken_in_order() -> None:
@@ -44,8 +44,8 @@ def test_the_next_request_of_a_client_waits_behind_those_of_others() -> None:
 def test_overdue_requests_are_removed_and_later_ones_stay() -> None:
     admission = Admission(0)
     waiting = [pending(number) for number in range(3)]
-    for one in waiting:
-        assert not admission.enter(one)
+    for request in waiting:
+        assert not admission.enter(request)
     assert admission.take_overdue(waiting[0].since) == []
     assert names(admission.take_overdue(float("inf"))) == [0, 1, 2]
     assert admission.take_overdue(float("inf")) == []

@@ -116,7 +116,7 @@ def test_while_all_threads_hang_health_and_invalid_requests_are_answered(stage: 
     client.link.sendall(b"nonsense\r\n\r\n")
     assert client.answer() == "fault"
     stage.gate.set()
-    assert [one.answer() for one in held] == ["/hold"] * THREADS
+    assert [client.answer() for client in held] == ["/hold"] * THREADS
 
 
 def test_a_request_without_a_thread_is_answered_by_the_next_thread_that_is_free(stage: Stage) -> None:
@@ -154,7 +154,7 @@ def test_a_request_that_waits_too_long_is_refused_in_its_place(stage: Stage) -> 
     assert answers == ["fault"]
     assert client.answer() == ""
     stage.gate.set()
-    assert [one.answer() for one in held] == ["/hold"] * THREADS
+    assert [client.answer() for client in held] == ["/hold"] * THREADS
 
 
 def test_an_expired_request_is_refused_although_all_threads_hang(stage: Stage) -> None:
@@ -220,8 +220,8 @@ def test_a_connection_belongs_to_one_thread_at_a_time(stage: Stage) -> None:
     taken: list[Connection] = []
 
     def waits() -> bool:
-        found = stage.connections.take_oldest()
-        taken.extend([found] if found else [])
+        oldest = stage.connections.take_oldest()
+        taken.extend([oldest] if oldest else [])
         return bool(taken)
 
     wait_until(waits, "it waits for its client")

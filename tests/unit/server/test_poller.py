@@ -57,9 +57,9 @@ def test_of_many_threads_one_gets_the_report(shared: Poller, pair: tuple[socket.
         for _ in range(3):
             shared.wake()
         # Wakes may be merged, so each thread that is left is woken again.
-        while sum(one.done() for one in polling) < 4:
+        while sum(future.done() for future in polling) < 4:
             shared.wake()
-        reports = [one.result(PATIENCE) for one in polling]
+        reports = [future.result(PATIENCE) for future in polling]
     assert sorted(reports, key=str) == [server.fileno(), None, None, None]
 
 

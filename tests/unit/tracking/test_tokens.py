@@ -50,7 +50,11 @@ def test_the_unused_bits_of_the_last_base64_character_count(recipient_id: int) -
     """Otherwise a changed link would still be valid. The ids have one, two and three bytes."""
     token = recipient_token(KEY, UNSUBSCRIBE_PURPOSE, recipient_id)
     characters = string.ascii_letters + string.digits + "-_"
-    void = [one for one in characters if recipient_from_token((KEY,), UNSUBSCRIBE_PURPOSE, token[:-1] + one) is None]
+    void = [
+        character
+        for character in characters
+        if recipient_from_token((KEY,), UNSUBSCRIBE_PURPOSE, token[:-1] + character) is None
+    ]
     assert set(characters) - set(void) == {token[-1]}
 
 

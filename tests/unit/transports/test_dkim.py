@@ -161,8 +161,8 @@ def test_a_canonical_body_is_what_the_library_makes_of_it(parts: list[bytes]) ->
 @example(name=b"To", parts=[b" ", b"a"])
 def test_a_canonical_header_field_is_what_the_library_makes_of_it(name: bytes, parts: list[bytes]) -> None:
     value = b"".join(parts)
-    ((known, canonical),) = Relaxed.canonicalize_headers([(name, value)])
-    assert relaxed_field(name, value) == known + b":" + canonical
+    ((library_name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
+    assert relaxed_field(name, value) == library_name + b":" + canonical
 
 
 def test_an_international_local_part_is_signed_validly() -> None:

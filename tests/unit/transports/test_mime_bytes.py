@@ -142,5 +142,5 @@ def decoded(content: bytes, encoding: bytes) -> bytes:
         return base64.b64decode(content)
     if encoding == b"quoted-printable":
         joined = content.replace(b"=\r\n", b"")
-        return re.sub(rb"=([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), joined)
+        return re.sub(rb"=([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), joined)
     return content

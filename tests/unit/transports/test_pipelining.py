@@ -27,7 +27,7 @@ def connect(relay: LineServer) -> SmtpConnection:
 
 def send_each_with_the_next(connection: SmtpConnection, mails: Sequence[OutboundEmail]) -> list[DeliveryResult]:
     """Sends each mail with the one that follows it."""
-    results = [connection.send(one, following) for one, following in zip(mails, [*mails[1:], None], strict=True)]
+    results = [connection.send(mail, following) for mail, following in zip(mails, [*mails[1:], None], strict=True)]
     connection.close()
     return results
 
@@ -105,8 +105,8 @@ def test_another_message_than_the_pipelined_one_is_sent_over_a_new_session(mail:
 
 
 def test_a_session_at_its_maximum_of_mails_pipelines_nothing(mail: MakeMail) -> None:
-    one = [*HELLO, *INVITES, "250 taken", "221 bye"]
-    with LineServer(one, one) as relay:
+    script = [*HELLO, *INVITES, "250 taken", "221 bye"]
+    with LineServer(script, script) as relay:
         connection = smtp_transport(f"smtp://127.0.0.1:{relay.port}?messages=1").connect()
         assert send_each_with_the_next(connection, [mail(), mail()]) == [TAKEN, TAKEN]
     assert commands(relay) == "EMRDQEMRDQ"

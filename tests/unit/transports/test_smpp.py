@@ -54,8 +54,8 @@ def open_() -> Iterator[Open]:
         return transport_for_url
 
     yield transport
-    for one in transports:
-        one.end()
+    for opened in transports:
+        opened.end()
 
 
 def sms(text: str = "Hello", sender: str = "61400000001") -> OutboundSms:
@@ -92,13 +92,13 @@ def test_a_long_text_is_submitted_in_numbered_parts(
     """A header joins them, none splits a character, and only the last requests a receipt."""
     result = open_(smsc.url()).send(sms(text))
     assert (result.segments, result.gateway_id) == (2, "m2")
-    assert [one.body[:3] for one in smsc.submissions] == [b"\5\0\3"] * 2
-    assert len({one.body[3] for one in smsc.submissions}) == 1
-    assert [one.body[4:6] for one in smsc.submissions] == [b"\2\1", b"\2\2"]
-    assert [len(one.body) - 6 for one in smsc.submissions] == lengths
-    assert "".join(decode(one.body[6:]) for one in smsc.submissions) == text.replace("€", "EE")
-    assert [(one.esm_class, one.data_coding) for one in smsc.submissions] == [(0x40, coding)] * 2
-    assert [one.registered_delivery for one in smsc.submissions] == [0, 1]
+    assert [submission.body[:3] for submission in smsc.submissions] == [b"\5\0\3"] * 2
+    assert len({submission.body[3] for submission in smsc.submissions}) == 1
+    assert [submission.body[4:6] for submission in smsc.submissions] == [b"\2\1", b"\2\2"]
+    assert [len(submission.body) - 6 for submission in smsc.submissions] == lengths
+    assert "".join(decode(submission.body[6:]) for submission in smsc.submissions) == text.replace("€", "EE")
+    assert [(submission.esm_class, submission.data_coding) for submission in smsc.submissions] == [(0x40, coding)] * 2
+    assert [submission.registered_delivery for submission in smsc.submissions] == [0, 1]
 
 
 def test_a_text_of_too_many_parts_is_refused(smsc: Smsc, open_: Open) -> None:
@@ -133,7 +133,7 @@ def test_a_retry_continues_after_the_accepted_part(smsc: Smsc, open_: Open) -> N
     transport = open_(smsc.url())
     assert transport.send(sms("a" * 200)).outcome is Outcome.DEFERRED
     assert transport.send(sms("a" * 200)).outcome is Outcome.ACCEPTED
-    assert len({one.body[3] for one in smsc.submissions}) == 1
+    assert len({submission.body[3] for submission in smsc.submissions}) == 1
 
 
 def test_threads_share_one_bind(smsc: Smsc, open_: Open) -> None:
@@ -143,7 +143,7 @@ def test_threads_share_one_bind(smsc: Smsc, open_: Open) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {one.gateway_id for one in results} == {f"m{number}" for number in range(1, 21)}
+    assert {result.gateway_id for result in results} == {f"m{number}" for number in range(1, 21)}
     assert smsc.binds == [BIND_TRANSCEIVER]
 
 

@@ -23,8 +23,8 @@ Open = Callable[..., SmppTransport]
 
 @pytest.fixture
 def smsc() -> Iterator[Smsc]:
-    with Smsc() as found:
-        yield found
+    with Smsc() as server:
+        yield server
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def open_(smsc: Smsc, certificate: Certificate) -> Iterator[Open]:
             return transports[-1]
 
         yield transport
-        for one in transports:
-            one.end()
+        for opened in transports:
+            opened.end()
         smsc.wait(lambda: not smsc.bound)
 
 
@@ -89,7 +89,7 @@ def test_the_connection_is_read_and_written_at_the_same_time(smsc: Smsc, open_: 
         thread.join()
     assert statuses == [OK] * 20
     assert taken == [GatewayReply(MOBILE, NUMBER, f"reply {number}") for number in range(20)]
-    assert [one.outcome for one in results] == [Outcome.ACCEPTED] * 40
+    assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 40
     assert len(smsc.submissions) == 400
     assert len(smsc.binds) == 1
 
@@ -105,7 +105,7 @@ def test_all_pdus_of_one_tls_record_are_read(smsc: Smsc, open_: Open) -> None:
     open_("?tls=unverified&enquire=600&timeout=600").listen(take)
     sequences = smsc.deliver_together(MOBILE, NUMBER, [b"one", b"two", b"three"])
     smsc.wait(lambda: all(sequence in smsc.answered for sequence in sequences))
-    assert [one.text for one in taken if isinstance(one, GatewayReply)] == ["one", "two", "three"]
+    assert [reply.text for reply in taken if isinstance(reply, GatewayReply)] == ["one", "two", "three"]
 
 
 def test_a_lost_connection_is_opened_again(smsc: Smsc, open_: Open) -> None:

@@ -236,7 +236,7 @@ def test_the_answer_to_a_complete_message_is_awaited_longer(
 @pytest.mark.parametrize("patience", [1, 4])
 def test_the_wait_for_an_answer_is_limited_to_that_many_time_outs(patience: int) -> None:
     with contextlib.ExitStack() as stack:
-        ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
         waiting = _LateAnswer(ours, theirs, comes_at=patience)
         assert Dialogue(cast("smtplib.SMTP", waiting)).read_reply(patience).code == 250
         waiting = _LateAnswer(ours, theirs, comes_at=patience + 1)

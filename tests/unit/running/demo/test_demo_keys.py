@@ -79,23 +79,23 @@ def test_all_published_keys_are_replaced_by_random_ones_of_the_same_name_and_lev
 
 def test_the_key_of_the_installation_is_kept(services: Services, settings: Settings, demo: Demo) -> None:
     demos.replace_published_keys(services, demo)
-    own, again = demos.loaded(services, demo), demos.loaded(services, demos.read(settings))
-    assert own is not None
+    kept_key, again = demos.loaded(services, demo), demos.loaded(services, demos.read(settings))
+    assert kept_key is not None
     assert again is not None
-    assert own.token == again.token != demo.token
+    assert kept_key.token == again.token != demo.token
     assert demos.kept_keys(settings).stat().st_mode & 0o777 == 0o600
-    assert status_with(replace(settings, host="0.0.0.0"), own.token) == 200
+    assert status_with(replace(settings, host="0.0.0.0"), kept_key.token) == 200
 
 
 def test_the_screen_shows_the_working_key_and_the_reason(services: Services, demo: Demo) -> None:
     demos.replace_published_keys(services, demo)
-    own = demos.loaded(services, demo)
-    assert own is not None
-    text = screen(replace(services, settings=replace(services.settings, host="0.0.0.0")), own)
-    assert f"API key       {own.token}\n" in text
+    kept_key = demos.loaded(services, demo)
+    assert kept_key is not None
+    text = screen(replace(services, settings=replace(services.settings, host="0.0.0.0")), kept_key)
+    assert f"API key       {kept_key.token}\n" in text
     assert "the demo's published keys do not work here" in text
     assert demo.token not in text
-    assert "published" not in screen(services, own)
+    assert "published" not in screen(services, kept_key)
 
 
 def test_a_revoked_key_is_not_restored(services: Services, demo: Demo) -> None:

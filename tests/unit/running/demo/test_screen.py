@@ -23,7 +23,9 @@ from tests.support.client import SENDS, Client
 
 def printed_commands(text: str) -> list[list[str]]:
     """The words of each `curl` command on the screen."""
-    return [shlex.split(f"curl {one}".split("\n\n")[0].replace("\\\n", "")) for one in text.split("  curl ")[1:]]
+    return [
+        shlex.split(f"curl {command}".split("\n\n")[0].replace("\\\n", "")) for command in text.split("  curl ")[1:]
+    ]
 
 
 def test_with_the_demo_it_shows_its_key_and_commands_to_copy(services: Services, demo: Demo) -> None:
@@ -74,7 +76,7 @@ def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("smtp://me:hunter2@mail.example:587", "smtp://mail.example:587"),
         (
@@ -84,11 +86,11 @@ def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> Non
     ],
 )
 def test_a_password_of_the_relay_is_not_shown(
-    services: Services, settings: Settings, demo: Demo, url: str, shown: str
+    services: Services, settings: Settings, demo: Demo, url: str, expected: str
 ) -> None:
     relay = replace(services, settings=replace(settings, email_transport_url=url))
     text = screen(relay, demo)
-    assert f"Mail goes to  {shown}\n" in text
+    assert f"Mail goes to  {expected}\n" in text
     assert "hunter2" not in text
 
 
