@@ -37,7 +37,7 @@ class Cli:
 
     def acts(self, *filters: str) -> list[tuple[str, str]]:
         """What the audit log says was done, and by which command; the oldest first."""
-        return [(one["action"], one["via"]) for one in reversed(self.json("audit", "list", *filters))]
+        return [(entry["action"], entry["via"]) for entry in reversed(self.json("audit", "list", *filters))]
 
     def refused(self, *arguments: str) -> str:
         """The error of a command that ends with 2: one line on standard error (docs/cli.md#conventions)."""

@@ -150,14 +150,14 @@ def test_a_key_is_shown_once_and_works_until_it_is_revoked(cli: Cli, tenant: Ten
     client = Client(tenant.app, made["token"])
     assert client.get("/v1/messages").status_code == 200
     check_error(client.get("/v1/lists"), 403, "permission_denied")
-    shown = cli.json("keys", "show", "backend")
-    assert (shown["name"], shown["access_level"], shown["scopes"]) == (
+    key = cli.json("keys", "show", "backend")
+    assert (key["name"], key["access_level"], key["scopes"]) == (
         "backend",
         "limited",
         ["report.view", "message.view"],
     )
     assert made["token"] not in cli.text("keys", "show", "backend") + cli.text("keys", "list")
-    assert made["token"].startswith(shown["begins_with"])
+    assert made["token"].startswith(key["begins_with"])
     assert cli.text("keys", "revoke", "backend") == "revoked key backend\n"
     check_error(client.get("/v1/messages"), 401, "api_key_invalid")
     assert cli.text("keys", "revoke", "backend") == "key backend was revoked already\n"
@@ -222,9 +222,9 @@ def test_senders_are_listed_by_as_many_statements_for_many_as_for_one(
 
     def statements() -> int:
         with count_statements() as counted:
-            for one in (cli, bare):
-                one.json("senders", "list")
-        return sum(one.startswith("SELECT") for one in counted.statements)
+            for caller in (cli, bare):
+                caller.json("senders", "list")
+        return sum(statement.startswith("SELECT") for statement in counted.statements)
 
     tenant.add_sender(new_mobile())
     few = statements()
@@ -263,8 +263,8 @@ def test_a_number_belongs_to_one_account_unless_it_is_approved_as_shared(cli: Cl
         error = other.refused("senders", "create", number, "--kind", kind)
         assert error.startswith(f"address: the number {number} is that of the account '")
     assert other.json("senders", "create", number, "--kind", "virtual_number", "--shared")["address"] == number
-    for one in (cli, other):
-        one.text("senders", "create", "SHOP", "--kind", "alphanumeric")
+    for caller in (cli, other):
+        caller.text("senders", "create", "SHOP", "--kind", "alphanumeric")
     cli.text("senders", "delete", number)
     assert "is that of the account" in cli.refused("senders", "create", number, "--kind", "number")
 

@@ -37,13 +37,13 @@ IN_LIST = ("--list", "Customers")
 
 def entries(cli: Cli, *filters: str) -> list[dict[str, Any]]:
     """The entries of the account, the oldest first."""
-    found: list[dict[str, Any]] = cli.json("audit", "list", *filters)
-    return found[::-1]
+    newest_first: list[dict[str, Any]] = cli.json("audit", "list", *filters)
+    return newest_first[::-1]
 
 
 def actions(cli: Cli, *filters: str) -> list[tuple[str, str]]:
     """What was done, and by which command or request."""
-    return [(one["action"], one["via"]) for one in entries(cli, *filters)]
+    return [(entry["action"], entry["via"]) for entry in entries(cli, *filters)]
 
 
 def test_an_entry_says_who_changed_what_and_from_where(cli: Cli, tenant: Tenant, customers: int) -> None:
@@ -117,7 +117,7 @@ def test_what_is_set_up_has_one_entry_per_act(cli: Cli, tenant: Tenant, tmp_path
         ("webhook.deleted", "webhooks delete"),
         ("list.deleted", "lists delete"),
     ]
-    created, added, *_ = (one["changes"] for one in entries(cli, "object=list"))
+    created, added, *_ = (entry["changes"] for entry in entries(cli, "object=list"))
     assert created == [
         {"field": "name", "new": "Customers"},
         {"field": "fields", "new": "Email"},
@@ -125,13 +125,13 @@ def test_what_is_set_up_has_one_entry_per_act(cli: Cli, tenant: Tenant, tmp_path
     ]
     assert added == [{"field": "fields", "new": "Score"}]
     webhooks = entries(cli, "object=webhook")
-    assert [one["changes"] for one in webhooks] == [
+    assert [webhook["changes"] for webhook in webhooks] == [
         [{"field": "secrets", "new": "k1"}, {"field": "chosen_events", "old": None, "new": ["recipient.sent"]}],
         [{"field": "secrets", "new": "k2"}],
         [{"field": "secrets", "old": "k1"}],
         [],
     ]
-    assert {one["object_name"] for one in webhooks} == {"hooks.example.com"}
+    assert {webhook["object_name"] for webhook in webhooks} == {"hooks.example.com"}
 
 
 def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant: Tenant, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_domains_with_their_keys_and_automations_are_in_the_log(cli: Cli, tenant
         ("automation.resumed", "POST /v1/automations/<automation_id>/resume"),
         ("automation.deleted", "automations delete"),
     ]
-    rotated, removed = (one["changes"] for one in entries(cli, "via:in=domains rotate,domains remove-key"))
+    rotated, removed = (entry["changes"] for entry in entries(cli, "via:in=domains rotate,domains remove-key"))
     assert rotated == [{"field": "dkim_keys", "new": "s2"}, {"field": "dkim_keys", "new": "s2-ed25519"}]
     assert removed == [{"field": "dkim_keys", "old": "s2"}]
 
@@ -181,15 +181,22 @@ def test_acts_on_addresses_are_found_by_the_address(cli: Cli, tenant: Tenant, cu
     cli.text("suppressions", "unblock", mobile)
     cli.text("suppressions", "unblock", mobile)
     cli.text("contacts", "delete", ann, *IN_LIST)
-    found = cli.json("audit", "list", "--address", ann)[::-1]
-    assert [one["action"] for one in found] == [
+    entries_of_ann = cli.json("audit", "list", "--address", ann)[::-1]
+    assert [entry["action"] for entry in entries_of_ann] == [
         *("contact.created", "contact.updated", "suppression.added", "suppression.removed", "contact.deleted"),
     ]
     digest = address_digest(tenant.services.settings.secret_key, normalize_address("email", ann))
-    assert {one["address_digest"] for one in found} == {digest}
-    assert found[1]["changes"] == [{"field": "list_id", "new": customers}, {"field": "plan"}, {"field": "score"}]
-    assert found[2]["changes"] == [{"field": "state", "new": "unsubscribed"}, {"field": "list_id", "new": customers}]
-    assert [one["action"] for one in cli.json("audit", "list", "--address", mobile)] == [
+    assert {entry["address_digest"] for entry in entries_of_ann} == {digest}
+    assert entries_of_ann[1]["changes"] == [
+        {"field": "list_id", "new": customers},
+        {"field": "plan"},
+        {"field": "score"},
+    ]
+    assert entries_of_ann[2]["changes"] == [
+        {"field": "state", "new": "unsubscribed"},
+        {"field": "list_id", "new": customers},
+    ]
+    assert [entry["action"] for entry in cli.json("audit", "list", "--address", mobile)] == [
         *("suppression.removed", "suppression.added"),
     ]
 
@@ -212,11 +219,11 @@ def test_no_entry_holds_an_address_a_secret_or_content(cli: Cli, bare: Cli, tena
     bare.text("transports", "create", transport, "--type", "email", "--url", f"smtp://u:{word}@relay.example")
     exported = cli.text("audit", "export")
     everything = exported + bare.text("audit", "export", f"object_name={transport}")
-    assert [one for one in (ann, mobile, word, token, "Content") if one in everything] == []
+    assert [secret for secret in (ann, mobile, word, token, "Content") if secret in everything] == []
     assert exported.count("(address)") >= 4
-    (subject,) = (one["changes"] for one in entries(cli, "action=message.updated"))
+    (subject,) = (entry["changes"] for entry in entries(cli, "action=message.updated"))
     assert subject == [{"field": "from_address"}, {"field": "from_name"}, {"field": "subject"}]
-    (owner,) = (one["changes"] for one in entries(cli, "action=account.updated"))
+    (owner,) = (entry["changes"] for entry in entries(cli, "action=account.updated"))
     assert owner == [{"field": "owner_email"}]
     bare.text("transports", "delete", transport)
 
@@ -233,7 +240,7 @@ def test_an_import_and_an_export_are_one_entry_each_with_their_number(
     cli.text("contacts", "export", str(tmp_path / "out.csv"), *IN_LIST)
     cli.text("suppressions", "export", str(tmp_path / "suppressions.csv"))
     cli.text("sends", "export", str(tmp_path / "sends.csv"))
-    assert [(one["action"], one["object_id"], one["counts"]) for one in entries(cli)] == [
+    assert [(entry["action"], entry["object_id"], entry["counts"]) for entry in entries(cli)] == [
         ("list.imported", str(customers), {"rows": 150}),
         ("list.exported", str(customers), {"contacts": 150}),
         ("suppression.exported", None, {"suppressions": 0}),
@@ -302,8 +309,8 @@ def test_a_test_account_has_one_entry_for_all_its_copies(cli: Cli, bare: Cli, te
 def test_entries_of_a_deleted_account_stay_and_its_id_finds_them(bare: Cli, tenant: Tenant) -> None:
     bare.text("accounts", "update", tenant.name, "--time-zone", "Australia/Brisbane")
     bare.text("accounts", "delete", tenant.name, "--yes")
-    found = bare.json("audit", "list", "--account", str(tenant.id))
-    assert [(one["action"], one["object_name"], one["account"]) for one in found] == [
+    entries_of_account = bare.json("audit", "list", "--account", str(tenant.id))
+    assert [(entry["action"], entry["object_name"], entry["account"]) for entry in entries_of_account] == [
         ("account.deleted", tenant.name, None),
         ("account.updated", tenant.name, None),
     ]
@@ -315,13 +322,16 @@ def test_filters_are_those_of_the_query_language(cli: Cli, customers: int) -> No
         cli.text("lists", "create", name)
     cli.text("keys", "create", "backend", "--level", "report")
     first, *_, last = entries(cli)
-    assert [one["object_name"] for one in entries(cli, "object_name:in=A,C")] == ["A", "C"]
-    assert [one["object_name"] for one in entries(cli, "object:ne=list")] == ["backend"]
-    assert [one["object_name"] for one in entries(cli, "action=list.created", f"id:in={first['id']}..")] == ["B", "C"]
-    assert [one["object_name"] for one in cli.json("audit", "list", "--limit", "2")] == ["backend", "C"]
+    assert [entry["object_name"] for entry in entries(cli, "object_name:in=A,C")] == ["A", "C"]
+    assert [entry["object_name"] for entry in entries(cli, "object:ne=list")] == ["backend"]
+    assert [entry["object_name"] for entry in entries(cli, "action=list.created", f"id:in={first['id']}..")] == [
+        "B",
+        "C",
+    ]
+    assert [entry["object_name"] for entry in cli.json("audit", "list", "--limit", "2")] == ["backend", "C"]
     assert len(entries(cli, "time:in=2026-01-01..")) == 4
     assert entries(cli, f"time:in={last['time']}..") == []
-    assert [one["id"] for one in cli.json("audit", "list", "--after", str(first["id"]))][-1] > first["id"]
+    assert [entry["id"] for entry in cli.json("audit", "list", "--after", str(first["id"]))][-1] > first["id"]
     assert cli.refused("audit", "list", "action=list.painted").startswith("action: 'list.painted' is not one of ")
     assert cli.refused("audit", "list", "changes=x").startswith("changes")
     assert cli.refused("audit", "export", "colour=red").startswith("colour")
@@ -330,8 +340,8 @@ def test_filters_are_those_of_the_query_language(cli: Cli, customers: int) -> No
 def test_an_entry_is_shown_with_its_changes(cli: Cli, bare: Cli, customers: int) -> None:
     cli.text("lists", "update", "Customers", "--name", "Clients")
     (entry,) = entries(cli)
-    shown = bare.text("audit", "show", str(entry["id"]))
-    assert 'changed name: old "Customers", new "Clients"\n' in shown
+    text = bare.text("audit", "show", str(entry["id"]))
+    assert 'changed name: old "Customers", new "Clients"\n' in text
     assert bare.json("audit", "show", str(entry["id"])) == entry
     assert bare.refused("audit", "show", "999999999") == "there is no entry 999999999"
 
@@ -358,15 +368,15 @@ def test_an_export_writes_a_line_for_each_entry_in_their_order_and_goes_on(
 ) -> None:
     with count_statements() as adding:
         add_entries(2500)
-    with count_statements() as one:
+    with count_statements() as first_export:
         add_entries(1)
-    assert adding.count == one.count
-    found = lines(cli)
-    assert [one["object_id"] for one in found] == [*map(str, range(2500)), "0"]
-    assert [one["id"] for one in found] == sorted(one["id"] for one in found)
-    assert set(found[0]) == {*entries(cli, "object_id=7")[0]} - {"account"}
+    assert adding.count == first_export.count
+    exported = lines(cli)
+    assert [entry["object_id"] for entry in exported] == [*map(str, range(2500)), "0"]
+    assert [entry["id"] for entry in exported] == sorted(entry["id"] for entry in exported)
+    assert set(exported[0]) == {*entries(cli, "object_id=7")[0]} - {"account"}
     add_entries(2)
-    assert [one["object_id"] for one in lines(cli, "--after", str(found[-1]["id"]))] == ["0", "1"]
+    assert [entry["object_id"] for entry in lines(cli, "--after", str(exported[-1]["id"]))] == ["0", "1"]
     assert lines(cli, "action=key.created") == []
 
 
@@ -375,11 +385,11 @@ def test_an_export_waits_for_entries_that_are_being_committed(cli: Cli, tenant: 
     database = tenant.services.database
     if not database.is_postgresql:
         pytest.skip("SQLite has one writer at a time")
-    found: list[Mapping[str, Any]] = []
+    exported: list[Mapping[str, Any]] = []
     with database.write() as transaction:
         record(transaction, Act("list.imported", tenant.id, "first"))
         transaction.write_last()
-        export = threading.Thread(target=lambda: found.extend(lines(cli)))
+        export = threading.Thread(target=lambda: exported.extend(lines(cli)))
         export.start()
         waiting = text(
             "SELECT count(*) FROM pg_locks WHERE relation = CAST('audit_entries' AS regclass) AND NOT granted"
@@ -391,7 +401,7 @@ def test_an_export_waits_for_entries_that_are_being_committed(cli: Cli, tenant: 
 
         wait_until(is_waiting, "the export to wait")
     export.join()
-    assert [one["object_id"] for one in found] == ["first"]
+    assert [entry["object_id"] for entry in exported] == ["first"]
 
 
 def test_the_database_refuses_to_change_an_entry(tenant: Tenant, add_entries: Callable[[int], None]) -> None:

@@ -57,8 +57,8 @@ class World:
     def entries(self, via: str) -> int:
         """How many entries the act has: those of others are not counted."""
         with self.tenant.services.database.read() as session:
-            of_door = select(func.count()).select_from(AuditEntry).where(AuditEntry.via == via)
-            return session.scalar(of_door) or 0
+            query = select(func.count()).select_from(AuditEntry).where(AuditEntry.via == via)
+            return session.scalar(query) or 0
 
     def contacts(self) -> tuple[int, int]:
         """A list, and a contact of it."""
@@ -67,9 +67,9 @@ class World:
 
     def failed(self, reason: str = "expired") -> str:
         """The uuid of a message that has failed."""
-        (one,) = self.rows.add_send(["ann@example.com"])
-        self.rows.change([one], state="failed", reason=reason, attempts=1)
-        return str(self.rows.recipient(one).uuid)
+        (recipient_id,) = self.rows.add_send(["ann@example.com"])
+        self.rows.change([recipient_id], state="failed", reason=reason, attempts=1)
+        return str(self.rows.recipient(recipient_id).uuid)
 
     def pause(self) -> int:
         """A pause of the account."""
@@ -96,16 +96,16 @@ class World:
         """An automation, and a run of it."""
         list_id, contact = self.contacts()
         automation = add_automation(self.tenant.services, self.tenant.id, list_id, {"name": "Auto", **AUTOMATION})
-        of_automation = select(AutomationVersion.id).where(AutomationVersion.automation_id == automation)
+        query = select(AutomationVersion.id).where(AutomationVersion.automation_id == automation)
         with self.tenant.services.database.read() as session:
-            version = session.scalars(of_automation).one()
+            version = session.scalars(query).one()
         row = {"automation_id": automation, "version_id": version, "list_id": list_id, "contact_id": contact}
         state = {"entry_key": 0, "trigger_time": this_second(), "state": "waiting", "step": "a while"}
         return automation, self.rows.add(AutomationRun, **{**row, **state, "due_time": now(), **values})
 
-    def definition(self, *, of_new: bool = False) -> str:
+    def definition(self, *, is_new: bool = False) -> str:
         """The path of a definition: of a new automation, or with another wait than the one that there is."""
-        if not of_new:
+        if not is_new:
             self.automation()
         steps = [{"name": "a while", "wait": "2 hours"}, {"name": "end", "stop": True}]
         return self.file(
@@ -190,14 +190,14 @@ REPEATED: dict[str, Callable[[World], str]] = {
     ],
     "holds release events": lambda world: (world.held_webhook(), "holds release events --yes")[1],
     "holds drop events": lambda world: (world.held_webhook(), "holds drop events --yes")[1],
-    "automations create": lambda world: (world.contacts(), f"automations create {world.definition(of_new=True)}")[1],
+    "automations create": lambda world: (world.contacts(), f"automations create {world.definition(is_new=True)}")[1],
     "automations update": lambda world: f"automations update {world.definition()}",
     "automations rename": lambda world: f"automations rename {world.automation()[0]} Other",
     "automations delete": lambda world: f"automations delete {world.automation()[0]} --yes",
     "automations pause": lambda world: f"automations pause {world.automation()[0]}",
     "automations resume": lambda world: (
-        world.run(f"automations pause {(one := world.automation()[0])}"),
-        f"automations resume {one}",
+        world.run(f"automations pause {(automation := world.automation()[0])}"),
+        f"automations resume {automation}",
     )[1],
     "automations run cancel": lambda world: f"automations run cancel {world.automation()[1]}",
     "transports create": after(TRANSPORT),
@@ -286,21 +286,21 @@ def console(path: str, *lines: str, **form: str) -> Callable[[World], Form]:
     return prepare
 
 
-def of_row(path: str, *before: str, show: str, key: str = "id", **form: str) -> Callable[[World], Form]:
+def row_form(path: str, *before: str, show: str, key: str = "id", **form: str) -> Callable[[World], Form]:
     """The same, of the row that a command shows."""
 
     def prepare(world: World) -> Form:
         domain = f"{unique('d')}.example"
         for line in before:
             world.run(line.format(domain=domain))
-        found = world.cli.json(*shlex.split(show.format(domain=domain)), "--account", world.tenant.name)
-        row = found[0] if isinstance(found, list) else found
+        answer = world.cli.json(*shlex.split(show.format(domain=domain)), "--account", world.tenant.name)
+        row = answer[0] if isinstance(answer, list) else answer
         return path.format(row[key]), {name: text.format(domain=domain) for name, text in form.items()}
 
     return prepare
 
 
-def of_contact(rest: str = "", **form: str) -> Callable[[World], Form]:
+def contact_form(rest: str = "", **form: str) -> Callable[[World], Form]:
     """A form of a contact."""
 
     def prepare(world: World) -> Form:
@@ -310,7 +310,7 @@ def of_contact(rest: str = "", **form: str) -> Callable[[World], Form]:
     return prepare
 
 
-def of_message(action: str, *lines: str, reason: str = "expired") -> Callable[[World], Form]:
+def message_form(action: str, *lines: str, reason: str = "expired") -> Callable[[World], Form]:
     """The button of a message that has failed."""
 
     def prepare(world: World) -> Form:
@@ -335,25 +335,25 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
     ),
     "automations/<automation_id>/pause": lambda world: (f"automations/{world.automation()[0]}/pause", {}),
     "automations/<automation_id>/resume": lambda world: (
-        world.run(f"automations pause {(one := world.automation()[0])}"),
-        (f"automations/{one}/resume", {"held": "send"}),
+        world.run(f"automations pause {(automation := world.automation()[0])}"),
+        (f"automations/{automation}/resume", {"held": "send"}),
     )[1],
     "automations/<automation_id>/runs/<run_id>/cancel": lambda world: (
         "automations/{}/runs/{}/cancel".format(*world.automation()),
         {},
     ),
     "domains": console("domains", name="{domain}", trust="1"),
-    "domains/<domain_id>/delete": of_row(
+    "domains/<domain_id>/delete": row_form(
         "domains/{}/delete", "domains add {domain} --trust", show="domains show {domain}"
     ),
-    "domains/<domain_id>/hosts": of_row(
+    "domains/<domain_id>/hosts": row_form(
         "domains/{}/hosts",
         "domains add {domain} --trust",
         show="domains show {domain}",
         tracking_host="links.{domain}",
         return_path_host="",
     ),
-    "domains/<domain_id>/rotate": of_row(
+    "domains/<domain_id>/rotate": row_form(
         "domains/{}/rotate", "domains add {domain} --trust", show="domains show {domain}"
     ),
     "senders": console("senders", address="ACME", kind="alphanumeric"),
@@ -363,7 +363,7 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
     ),
     "keys": console("keys", name="backend", level="standard"),
     "keys/networks": console("keys/networks", networks="192.0.2.0/24 10.0.0.0/8"),
-    "keys/<key_id>/revoke": of_row("keys/{}/revoke", KEY, show="keys create other --level report"),
+    "keys/<key_id>/revoke": row_form("keys/{}/revoke", KEY, show="keys create other --level report"),
     "lists": console("lists", name="Customers", field="email"),
     "lists/<list_id>": lambda world: (
         f"lists/{world.contacts()[0]}",
@@ -379,21 +379,23 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
         {**file_of(PEOPLE), "column": "email", "shown": ["email", "false", "1", "0"]},
     ),
     "lists/<list_id>/contacts": lambda world: (f"lists/{world.contacts()[0]}/contacts", {"email": "bob@example.com"}),
-    "lists/<list_id>/contacts/<contact_id>": of_contact(first_name="Ann"),
-    "lists/<list_id>/contacts/<contact_id>/delete": of_contact("/delete"),
-    "lists/<list_id>/contacts/<contact_id>/subscription": of_contact("/subscription", kind="email", subscribed="false"),
-    "messages/<uuid>/resubscribe": of_message("resubscribe", "suppressions unsubscribe ann@example.com"),
-    "messages/<uuid>/retry": of_message("retry"),
-    "messages/<uuid>/unblock": of_message("unblock", "suppressions block ann@example.com"),
+    "lists/<list_id>/contacts/<contact_id>": contact_form(first_name="Ann"),
+    "lists/<list_id>/contacts/<contact_id>/delete": contact_form("/delete"),
+    "lists/<list_id>/contacts/<contact_id>/subscription": contact_form(
+        "/subscription", kind="email", subscribed="false"
+    ),
+    "messages/<uuid>/resubscribe": message_form("resubscribe", "suppressions unsubscribe ann@example.com"),
+    "messages/<uuid>/retry": message_form("retry"),
+    "messages/<uuid>/unblock": message_form("unblock", "suppressions block ann@example.com"),
     "queues/pauses": console("queues/pauses", kind="account", account="{account}"),
     "queues/pauses/<pause_id>/end": lambda world: (f"queues/pauses/{world.pause()}/end", {}),
     "queues/transports/<transport_name>": console("queues/transports/{new}", TRANSPORT, enabled="0"),
     "stored-messages": console("stored-messages", name="Welcome", type="sms"),
-    "stored-messages/<message_id>": of_row(
+    "stored-messages/<message_id>": row_form(
         "stored-messages/{}", MESSAGE, show="messages show Welcome", name="Welcome", subject="Bye"
     ),
-    "stored-messages/<message_id>/delete": of_row("stored-messages/{}/delete", MESSAGE, show="messages show Welcome"),
-    "stored-messages/<message_id>/versions/<version_number>/restore": of_row(
+    "stored-messages/<message_id>/delete": row_form("stored-messages/{}/delete", MESSAGE, show="messages show Welcome"),
+    "stored-messages/<message_id>/versions/<version_number>/restore": row_form(
         "stored-messages/{}/versions/1/restore",
         MESSAGE,
         "messages update Welcome --subject Bye",
@@ -404,11 +406,13 @@ CONSOLE: dict[str, Callable[[World], Form]] = {
         "suppressions/import",
         {**file_of(PEOPLE), "file_state": "blocked", "shown": ["email", "false", "1", "0"]},
     ),
-    "webhooks/<webhook_id>/choice": of_row(
+    "webhooks/<webhook_id>/choice": row_form(
         "webhooks/{}/choice", f"webhooks create {URL}", show=f"webhooks show {URL}", event="recipient.sent", lists=""
     ),
-    "webhooks/<webhook_id>/delete": of_row("webhooks/{}/delete", f"webhooks create {URL}", show=f"webhooks show {URL}"),
-    "webhooks/<webhook_id>/remove-secret": of_row(
+    "webhooks/<webhook_id>/delete": row_form(
+        "webhooks/{}/delete", f"webhooks create {URL}", show=f"webhooks show {URL}"
+    ),
+    "webhooks/<webhook_id>/remove-secret": row_form(
         "webhooks/{}/remove-secret",
         f"webhooks create {URL}",
         f"webhooks rotate {URL}",
@@ -422,7 +426,7 @@ FORMS_THAT_CHANGE_EACH_TIME = {
     "keys/<key_id>/rotate": "each makes a key",
     "webhooks": "each makes a webhook",
     "webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver": "each sends the events",
-    **dict.fromkeys((f"webhooks/<webhook_id>/{one}" for one in ("replay", "test")), "each sends events"),
+    **dict.fromkeys((f"webhooks/<webhook_id>/{action}" for action in ("replay", "test")), "each sends events"),
     "webhooks/<webhook_id>/rotate": "each makes a secret",
     **dict.fromkeys(("bulk-actions", "holds", "suppressions/unblock"), "each makes an action, until one is done"),
     "people/export": "each hands out data",
@@ -440,17 +444,17 @@ FORMS_DONE_ONCE = {
 def test_a_form_that_is_sent_again_has_no_second_entry(world: World, route: str) -> None:
     path, form = CONSOLE[route](world)
     browser, via = operator(world.tenant.app), f"POST /console/{route}"
-    of_account = "" if path.startswith("accounts") else f"?account={world.tenant.id}"
+    account_query = "" if path.startswith("accounts") else f"?account={world.tenant.id}"
     before = world.entries(via)
-    browser.post(f"/console/{path}{of_account}", **form)
+    browser.post(f"/console/{path}{account_query}", **form)
     once = world.entries(via)
     assert once > before, (path, form)
-    browser.post(f"/console/{path}{of_account}", **form)
+    browser.post(f"/console/{path}{account_query}", **form)
     assert world.entries(via) == once
 
 
 def test_every_audited_form_is_sent_again_or_says_why_not() -> None:
-    audited = {one.removeprefix("POST /console/") for one in AUDITED_ROUTES if one.startswith("POST /console/")}
+    audited = {route.removeprefix("POST /console/") for route in AUDITED_ROUTES if route.startswith("POST /console/")}
     assert sorted([*CONSOLE, *FORMS_THAT_CHANGE_EACH_TIME, *FORMS_DONE_ONCE]) == sorted(audited)
 
 

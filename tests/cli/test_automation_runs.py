@@ -33,15 +33,15 @@ def series(tenant: Tenant) -> int:
 
 
 def test_an_automation_is_paused_and_resumed_once(cli: Cli, series: int) -> None:
-    shown = {"id": series, "name": "Series"}
-    assert cli.json("automations", "pause", "Series") == {**shown, "state": "paused", "changed": True}
-    assert cli.json("automations", "pause", "Series") == {**shown, "state": "paused", "changed": False}
+    series_in_json = {"id": series, "name": "Series"}
+    assert cli.json("automations", "pause", "Series") == {**series_in_json, "state": "paused", "changed": True}
+    assert cli.json("automations", "pause", "Series") == {**series_in_json, "state": "paused", "changed": False}
     assert cli.json("automations", "resume", "Series", "--held", "shift") == {
-        **shown,
+        **series_in_json,
         "state": "active",
         "changed": True,
     }
-    assert cli.json("automations", "resume", "Series") == {**shown, "state": "active", "changed": False}
+    assert cli.json("automations", "resume", "Series") == {**series_in_json, "state": "active", "changed": False}
 
 
 def test_runs_are_listed_shown_with_the_steps_passed_and_cancelled(
@@ -51,9 +51,9 @@ def test_runs_are_listed_shown_with_the_steps_passed_and_cancelled(
     (listed,) = cli.json("automations", "runs", "Series", "--state", "waiting", "--contact", str(run.contact_id))
     assert (listed["id"], listed["state"], listed["step"]) == (run.id, "waiting", "a day")
     assert cli.json("automations", "runs", "Series", "--state", "ended") == []
-    shown = bare.json("automations", "run", "show", str(run.id), "--account", tenant.name)
-    (passed,) = shown["passed"]
-    assert (shown["automation_id"], passed["name"], passed["kind"], passed["result"]) == (
+    run_in_json = bare.json("automations", "run", "show", str(run.id), "--account", tenant.name)
+    (passed,) = run_in_json["passed"]
+    assert (run_in_json["automation_id"], passed["name"], passed["kind"], passed["result"]) == (
         series,
         "hello",
         "send",

@@ -58,7 +58,7 @@ def rows(tenant: Tenant, model: Any) -> list[Any]:
 
 def add_run(tenant: Tenant, automation_id: int, version: int, **values: Any) -> int:
     """A run that waits in a step."""
-    (version_id,) = [one.id for one in rows(tenant, AutomationVersion) if one.number == version]
+    (version_id,) = [row.id for row in rows(tenant, AutomationVersion) if row.number == version]
     defaults = {
         "automation_id": automation_id,
         "version_id": version_id,
@@ -125,8 +125,8 @@ leaves when: status:EXACTLY:cancelled
 def test_a_list_listens_once_it_has_an_automation(tenant: Tenant, customers: int, cli: Cli, write: Write) -> None:
     deaf = tenant.add_list()
     cli.json("automations", "create", write(STANDARD))
-    found = {row.id: (row.has_automations, row.last_modified_time) for row in rows(tenant, List)}
-    assert (found[customers][0], found[deaf][0]) == (True, False)
+    listeners = {row.id: (row.has_automations, row.last_modified_time) for row in rows(tenant, List)}
+    assert (listeners[customers][0], listeners[deaf][0]) == (True, False)
 
 
 def test_no_group_gets_the_id_of_a_step(tenant: Tenant, customers: int, cli: Cli, write: Write) -> None:
@@ -188,10 +188,10 @@ def test_runs_are_moved_where_their_step_still_exists(tenant: Tenant, cli: Cli, 
     moved = cli.json("automations", "update", write(new), "--move")
     assert (moved["changed"], moved["moved_runs"], moved["runs_on_earlier_versions"]) == (False, 2, 1)
     first, second = (version.id for version in rows(tenant, AutomationVersion))
-    found = rows(tenant, AutomationRun)
-    assert [run.version_id for run in found] == [second, second, first, first]
+    runs_by_id = rows(tenant, AutomationRun)
+    assert [run.version_id for run in runs_by_id] == [second, second, first, first]
     # The wait that has become shorter is judged anew; the others end as before.
-    assert [run.due_time == later for run in found[:3]] == [True, False, True]
+    assert [run.due_time == later for run in runs_by_id[:3]] == [True, False, True]
 
 
 @pytest.mark.usefixtures("customers")
@@ -255,7 +255,7 @@ def test_what_a_definition_names_must_be_there(cli: Cli, write: Write, changes: 
 @pytest.mark.usefixtures("customers")
 def test_all_that_is_wrong_is_shown_together(cli: Cli, write: Write) -> None:
     document = advanced(send("a"), send("a"), {"name": "b", "send": "Nothing"}, {"name": "c", "wait": "soon"})
-    shown = [
+    errors = [
         "steps[1].name: is the name of another step already: a",
         "steps[2].send: the account has no message 'Nothing'",
         "steps[3].wait: must be a number of minutes, hours, days or weeks, such as '2 days', not 'soon'",
@@ -269,9 +269,9 @@ def test_all_that_is_wrong_is_shown_together(cli: Cli, write: Write) -> None:
         ("update", "Taken", ("kind: cannot change: create an automation with another name, and delete this one",)),
     ):
         result = cli.run("automations", command, write({**document, "name": name}))
-        assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join((*first, *shown)) + "\n")
+        assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join((*first, *errors)) + "\n")
     result = cli.run("automations", "simulate", write(document), "--contact", "1")
-    assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join(shown) + "\n")
+    assert (result.exit_code, result.stderr) == (2, "Error: " + "\n       ".join(errors) + "\n")
 
 
 @pytest.mark.usefixtures("customers")

@@ -54,20 +54,22 @@ def two(settings: Settings, request: pytest.FixtureRequest) -> Iterator[tuple[Te
 
 
 def test_lists_without_an_account_show_all_accounts(two: tuple[Tenant, Tenant]) -> None:
-    for one in two:
-        row_of_each_noun(one)
+    for account in two:
+        row_of_each_noun(account)
     bare = Cli(two[0].app)
     for noun in OF_ACCOUNTS:
-        shown = bare.json(noun, "list")
-        for one in two:
-            own = bare.json(noun, "list", "--account", one.name)
-            assert own, noun
-            assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
+        rows_of_all = bare.json(noun, "list")
+        for account in two:
+            account_rows = bare.json(noun, "list", "--account", account.name)
+            assert account_rows, noun
+            assert [row for row in rows_of_all if row["account"] == account.name] == [
+                {"account": account.name, **row} for row in account_rows
+            ]
 
 
 def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
-    for one in (tenant, other_tenant):
-        one.add_sender(new_mobile())
+    for account in (tenant, other_tenant):
+        account.add_sender(new_mobile())
     table = bare.text("senders", "list")
     assert tenant.name in table
     assert other_tenant.name in table

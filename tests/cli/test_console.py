@@ -16,9 +16,9 @@ LINK = re.compile(r"http://\S+?/console/login/(?P<token>[\w-]{43})\n")
 
 
 def token_of(output: str) -> str:
-    found = LINK.fullmatch(output)
-    assert found, output
-    return found["token"]
+    match = LINK.fullmatch(output)
+    assert match, output
+    return match["token"]
 
 
 def test_login_prints_a_link_for_the_account(cli: Cli, tenant: Tenant) -> None:
@@ -34,9 +34,9 @@ def test_login_prints_a_link_for_an_operator(bare: Cli) -> None:
 
 
 def test_login_as_json_says_how_long_the_link_works(cli: Cli) -> None:
-    found = cli.json("console", "login")
-    assert set(found) == {"url", "seconds"}
-    assert found["seconds"] == 300
+    link = cli.json("console", "login")
+    assert set(link) == {"url", "seconds"}
+    assert link["seconds"] == 300
 
 
 def test_a_link_is_for_an_account_or_an_operator(cli: Cli, bare: Cli) -> None:
@@ -53,8 +53,13 @@ def test_no_link_is_made_where_the_console_is_off(cli: Cli, settings: Settings) 
 
 def test_an_operator_sees_and_ends_a_session(bare: Cli, tenant: Tenant) -> None:
     browser = signed_in(tenant, "report")
-    (found,) = [one for one in bare.json("console", "sessions") if one["account"] == tenant.name]
-    assert found["signed_in_by"] == "key"
-    assert bare.text("console", "sign-out", str(found["id"])) == f"session {found['id']} has ended\n"
+    (console_session,) = [row for row in bare.json("console", "sessions") if row["account"] == tenant.name]
+    assert console_session["signed_in_by"] == "key"
+    assert (
+        bare.text("console", "sign-out", str(console_session["id"])) == f"session {console_session['id']} has ended\n"
+    )
     assert browser.get(HOME).status_code == 401
-    assert bare.refused("console", "sign-out", str(found["id"])) == f"id: there is no session {found['id']}"
+    assert (
+        bare.refused("console", "sign-out", str(console_session["id"]))
+        == f"id: there is no session {console_session['id']}"
+    )

@@ -24,9 +24,9 @@ def present(tenant: Tenant, list_id: int) -> int:
     """The number of the contacts themselves; the `size` of `limit=0` must agree."""
     statement = select(func.count()).select_from(Contact).where(Contact.list_id == list_id)
     with tenant.services.database.read() as session:
-        found = session.execute(statement).scalar_one()
-    assert count(tenant, list_id) == found
-    return found
+        contacts_present = session.execute(statement).scalar_one()
+    assert count(tenant, list_id) == contacts_present
+    return contacts_present
 
 
 def drafts(number: int) -> list[dict[str, str]]:
@@ -46,7 +46,7 @@ def test_every_change_through_the_api_is_counted(tenant: Tenant, customers: int)
     conflict(api.post(path, {"contacts": [*drafts(5), {"email": first["email"]}]}))
     assert present(tenant, customers) == 24
     some = ids(api.get(path))[:3]
-    api.patch(path, {"contacts": [{"id": one, "is_active": False} for one in some]})
+    api.patch(path, {"contacts": [{"id": contact_id, "is_active": False} for contact_id in some]})
     assert present(tenant, customers) == 24
     api.delete(path, {"id:in": ",".join(map(str, [*some, *some, 2**40]))})
     api.delete(f"{path}/{first['id']}")
@@ -55,14 +55,14 @@ def test_every_change_through_the_api_is_counted(tenant: Tenant, customers: int)
 
 
 def test_contacts_that_a_send_creates_are_counted(tenant: Tenant, customers: int) -> None:
-    known = tenant.new_contact(customers, email=new_email())["email"]
+    known_email = tenant.new_contact(customers, email=new_email())["email"]
     body = {
         "type": "email",
         "list_id": customers,
         "group_name": unique("group"),
         "subject": "A subject",
         "body_text": "A body",
-        "recipients": [{"email": known}, *({"email": new_email()} for _ in range(3))],
+        "recipients": [{"email": known_email}, *({"email": new_email()} for _ in range(3))],
     }
     assert tenant.api.post(SENDS, body).status_code == 202
     assert present(tenant, customers) == 4
@@ -102,7 +102,9 @@ def test_writers_at_the_same_moment_are_all_counted(tenant: Tenant, customers: i
     some = ids(api.get(path))
     creations = [lambda: api.post(path, {"contacts": drafts(5)})] * 6
     # Two of each pair delete the same contact.
-    deletions = [lambda one=one: api.delete(path, {"id": one}) for one in some[:3] for _ in range(2)]
+    deletions = [
+        lambda contact_id=contact_id: api.delete(path, {"id": contact_id}) for contact_id in some[:3] for _ in range(2)
+    ]
     for response in at_once([*creations, *deletions]):
         assert response.status_code == 204
     assert present(tenant, customers) == 12 + 30 - 3
@@ -114,10 +116,10 @@ def test_counting_costs_a_request_one_statement_at_most_and_reading_no_contact(
     path = contacts_path(customers)
     with count_statements() as counted:
         tenant.api.post(path, {"contacts": drafts(1000)})
-    assert len([one for one in counted.statements if "contact_counts" in one]) == 1
+    assert len([statement for statement in counted.statements if "contact_counts" in statement]) == 1
     with count_statements() as counted:
         assert count(tenant, customers) == 1000
-    assert [one for one in counted.statements if "FROM contacts" in one] == []
+    assert [statement for statement in counted.statements if "FROM contacts" in statement] == []
 
 
 def test_a_recount_repairs_what_was_changed_in_the_database_itself(cli: Cli, tenant: Tenant, customers: int) -> None:

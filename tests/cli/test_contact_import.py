@@ -46,7 +46,7 @@ def imported(cli: Cli, file: Path, *options: str, **more: Any) -> tuple[str, str
 
 def names(cli: Cli) -> dict[str, str | None]:
     """Email -> first name."""
-    return {one["email"]: one["first_name"] for one in cli.json("contacts", "list", *IN_LIST)}
+    return {contact["email"]: contact["first_name"] for contact in cli.json("contacts", "list", *IN_LIST)}
 
 
 def number(tenant: Tenant, model: type[Contact | ContactImport | Event | TriggerFiring]) -> int:
@@ -106,7 +106,7 @@ def test_columns_are_mapped_by_their_names_in_the_file(cli: Cli, customers: int,
 )
 def test_columns_are_never_guessed(cli: Cli, customers: int, file: Path, mapping: list[str], error: str) -> None:
     file.write_text("E-Mail,Fax\na@example.com,7\n")
-    options = [part for one in mapping for part in ("--map", one)]
+    options = [part for column in mapping for part in ("--map", column)]
     assert cli.refused("contacts", "import", str(file), *IN_LIST, *options).startswith(error)
     assert names(cli) == {}
 
@@ -284,12 +284,12 @@ def test_an_interrupted_import_goes_on_behind_the_last_slice(
     monkeypatch.setitem(tenant.app.extensions, EXTENSION, replace(tenant.services, settings=rotated))
     assert imported(cli, file, "--resume") == ("450 created, 0 updated, 0 unchanged\n", "")
     with tenant.services.database.read() as session:
-        found = session.execute(
+        stored = session.execute(
             select(Contact.email, Contact.values["first_name"].as_string())
             .where(Contact.account_id == tenant.id)
             .order_by(Contact.id)
         )
-        assert [f"{email},{name}" for email, name in found] == rows
+        assert [f"{email},{name}" for email, name in stored] == rows
     assert number(tenant, Event) == number(tenant, TriggerFiring) == 450
     assert imported(cli, file)[0] == "0 created, 0 updated, 450 unchanged\n"
     assert number(tenant, Event) == 450
@@ -364,8 +364,8 @@ def test_no_transaction_of_an_import_is_long(cli: Cli, tenant: Tenant, customers
 
     def on_commit(_connection: object) -> None:
         with tenant.services.database.read() as session:
-            found = session.scalars(select(ContactImport.rows_done).where(ContactImport.account_id == tenant.id))
-            seen.append(found.first() or 0)
+            rows_done = session.scalars(select(ContactImport.rows_done).where(ContactImport.account_id == tenant.id))
+            seen.append(rows_done.first() or 0)
 
     event.listen(tenant.services.database.engine, "commit", on_commit)
     try:

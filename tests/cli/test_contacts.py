@@ -24,8 +24,8 @@ def file(tmp_path: Path) -> Path:
 
 def contacts(cli: Cli) -> list[dict[str, Any]]:
     """The contacts of the list, the oldest first."""
-    found: list[dict[str, Any]] = cli.json("contacts", "list", *IN_LIST)
-    return sorted(found, key=lambda contact: contact["id"])
+    contacts_in_list: list[dict[str, Any]] = cli.json("contacts", "list", *IN_LIST)
+    return sorted(contacts_in_list, key=lambda contact: contact["id"])
 
 
 def test_contacts_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, customers: int) -> None:
@@ -34,9 +34,9 @@ def test_contacts_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, cust
         *("subscribed.email=no", "double_opt_in=yes", *IN_LIST),
     )
     path = f"/v1/lists/{customers}/contacts/{made['id']}"
-    shown = tenant.api.get(path).get_json()
-    shown.pop("_links")
-    assert made == shown
+    api_contact = tenant.api.get(path).get_json()
+    api_contact.pop("_links")
+    assert made == api_contact
     assert (made["first_name"], made["spend"], made["score"]) == ("Ann", 12.5, 3)
     assert (made["subscribed"], made["double_opt_in"]) == ({"email": False, "mobile": True}, True)
     for name in (str(made["id"]), "ANN@example.com"):
@@ -54,7 +54,7 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
         tenant.new_contact(customers, email=f"p{number}@example.com", plan=plan, score=number)
 
     def emails(*filters: str) -> list[str]:
-        return [one["email"] for one in cli.json("contacts", "list", *filters, *IN_LIST)]
+        return [contact["email"] for contact in cli.json("contacts", "list", *filters, *IN_LIST)]
 
     assert emails() == ["p2@example.com", "p1@example.com", "p0@example.com"]
     assert emails("plan=gold", "score:in=..2") == ["p1@example.com"]
@@ -99,7 +99,7 @@ def test_system_lists_belong_to_the_operator(cli: Cli, tenant: Tenant) -> None:
     tenant.add_list("Customers", system=True)
     cli.text("contacts", "create", "email=ann@example.com", *IN_LIST)
     cli.text("contacts", "update", "ann@example.com", "first_name=Ann", *IN_LIST)
-    assert [one["first_name"] for one in contacts(cli)] == ["Ann"]
+    assert [contact["first_name"] for contact in contacts(cli)] == ["Ann"]
     assert cli.json("contacts", "delete", "ann@example.com", *IN_LIST)["deleted"] is True
     assert contacts(cli) == []
 
@@ -129,7 +129,7 @@ def test_numbers_of_a_file_are_read_as_in_json(cli: Cli, customers: int, file: P
     texts = ["0", "-12", "007", "2.50", "1e3", "-1.5E-2", str(2**63 - 1)]
     file.write_text("email,score\n" + "".join(f"a{row}@example.com,{text}\n" for row, text in enumerate(texts)))
     cli.text("contacts", "import", str(file), *IN_LIST)
-    assert [one["score"] for one in contacts(cli)] == [0, -12, 7, 2.5, 1000, -0.015, 2**63 - 1]
+    assert [contact["score"] for contact in contacts(cli)] == [0, -12, 7, 2.5, 1000, -0.015, 2**63 - 1]
 
 
 @each(
@@ -163,7 +163,7 @@ def test_invalid_lines_are_reported_by_kind_with_three_examples(cli: Cli, custom
 def test_a_file_of_a_spreadsheet_can_be_imported(cli: Cli, customers: int, file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfemail,first_name\r\na@example.com,Ren\xc3\xa9\r\n")
     cli.text("contacts", "import", str(file), *IN_LIST)
-    assert [one["first_name"] for one in contacts(cli)] == ["René"]
+    assert [contact["first_name"] for contact in contacts(cli)] == ["René"]
 
 
 def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
@@ -187,7 +187,9 @@ def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: in
         rows = list(csv.DictReader(source))
     assert [row["email"] for row in rows] == ["ann@example.com", "bob@example.com"]
     times = ("creation_time", "last_modified_time", "double_opt_in_time")
-    assert [[row[name] or None for name in times] for row in rows] == [[one[name] for name in times] for one in before]
+    assert [[row[name] or None for name in times] for row in rows] == [
+        [contact[name] for name in times] for contact in before
+    ]
     ann, bob = rows
     assert (ann["first_name"], ann["spend"], ann["score"]) == ('Ann "A", the\nfirst', "12.5", "7")
     assert (ann["subscribed.mobile"], ann["plan"], bob["blocked.email"], bob["is_active"]) == (

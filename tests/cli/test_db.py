@@ -32,14 +32,14 @@ def test_upgrade_show_and_downgrade(run: FlaskCliRunner, next_release: Callable[
     next_release()
     newest = migrate.newest()
     assert run.invoke(args=["db", "upgrade"]).stdout == f"the database is at revision {newest}\n"
-    shown = run.invoke(args=["db", "current", "--json"])
-    assert json.loads(shown.output) == {"current": newest, "newest": newest}
+    printed = run.invoke(args=["db", "current", "--json"])
+    assert json.loads(printed.output) == {"current": newest, "newest": newest}
     previous = script().get_revision(newest or "head").down_revision
     assert run.invoke(args=["db", "downgrade", previous, "--yes"]).exit_code == 0
     assert run.invoke(args=["db", "downgrade", "nine", "--yes"]).exit_code == 2
     run.invoke(args=["db", "upgrade"])
     audited = json.loads(run.invoke(args=["audit", "list", "object=database", "--json"]).stdout)
-    acts = [(one["action"], one["changes"][0]["old"], one["changes"][0]["new"]) for one in reversed(audited)]
+    acts = [(entry["action"], entry["changes"][0]["old"], entry["changes"][0]["new"]) for entry in reversed(audited)]
     assert acts == [
         ("database.upgraded", None, newest),
         ("database.downgraded", newest, previous),
@@ -66,7 +66,7 @@ def test_an_upgrade_in_two_parts(run: FlaskCliRunner, next_release: Callable[[],
     run.invoke(args=["db", "upgrade"])
     next_release()
     planned = json.loads(run.invoke(args=["db", "plan", "--json"]).stdout)
-    assert [(one["revision"], one["run_with"]) for one in planned] == [
+    assert [(migration["revision"], migration["run_with"]) for migration in planned] == [
         (EXPANDED, "--expand"),
         (CONTRACTED, "--contract"),
     ]

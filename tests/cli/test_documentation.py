@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_every_command_is_documented() -> None:
     text = (DOCS / "cli.md").read_text("utf-8")
     commands = [f"{noun} {name}" for noun in NOUNS for name in group_of(noun).commands]
-    assert [one for one in commands if not re.search(rf"`{re.escape(one)}\b", text)] == []
+    assert [command for command in commands if not re.search(rf"`{re.escape(command)}\b", text)] == []
 
 
 def test_every_part_of_a_seed_file_is_documented() -> None:

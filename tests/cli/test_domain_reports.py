@@ -38,8 +38,8 @@ def bouncing(settings: Settings) -> Iterator[Flask]:
 
 @pytest.fixture
 def parts(bouncing: Flask) -> Services:
-    found: Services = bouncing.extensions[EXTENSION]
-    return found
+    services: Services = bouncing.extensions[EXTENSION]
+    return services
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def domain(parts: Services, tenant: Tenant) -> str:
 def address(parts: Services, tenant: Tenant, domain: str) -> str:
     """The address that the domain's records publish."""
     with parts.database.read() as session:
-        found = report_address(parts.settings, find_domain(session, tenant.id, domain).id)
-    assert found
-    return found
+        address_in_reports = report_address(parts.settings, find_domain(session, tenant.id, domain).id)
+    assert address_in_reports
+    return address_in_reports
 
 
 def receive(parts: Services, to: str, content: bytes) -> Effect:
@@ -71,7 +71,10 @@ def receive(parts: Services, to: str, content: bytes) -> Effect:
 
 
 def test_the_records_ask_for_reports_at_the_address(asking: Cli, domain: str, address: str) -> None:
-    records = {one["purpose"]: (one["name"], one["value"]) for one in asking.json("domains", "show", domain)["records"]}
+    records = {
+        record["purpose"]: (record["name"], record["value"])
+        for record in asking.json("domains", "show", domain)["records"]
+    }
     assert records["dmarc"] == (f"_dmarc.{domain}", f"v=DMARC1; p=none; rua=mailto:{address}")
     assert records["dmarc_reports"] == (f"{domain}._report._dmarc.bounces.service.example", "v=DMARC1")
     assert records["tls_reports"] == (f"_smtp._tls.{domain}", f"v=TLSRPTv1; rua=mailto:{address}")
@@ -108,7 +111,9 @@ def test_an_address_is_good_for_its_domain_alone(parts: Services, address: str) 
     handler = Handler(parts)
     token = address.partition("@")[0].partition("+")[2]
     forged = f"reports+{token[:-1]}{'a' if token[-1] != 'a' else 'b'}@bounces.service.example"
-    assert [handler._is_ours(one) for one in (address, forged, f"bounces+{token}@bounces.service.example")] == [
+    assert [
+        handler._is_ours(recipient) for recipient in (address, forged, f"bounces+{token}@bounces.service.example")
+    ] == [
         True,
         False,
         False,
@@ -148,8 +153,8 @@ def test_new_reporters_keep_out_none_that_is_known(parts: Services, tenant: Tena
     """Whose names anybody can make up, as many as they like."""
     assert receive(parts, address, of("old.example", domain, "1")) is Effect.RECORDED
     with parts.database.write() as transaction:
-        of_account = DomainReport.account_id == tenant.id
-        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+        criteria = DomainReport.account_id == tenant.id
+        transaction.execute(update(DomainReport).where(criteria).values(time=now() - take.DAY * 2))
     stored = [flood(parts, address, domain, f"new{number}.example") for number in range(8)]
     assert stored[0]
     assert not stored[-1]
@@ -163,13 +168,13 @@ def test_a_domain_gets_so_many_bytes_in_a_day(parts: Services, tenant: Tenant, d
     names = [f"old{number}.example" for number in range(12)]
     for name in names:
         assert receive(parts, address, of(name, domain, "first")) is Effect.RECORDED
-    of_account = DomainReport.account_id == tenant.id
+    criteria = DomainReport.account_id == tenant.id
     with parts.database.write() as transaction:
-        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+        transaction.execute(update(DomainReport).where(criteria).values(time=now() - take.DAY * 2))
     for name in names:
         flood(parts, address, domain, name)
     assert stored_bytes(parts, tenant) <= take.MAX_DAY_BYTES + 10_000
     assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.IGNORED
     with parts.database.write() as transaction:
-        transaction.execute(update(DomainReport).where(of_account).values(time=now() - take.DAY * 2))
+        transaction.execute(update(DomainReport).where(criteria).values(time=now() - take.DAY * 2))
     assert receive(parts, address, of(names[-1], domain, "last", 400)) is Effect.RECORDED

@@ -54,10 +54,10 @@ def publish(names: NameServer, row: dict[str, Any], *purposes: str) -> None:
 
 
 def states(row: dict[str, Any]) -> dict[str, list[str | None]]:
-    found: dict[str, list[str | None]] = {}
+    states_by_purpose: dict[str, list[str | None]] = {}
     for record in row["records"]:
-        found.setdefault(record["purpose"], []).append(record["state"])
-    return found
+        states_by_purpose.setdefault(record["purpose"], []).append(record["state"])
+    return states_by_purpose
 
 
 def test_adding_a_domain_prints_the_records_to_publish(asking: Cli, domain: str) -> None:
@@ -253,10 +253,12 @@ def test_a_new_key_signs_once_its_record_is_published(asking: Cli, names: NameSe
 
 def test_a_key_of_ones_own_is_imported(asking: Cli, names: NameServer, domain: str, pem: Callable[[Any], str]) -> None:
     asking.text("domains", "add", domain, "--selector", "one")
-    own = generate_private_key(65537, 1024)
-    row = asking.json("domains", "import-key", domain, "--selector", "s1", "--key", pem(own))
+    private_key = generate_private_key(65537, 1024)
+    row = asking.json("domains", "import-key", domain, "--selector", "s1", "--key", pem(private_key))
     assert keys(row)[:2] == [("one", "active"), ("s1", "pending")]
-    public = base64.b64encode(own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+    public = base64.b64encode(
+        private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    ).decode()
     names.texts[f"s1._domainkey.{domain}"] = [f"v=DKIM1; k=rsa; p={public}"]
     assert keys(asking.json("domains", "verify", domain))[:2] == [("one", "retired"), ("s1", "active")]
 
@@ -314,7 +316,7 @@ def test_hosts_of_a_domain_are_used_while_their_records_are_right(
     settings: Settings, names: NameServer, tenant: Tenant, domain: str
 ) -> None:
     click, back = f"click.{domain}", f"back.{domain}"
-    own = (f"https://{click}:8443/mail", f"bounces+…@{back}")
+    own_hosts = (f"https://{click}:8443/mail", f"bounces+…@{back}")
     shared = ("https://send.service.example:8443/mail", "bounces+…@back.service.example")
     with app_with(settings, dns_resolver=names.address, **SERVICE) as app:
         asking = Cli(app, tenant.name)
@@ -329,19 +331,19 @@ def test_hosts_of_a_domain_are_used_while_their_records_are_right(
         assert (spf["name"], mx["name"], mx["value"]) == (back, back, "10 send.service.example.")
         names.aliases[click] = "Send.Service.example."
         names.texts[back] = [spf["value"]]
-        assert in_use(asking.json("domains", "verify", domain)) == (own[0], shared[1]), "the MX is missing"
+        assert in_use(asking.json("domains", "verify", domain)) == (own_hosts[0], shared[1]), "the MX is missing"
         names.exchanges[back] = ["10 send.service.example."]
-        assert in_use(asking.json("domains", "verify", domain)) == own
+        assert in_use(asking.json("domains", "verify", domain)) == own_hosts
         names.texts[back] = FAILING
-        assert in_use(asking.json("domains", "verify", domain)) == own, "no answer changes nothing"
+        assert in_use(asking.json("domains", "verify", domain)) == own_hosts, "no answer changes nothing"
         names.aliases[click] = "elsewhere.example."
-        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own[1])
+        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own_hosts[1])
         spf_of_domain = names.texts.pop(domain)
         assert in_use(asking.json("domains", "verify", domain)) == shared, "the domain is not verified any more"
         names.texts[domain] = spf_of_domain
         assert in_use(asking.json("domains", "verify", domain)) == shared, "no answer changes nothing"
         names.exchanges[back], names.texts[back] = ["10 send.service.example."], [spf["value"]]
-        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own[1])
+        assert in_use(asking.json("domains", "verify", domain)) == (shared[0], own_hosts[1])
         assert in_use(asking.json("domains", "update", domain, "--return-path-host", "")) == shared
 
 

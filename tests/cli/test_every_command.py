@@ -36,16 +36,18 @@ def commands_of(group: click.Group, *words: str) -> Iterator[tuple[Words, click.
             yield (*words, name), command
 
 
-COMMANDS = [one for noun in NOUNS for one in commands_of(group_of(noun), noun)]
+COMMANDS = [command for noun in NOUNS for command in commands_of(group_of(noun), noun)]
 
 
 def has(command: click.Command, *options: str) -> bool:
-    return any(option in one.opts for one in command.params for option in options)
+    return any(option in param.opts for param in command.params for option in options)
 
 
 def help_of_account(command: click.Command) -> str:
     """What the help says of --account; nothing if there is no such option."""
-    return "".join(one.help or "" for one in command.params if isinstance(one, click.Option) and one.name == "account")
+    return "".join(
+        param.help or "" for param in command.params if isinstance(param, click.Option) and param.name == "account"
+    )
 
 
 def shared_help(option: Decorator) -> str:
@@ -64,9 +66,11 @@ def file(tmp_path: Path) -> str:
 def call(path: Words, command: click.Command, file: str) -> Words:
     """The command with an example of all that it requires; it does not ask."""
     words = list(path)
-    for one in command.params:
-        if one.required:
-            words += [example(one, file)] if isinstance(one, click.Argument) else [one.opts[0], example(one, file)]
+    for param in command.params:
+        if param.required:
+            words += (
+                [example(param, file)] if isinstance(param, click.Argument) else [param.opts[0], example(param, file)]
+            )
     return (*words, "--yes") if has(command, "--yes") else tuple(words)
 
 
@@ -107,9 +111,13 @@ def test_every_command_refuses_an_unknown_account(bare: Cli, file: str) -> None:
 def test_every_command_of_one_account_asks_which_of_several(
     bare: Cli, tenant: Tenant, other_tenant: Tenant, file: str
 ) -> None:
-    found = [one for one in COMMANDS if "not needed when there is only one" in help_of_account(one[1])]
-    assert len(found) > 50
-    for path, command in found:
+    commands_of_one_account = [
+        path_and_command
+        for path_and_command in COMMANDS
+        if "not needed when there is only one" in help_of_account(path_and_command[1])
+    ]
+    assert len(commands_of_one_account) > 50
+    for path, command in commands_of_one_account:
         refused = bare.refused(*call(path, command, file))
         assert refused.startswith("there are several accounts, name one of them: "), path
 
@@ -127,19 +135,21 @@ def test_every_command_of_all_accounts_shows_none_of_an_account_with_nothing(bar
     name = unique("empty")
     bare.text("accounts", "create", name)
     shared = shared_help(accounts_option)
-    found = {path: call(path, one, file) for path, one in COMMANDS if help_of_account(one) == shared}
-    assert found.keys() >= SHOWS_SOMETHING.keys()
-    for path in found.keys() - SHOWS_SOMETHING.keys():
-        assert bare.text(*found[path], "--account", name) == "none\n", path
-        assert bare.json(*found[path], "--account", name) == [], path
+    outputs = {path: call(path, command, file) for path, command in COMMANDS if help_of_account(command) == shared}
+    assert outputs.keys() >= SHOWS_SOMETHING.keys()
+    for path in outputs.keys() - SHOWS_SOMETHING.keys():
+        assert bare.text(*outputs[path], "--account", name) == "none\n", path
+        assert bare.json(*outputs[path], "--account", name) == [], path
 
 
 def test_every_command_refuses_a_name_that_nothing_has(bare: Cli, tenant: Tenant, file: str) -> None:
-    found = [one for one in COMMANDS if one[1].params[0].name == "named"]
-    assert len(found) > 50
+    commands_with_name = [
+        path_and_command for path_and_command in COMMANDS if path_and_command[1].params[0].name == "named"
+    ]
+    assert len(commands_with_name) > 50
     shared = shared_help(account_option)
     said = {}
-    for path, command in found:
+    for path, command in commands_with_name:
         named = ("--account", tenant.name) if help_of_account(command) == shared else ()
         said[path] = bare.refused(*call(path, command, file), *named)
     assert {path: refused for path, refused in said.items() if not NOTHING.fullmatch(refused)} == {}

@@ -45,25 +45,25 @@ def change(tenant: Tenant, model: Any, row_id: int, **values: Any) -> None:
 
 
 def texts(explained: Any) -> str:
-    return "\n".join(one["text"] for one in explained["findings"])
+    return "\n".join(finding["text"] for finding in explained["findings"])
 
 
 def commands(explained: Any) -> list[list[str]]:
     """The words of all commands, without the ones that name the account."""
-    found = []
-    for one in explained["findings"]:
-        for written in one["commands"]:
+    all_words = []
+    for finding in explained["findings"]:
+        for written in finding["commands"]:
             words = shlex.split(written.removeprefix(PREFIX))
             if "--account" in words:
                 del words[words.index("--account") : words.index("--account") + 2]
-            found.append(words)
-    return found
+            all_words.append(words)
+    return all_words
 
 
 def run(bare: Cli, explained: Any) -> None:
     """Runs all of its commands as they are written."""
-    for one in explained["findings"]:
-        for written in one["commands"]:
+    for finding in explained["findings"]:
+        for written in finding["commands"]:
             bare.text(*shlex.split(written.removeprefix(PREFIX)))
 
 
@@ -201,10 +201,10 @@ def test_the_newest_message_to_an_address_is_explained(cli: Cli, rows: Rows, ten
     _, second = message_to(rows, tenant, email, accepted=now() - timedelta(hours=1))
     (named,) = rows.add_send([{"contact_id": contact["id"]}], list_id=list_id)
     (told,) = cli.json("sends", "explain", email)["accounts"]
-    assert [one["uuid"] for one in told["messages"]] == [rows.recipient(named).uuid]
+    assert [message["uuid"] for message in told["messages"]] == [rows.recipient(named).uuid]
     (told,) = cli.json("sends", "explain", email.title(), "--limit", "2")["accounts"]
-    assert [one["uuid"] for one in told["messages"]] == [rows.recipient(named).uuid, second]
-    assert [one["uuid"] for one in cli.json("sends", "list", "--to", email.upper())][:2] == [
+    assert [message["uuid"] for message in told["messages"]] == [rows.recipient(named).uuid, second]
+    assert [message["uuid"] for message in cli.json("sends", "list", "--to", email.upper())][:2] == [
         rows.recipient(named).uuid,
         second,
     ]
@@ -232,7 +232,7 @@ def test_recipients_are_listed_by_address_and_state(cli: Cli, rows: Rows, tenant
     rows.change([second], state="bounced", reason="expired")
 
     def listed(*options: str) -> list[str]:
-        return [one["uuid"] for one in cli.json("sends", "list", *options)]
+        return [message["uuid"] for message in cli.json("sends", "list", *options)]
 
     assert listed("--to", email.upper()) == [rows.recipient(first).uuid]
     assert listed("--to", mobile) == listed("--state", "bounced") == [rows.recipient(second).uuid]

@@ -17,13 +17,13 @@ def test_an_index_is_made_shown_and_dropped(bare: Cli, cli: Cli, tenant: Tenant,
     assert cli.text("lists", "index-field", "Customers", "score") == f"there is already the index {name}\n"
     cli.json("lists", "add-field", "Customers", "Renewal", "Date of Birth", "--index")
     names = ["ix_contacts_field_date_renewal", name]
-    assert bare.json("lists", "indexes") == [{"name": one} for one in names]
+    assert bare.json("lists", "indexes") == [{"name": name} for name in names]
     people: list[dict[str, float]] = [{"score": 5}, {"score": 7.5}, {"score": -1}, {}]
-    ids = [tenant.new_contact(customers, **one)["id"] for one in people]
-    found = cli.json("contacts", "list", "score:in=5..", "--list", "Customers")
-    assert [one["id"] for one in found] == [ids[1]]
-    for one in names:
-        assert bare.text("lists", "drop-index", one) == f"dropped the index {one}\n"
+    ids = [tenant.new_contact(customers, **fields)["id"] for fields in people]
+    contacts = cli.json("contacts", "list", "score:in=5..", "--list", "Customers")
+    assert [contact["id"] for contact in contacts] == [ids[1]]
+    for index_name in names:
+        assert bare.text("lists", "drop-index", index_name) == f"dropped the index {index_name}\n"
     assert bare.json("lists", "indexes") == []
 
 
@@ -50,7 +50,7 @@ def test_a_value_of_another_type_under_the_key_of_an_index_can_be_written(cli: C
         assert field_indexes.create_index(database_url, index)
     try:
         list_id = tenant.add_list(fields=(("Email", "Email"), ("Size", "Text Field")))
-        sizes = ["large", "1970-01-01 " + "".join(chr(0x100 + one) for one in range(5000)), "12"]
+        sizes = ["large", "1970-01-01 " + "".join(chr(0x100 + number) for number in range(5000)), "12"]
         for size in sizes:
             assert tenant.new_contact(list_id, size=size)["size"] == size
     finally:

@@ -64,10 +64,10 @@ def test_forgetting_is_one_entry_that_says_what_was_forgotten(
     cli.text("contacts", "export-person", email)
     cli.text("contacts", "forget", email, "--yes")
     bare.text("contacts", "forget", email, "--yes", "--all-accounts")
-    handed_out, one, everywhere = reversed(bare.json("audit", "list", "--after", str(before)))
+    handed_out, forgotten, everywhere = reversed(bare.json("audit", "list", "--after", str(before)))
     assert (handed_out["action"], handed_out["account_id"]) == ("person.exported", tenant.id)
-    assert (one["action"], one["account_id"]) == ("person.forgotten", tenant.id)
-    assert handed_out["counts"] == one["counts"] == {"contacts": 3, "messages": 1, "suppressions": 1}
+    assert (forgotten["action"], forgotten["account_id"]) == ("person.forgotten", tenant.id)
+    assert handed_out["counts"] == forgotten["counts"] == {"contacts": 3, "messages": 1, "suppressions": 1}
     assert (everywhere["action"], everywhere["account_id"]) == ("person.forgotten", None)
     assert everywhere["counts"] == {"contacts": 0, "messages": 0, "suppressions": 0}
 
@@ -104,10 +104,10 @@ def test_it_says_what_is_left_to_wait_for(cli: Cli, sends: SendsApi) -> None:
 def test_a_person_is_handed_out_as_one_object(cli: Cli, sends: SendsApi) -> None:
     email = new_email("Ann")
     sends.send(sends.email(recipients=[{"email": email, "code": "1234"}]))
-    found = cli.json("contacts", "export-person", email)
-    assert (found["address"], found["kind"]) == (email, "email")
-    places = found["accounts"][sends.tenant.name]
-    assert [one["email"] for one in places["contacts"]] == [email]
+    person = cli.json("contacts", "export-person", email)
+    assert (person["address"], person["kind"]) == (email, "email")
+    places = person["accounts"][sends.tenant.name]
+    assert [contact["email"] for contact in places["contacts"]] == [email]
     (message,) = places["recipients"]
     assert (message["values"], message["subject"], message["timeline"]) == ({"code": "1234"}, "A subject", [])
     assert cli.text("contacts", "export-person", email).split()[:3] == ["ACCOUNT", "PLACE", "HELD"]
@@ -137,7 +137,7 @@ def test_an_import_does_not_bring_them_back(cli: Cli, tenant: Tenant, customers:
     forgotten(cli, blocked, "block")
     tenant.new_contact(customers, email=plain)
     cli.text("contacts", "forget", plain, "--yes", "--no-compact")
-    rows = "".join(f"{one},yes\n" for one in (unsubscribed, blocked.upper(), plain))
+    rows = "".join(f"{address},yes\n" for address in (unsubscribed, blocked.upper(), plain))
     for further in (("--dry-run",), ()):
         arguments = "contacts", "import", "-", "--list", "Customers", *further
         printed = cli.text(*arguments, input=f"email,subscribed.email\n{rows}")
@@ -163,13 +163,13 @@ def test_a_contact_of_the_api_is_suppressed_as_before(cli: Cli, tenant: Tenant, 
     forgotten(cli, email, "unsubscribe")
     forgotten(cli, email, "block")
     forgotten(cli, other, "unsubscribe")
-    shown = [one["address"] for one in cli.json("suppressions", "show", email)]
-    assert shown == ["forgotten", "forgotten"]
+    addresses = [suppression["address"] for suppression in cli.json("suppressions", "show", email)]
+    assert addresses == ["forgotten", "forgotten"]
     left_out = tenant.api.post(f"{contacts_path(customers)}?remove_unsubscribers=any", {"email": email})
     assert left_out.get_json()["code"] == "no_subscribed_addresses"
     made = tenant.new_contact(customers, email=email)
     assert (made["subscribed"]["email"], made["blocked"]["email"]) == (False, True)
-    assert {one["address"] for one in cli.json("suppressions", "show", email)} == {email.lower()}
+    assert {suppression["address"] for suppression in cli.json("suppressions", "show", email)} == {email.lower()}
     assert tenant.new_contact(customers, email=other, subscribed={"email": True})["subscribed"]["email"]
     assert cli.json("suppressions", "show", other) == []
 

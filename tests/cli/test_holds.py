@@ -44,31 +44,33 @@ def rows(tenant: Tenant) -> Rows:
 
 def held(rows: Rows, *addresses: str, was: str = "queued", **options: Any) -> list[int]:
     """Recipients that are held."""
-    ids = rows.add_send([{"email": one} if "@" in one else {"mobile": one} for one in addresses], **options)
+    ids = rows.add_send(
+        [{"email": address} if "@" in address else {"mobile": address} for address in addresses], **options
+    )
     rows.change(ids, state="held", held_state=was)
     return ids
 
 
 def test_clients_see_what_is_held_as_queued_and_operators_as_held(tenant: Tenant, rows: Rows, cli: Cli) -> None:
-    (one,) = held(rows, "ann@example.com")
-    uuid = rows.recipient(one).uuid
+    (recipient_id,) = held(rows, "ann@example.com")
+    uuid = rows.recipient(recipient_id).uuid
     assert tenant.api.get(f"{SENDS}/{uuid}").get_json()["state"] == "queued"
-    for condition, found in {"state=queued": [uuid], "state:ne=queued": [], "state:in=queued,failed": [uuid]}.items():
+    for condition, uuids in {"state=queued": [uuid], "state:ne=queued": [], "state:in=queued,failed": [uuid]}.items():
         page = tenant.api.get(f"{SENDS}?{condition}").get_json()["_embedded"]["recipients"]
-        assert [item["uuid"] for item in page] == found, condition
+        assert [item["uuid"] for item in page] == uuids, condition
     assert tenant.api.get(f"{SENDS}?state=held").status_code == 400
     assert [row["uuid"] for row in cli.json("sends", "list", "--state", "held")] == [uuid]
     assert cli.json("sends", "list", "--state", "queued") == []
 
 
 def test_an_explanation_names_the_commands_that_end_it(rows: Rows, cli: Cli, bare: Cli) -> None:
-    (one,) = held(rows, "ann@example.com", was="uncertain")
-    explained = cli.json("sends", "explain", rows.recipient(one).uuid)
+    (recipient_id,) = held(rows, "ann@example.com", was="uncertain")
+    explained = cli.json("sends", "explain", rows.recipient(recipient_id).uuid)
     finding = explained["findings"][0]
     assert "came with a backup that was restored, in which it was uncertain" in finding["text"]
     *_, drop = (shlex.split(command.removeprefix("flask --app wsgi ")) for command in finding["commands"])
     assert bare.json(*drop, "--yes") == {"dropped": 1, "outcome": "failed"}
-    assert (rows.recipient(one).state, rows.recipient(one).reason) == ("failed", "dropped")
+    assert (rows.recipient(recipient_id).state, rows.recipient(recipient_id).reason) == ("failed", "dropped")
 
 
 def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, rows: Rows, bare: Cli) -> None:
@@ -79,8 +81,10 @@ def test_only_what_is_named_is_released(tenant: Tenant, other_tenant: Tenant, ro
     theirs = held(Rows(other_tenant.services, other_tenant.id), "e@example.com")
     release = ("holds", "release", "messages", "--account", tenant.name, "--yes")
     assert bare.json(*release, "--group", str(group), "--due-before", now().isoformat())["released"] == 2
-    shown = bare.json("holds", "show", "--account", tenant.name, "--was", "sending")
-    assert [(row["account"], row["email"], row["was"]) for row in shown] == [(tenant.name, "d@example.com", "sending")]
+    rows_shown = bare.json("holds", "show", "--account", tenant.name, "--was", "sending")
+    assert [(row["account"], row["email"], row["was"]) for row in rows_shown] == [
+        (tenant.name, "d@example.com", "sending")
+    ]
     assert bare.json(*release, "--was", "sending")["released"] == 1
     counted = bare.json(*release, "--due-after", now().isoformat(), "--dry-run")
     assert (counted["held"], counted["left_out"]) == (1, {})
@@ -142,10 +146,13 @@ def test_messages_that_were_sent_or_not_have_their_events(tenant: Tenant, rows: 
     bare.json(*drop, "--as", "sent", "--uuid", rows.recipient(mail).uuid.upper())
     bare.json(*drop, "--as", "failed")
     assert rows.states([mail, sms]) == ["delivered", "failed"]
-    assert ['"event":"sent"' in one for one in rows.payloads()] == [True, False]
+    assert ['"event":"sent"' in payload for payload in rows.payloads()] == [True, False]
     assert '"fail_reason":"dropped"' in rows.payloads()[1]
-    groups = [bare.json("groups", "show", str(rows.group_of(one).id), "--account", tenant.name) for one in (mail, sms)]
-    assert [(one["delivered"], one["failed_contacts"]) for one in groups] == [(1, 0), (0, 1)]
+    groups = [
+        bare.json("groups", "show", str(rows.group_of(recipient_id).id), "--account", tenant.name)
+        for recipient_id in (mail, sms)
+    ]
+    assert [(group["delivered"], group["failed_contacts"]) for group in groups] == [(1, 0), (0, 1)]
 
 
 def test_what_comes_back_tells_that_it_was_sent(tenant: Tenant, rows: Rows, bare: Cli) -> None:
@@ -164,8 +171,8 @@ def test_what_comes_back_tells_that_it_was_sent(tenant: Tenant, rows: Rows, bare
     released = bare.json("holds", "release", "messages", "--account", tenant.name, "--yes")
     assert (released, rows.states([arrived])) == ({"released": 0, "arrived": 1}, ["delivered"])
     assert [step for step, _ in rows.steps(arrived)] == ["acknowledged", "sent"]
-    told = [json.loads(one) for one in rows.payloads()]
-    assert [one["event"] for one in told if one["id"] == arrived] == ["sent", "acknowledged"]
+    told = [json.loads(payload) for payload in rows.payloads()]
+    assert [event["event"] for event in told if event["id"] == arrived] == ["sent", "acknowledged"]
     group = rows.group_of(arrived)
     assert (group.delivered, group.bounced) == (1, 1)
 
@@ -184,8 +191,13 @@ def test_events_since_the_restore_wait_behind_those_of_the_backup(tenant: Tenant
     assert bare.json("holds", "drop", "events", "--account", tenant.name, "--yes") == {"dropped": 2, "webhooks": 1}
     assert ("webhook.dropped", "holds drop events") in bare.acts("--account", tenant.name)
     with tenant.services.database.read() as session:
-        found = session.get_one(Webhook, webhook)
-        assert (found.position, found.held_to, found.batch_end, found.dropped_events) == (second, None, None, 2)
+        webhook_row = session.get_one(Webhook, webhook)
+        assert (webhook_row.position, webhook_row.held_to, webhook_row.batch_end, webhook_row.dropped_events) == (
+            second,
+            None,
+            None,
+            2,
+        )
         assert third > second
         assert has_due(session, tenant.services.settings)
 

@@ -23,17 +23,17 @@ from tests.support.tenants import Tenant, new_mobile, new_tenant
 @pytest.fixture
 def rows(tenant: Tenant) -> Rows:
     """Rows of the account, which has a webhook."""
-    found = Rows(tenant.services, tenant.id)
-    found.add_webhook()
-    return found
+    tenant_rows = Rows(tenant.services, tenant.id)
+    tenant_rows.add_webhook()
+    return tenant_rows
 
 
 @pytest.fixture
 def number(tenant: Tenant) -> str:
     """A number of the account."""
-    found = new_mobile()
-    tenant.add_sender(found)
-    return found
+    mobile = new_mobile()
+    tenant.add_sender(mobile)
+    return mobile
 
 
 def sent(rows: Rows, number: str, recipient: Any, **content: Any) -> int:
@@ -57,8 +57,8 @@ def counters(rows: Rows, recipient_id: int) -> tuple[int, int, int]:
 
 def addresses(rows: Rows, model: type[BlockedAddress | SoftBounces | Unsubscriber]) -> list[tuple[str, str]]:
     with rows.services.database.read() as session:
-        found = session.execute(select(model.kind, model.address).where(model.account_id == rows.account_id))
-        return [(kind, address) for kind, address in found]
+        rows_of_model = session.execute(select(model.kind, model.address).where(model.account_id == rows.account_id))
+        return [(kind, address) for kind, address in rows_of_model]
 
 
 # ------------------------------------------------------------------------------------------------ receipts
@@ -218,25 +218,25 @@ def test_without_a_message_a_contact_of_the_numbers_list_is_used(bare: Cli, tena
     tenant.add_sender(number, list_id=list_id)
     rows.add_contact(tenant.add_list(), None, mobile)
     rows.add_contact(list_id, None, mobile, is_active=False)
-    known = rows.add_contact(list_id, None, mobile)
+    contact_id = rows.add_contact(list_id, None, mobile)
     rows.add_contact(list_id, None, mobile)
     reply(bare, mobile, number, "hello")
     (event,) = events(rows)
     del event["timestamp"]
     assert event == {
-        "object": "sms", "event": "received", "id": known, "message_type": "sms", "list_id": list_id,
-        "contact_id": known, "mobile": mobile, "body_text": "hello",
+        "object": "sms", "event": "received", "id": contact_id, "message_type": "sms", "list_id": list_id,
+        "contact_id": contact_id, "mobile": mobile, "body_text": "hello",
     }  # fmt: skip
 
 
 def test_a_message_without_a_list_leaves_it_to_the_number_who_wrote(bare: Cli, tenant: Tenant, rows: Rows) -> None:
     mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list()
     tenant.add_sender(number, list_id=list_id)
-    known = rows.add_contact(list_id, None, mobile)
+    contact_id = rows.add_contact(list_id, None, mobile)
     recipient_id = sent(rows, number, mobile)
     reply(bare, mobile, number, "hello")
     (event,) = events(rows)
-    assert (event["id"], event["list_id"], event["contact_id"]) == (recipient_id, list_id, known)
+    assert (event["id"], event["list_id"], event["contact_id"]) == (recipient_id, list_id, contact_id)
     assert event["uuid"] == rows.recipient(recipient_id).uuid
 
 
@@ -260,7 +260,7 @@ def test_a_stop_word_unsubscribes_from_the_list_of_the_message(
     contact_id = rows.add_contact(list_id, None, mobile)
     recipient_id = sent(rows, number, {"mobile": mobile, "contact_id": contact_id}, list_id=list_id)
     reply(bare, mobile, number, text)
-    assert [(one["object"], one["event"], one["id"]) for one in events(rows)] == [
+    assert [(event["object"], event["event"], event["id"]) for event in events(rows)] == [
         ("sms", "received", recipient_id),
         ("contact", "updated", contact_id),
     ]
@@ -296,7 +296,7 @@ def test_a_repeated_stop_word_counts_once(bare: Cli, tenant: Tenant, rows: Rows,
     for _ in range(2):
         reply(bare, mobile, number, "STOP")
     assert counters(rows, recipient_id) == (1, 0, 1)
-    assert [one["event"] for one in events(rows)] == ["received", "updated", "received"]
+    assert [event["event"] for event in events(rows)] == ["received", "updated", "received"]
 
 
 def test_without_a_list_a_stop_word_is_account_wide(bare: Cli, rows: Rows, number: str) -> None:
@@ -346,7 +346,7 @@ def test_of_accounts_that_share_a_number_the_last_to_write_is_answered(
     answered = sent(theirs, number, mobile)
     reply(bare, mobile, number, "hello")
     assert events(rows) == []
-    assert [one["id"] for one in events(theirs)] == [answered]
+    assert [event["id"] for event in events(theirs)] == [answered]
     reply(bare, new_mobile(), number, "hello")
     assert len(events(rows)) == 1
 

@@ -22,8 +22,8 @@ from tests.support.tenants import Tenant, new_email, unique
 def key(cli: Cli, tenant: Tenant) -> dict[str, Any]:
     """A test key of an account with a list."""
     assert tenant.add_list("Customers")
-    found: dict[str, Any] = cli.json("keys", "create", unique("key"), "--level", "standard", "--test")
-    return found
+    new_key: dict[str, Any] = cli.json("keys", "create", unique("key"), "--level", "standard", "--test")
+    return new_key
 
 
 def send(tenant: Tenant, key: dict[str, Any], *addresses: str, **changes: Any) -> list[str]:
@@ -35,7 +35,7 @@ def send(tenant: Tenant, key: dict[str, Any], *addresses: str, **changes: Any) -
     answer = client.post("/v1/transactional-sends", body)
     assert answer.status_code == 202, answer.text
     drain(tenant.services)
-    return [one["uuid"] for one in answer.get_json()["_embedded"]["recipients"]]
+    return [recipient["uuid"] for recipient in answer.get_json()["_embedded"]["recipients"]]
 
 
 def test_a_test_key_belongs_to_the_test_account(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
@@ -56,8 +56,13 @@ def test_the_test_account_is_shown_refreshed_and_deleted(
 ) -> None:
     send(tenant, key, new_email())
     tenant.add_list("Further")
-    shown = cli.json("test-account", "show")
-    assert (shown["name"], shown["account"], shown["keys"], shown["lists"]) == (key["account"], tenant.name, 1, 1)
+    test_account = cli.json("test-account", "show")
+    assert (test_account["name"], test_account["account"], test_account["keys"], test_account["lists"]) == (
+        key["account"],
+        tenant.name,
+        1,
+        1,
+    )
     assert cli.json("test-account", "refresh")["lists"] == 3
     assert key["account"] in [row["name"] for row in bare.json("test-account", "list")]
     assert bare.json("test-account", "show", "--account", key["account"])["captured_messages"] == 1
@@ -93,8 +98,10 @@ def test_accounts_and_keys_of_tests_are_marked(cli: Cli, bare: Cli, tenant: Tena
     assert marks == {key["name"]: True, "live": False}
     assert bare.json("keys", "show", key["name"], "--account", key["account"])["test"] is True
     lines = bare.text("accounts", "list").splitlines()
-    shown = {name: line.split()[-1] for name in (tenant.name, key["account"]) for line in lines if f" {name}  " in line}
-    assert (lines[0].split()[-1], shown) == ("TEST", {tenant.name: "no", key["account"]: "yes"})
+    tests_by_name = {
+        name: line.split()[-1] for name in (tenant.name, key["account"]) for line in lines if f" {name}  " in line
+    }
+    assert (lines[0].split()[-1], tests_by_name) == ("TEST", {tenant.name: "no", key["account"]: "yes"})
 
 
 def test_lists_and_messages_of_tests_have_the_ids_of_the_originals_on_the_command_line(
@@ -124,7 +131,7 @@ def test_deleting_an_account_deletes_its_test_account(bare: Cli, tenant: Tenant,
 def test_the_inbox_lists_what_test_keys_have_sent(cli: Cli, bare: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
     ann, bob = new_email("Ann"), new_email("bob")
     assert cli.json("inbox", "list") == []
-    uuids = [uuid for one in (ann, bob) for uuid in send(tenant, key, one, subject="Hello %%email%%")]
+    uuids = [uuid for address in (ann, bob) for uuid in send(tenant, key, address, subject="Hello %%email%%")]
     listed = cli.json("inbox", "list")
     assert [row["uuid"] for row in listed] == uuids[::-1]
     assert (listed[1]["address"], listed[1]["subject"], listed[1]["type"]) == (ann.lower(), f"Hello {ann}", "email")
@@ -137,10 +144,10 @@ def test_the_inbox_lists_what_test_keys_have_sent(cli: Cli, bare: Cli, tenant: T
 def test_a_captured_message_is_shown_whole(cli: Cli, tenant: Tenant, key: dict[str, Any]) -> None:
     send(tenant, key, new_email(), body_text="A body to read")
     (row,) = cli.json("inbox", "list")
-    shown = cli.json("inbox", "show", str(row["id"]))
-    assert {**shown, "content": None} == {**row, "content": None}
-    assert shown["content"].startswith("Message-ID: <")
-    assert "A body to read" in shown["content"]
+    message = cli.json("inbox", "show", str(row["id"]))
+    assert {**message, "content": None} == {**row, "content": None}
+    assert message["content"].startswith("Message-ID: <")
+    assert "A body to read" in message["content"]
     assert "A body to read" in cli.text("inbox", "show", str(row["id"]))
     missing = str(row["id"] + 10**6)
     assert cli.refused("inbox", "show", missing) == f"id: the inbox has no message {missing}"

@@ -141,24 +141,24 @@ def test_a_relay_that_refuses_the_password_is_not_stored(cli: Cli) -> None:
 def test_another_relay_takes_the_place_of_the_first(cli: Cli) -> None:
     for host in ("one.example", "two.example"):
         cli.text(*NEW, "--relay", f"smtp://{host}", "--sms-gateway", f"smpp://u:p@{host}", "--unchecked")
-    assert {(one["name"], one["url"]) for one in cli.json("transports", "list")} == {
+    assert {(transport["name"], transport["url"]) for transport in cli.json("transports", "list")} == {
         ("relay", "smtp://two.example"),
         ("gateway", "smpp://two.example"),
     }
-    routes = [(one["name"], one["type"], one["transports"]) for one in cli.json("transports", "routes", "list")]
+    routes = [(route["name"], route["type"], route["transports"]) for route in cli.json("transports", "routes", "list")]
     assert routes == [("mail", "email", ["relay"]), ("texts", "sms", ["gateway"])]
 
 
 def test_the_records_are_printed_until_they_are_published(cli: Cli, names: NameServer) -> None:
-    shown = cli.text(*NEW)
-    assert f'{DOMAIN}. IN TXT "v=spf1 include:spf.service.example ~all"  ; missing' in shown
-    assert f"{DOMAIN} (not verified yet)" in shown
-    assert "Then run the same command again" in shown
+    output = cli.text(*NEW)
+    assert f'{DOMAIN}. IN TXT "v=spf1 include:spf.service.example ~all"  ; missing' in output
+    assert f"{DOMAIN} (not verified yet)" in output
+    assert "Then run the same command again" in output
     publish(names, cli.json("init", "--domain", DOMAIN))
-    shown = cli.text("init", "--domain", DOMAIN)
-    assert f"{DOMAIN} (verified)" in shown
-    assert "IN TXT" not in shown
-    assert "backend (its token was shown when it was made" in shown
+    output = cli.text("init", "--domain", DOMAIN)
+    assert f"{DOMAIN} (verified)" in output
+    assert "IN TXT" not in output
+    assert "backend (its token was shown when it was made" in output
 
 
 def test_a_trusted_domain_is_not_looked_up(cli: Cli) -> None:

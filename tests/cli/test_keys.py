@@ -39,10 +39,10 @@ def backends(cli: Cli) -> dict[str, dict[str, Any]]:
 def move_ends(tenant: Tenant, earlier: timedelta) -> None:
     """As if that much time had passed since the rotations."""
     with tenant.services.database.write() as transaction:
-        of_account = update(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.valid_until.is_not(None))
+        key_update = update(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.valid_until.is_not(None))
         for key in transaction.query(ApiKey).where(ApiKey.account_id == tenant.id, ApiKey.valid_until.is_not(None)):
             assert key.valid_until is not None
-            transaction.execute(of_account.where(ApiKey.id == key.id).values(valid_until=key.valid_until - earlier))
+            transaction.execute(key_update.where(ApiKey.id == key.id).values(valid_until=key.valid_until - earlier))
 
 
 def test_both_secrets_of_a_rotated_key_work_until_the_overlap_ends(cli: Cli, tenant: Tenant) -> None:
@@ -83,9 +83,9 @@ def test_a_key_is_revoked_with_its_former_secrets_and_a_former_one_alone(cli: Cl
     second = rotated(cli)
     third = rotated(cli)
     cli.text("keys", "revoke", second["old_key"])
-    assert [works(tenant, one) for one in (first, second["token"], third["token"])] == [False, True, True]
+    assert [works(tenant, token) for token in (first, second["token"], third["token"])] == [False, True, True]
     cli.text("keys", "revoke", "backend")
-    assert [works(tenant, one) for one in (first, second["token"], third["token"])] == [False, False, False]
+    assert [works(tenant, token) for token in (first, second["token"], third["token"])] == [False, False, False]
 
 
 def test_the_name_of_a_revoked_key_can_be_used_again_and_its_row_stays(cli: Cli, tenant: Tenant) -> None:
@@ -127,7 +127,7 @@ def test_test_keys_are_rotated_in_their_test_account(bare: Cli, cli: Cli, tenant
     new = bare.json("keys", "rotate", "ci", "--account", made["account"])
     assert new["token"] != made["token"]
     groups = [Client(tenant.app, token).get("/v1/transactional-groups") for token in (made["token"], new["token"])]
-    assert [one.status_code for one in groups] == [200, 200]
+    assert [response.status_code for response in groups] == [200, 200]
     assert {row["test"] for row in bare.json("keys", "list", "--account", made["account"])} == {True}
 
 

@@ -23,7 +23,7 @@ def test_lists_are_created_updated_and_deleted(cli: Cli, tenant: Tenant) -> None
         {"name": "First Name", "key": "first_name", "type": "First Name", "options": []},
     ]
     assert tenant.api.get(f"/v1/lists/{made['id']}").get_json()["name"] == "Readers"
-    assert [one["name"] for one in cli.json("lists", "list")] == ["Readers"]
+    assert [list_["name"] for list_ in cli.json("lists", "list")] == ["Readers"]
     cli.text("contacts", "create", "email=ann@example.com", "--list", "Readers")
     changed = cli.json("lists", "update", "Readers", "--name", "Fans", "--no-duplicates", "--stop-word", "HALT")
     assert (changed["name"], changed["allow_duplicates"], changed["stop_words"]) == ("Fans", False, ["HALT"])
@@ -47,11 +47,11 @@ def test_deleting_a_list_causes_events_of_its_contacts(
     other = tenant.new_contact(tenant.add_list("Others"))["id"]
     tenant.add_list("Empty")
     add_webhook(tenant)
-    shown = cli.json("lists", "delete", "Customers", "--yes")
-    assert shown == {"id": customers, "name": "Customers", "contacts": 5, "deleted": True}
+    deleted = cli.json("lists", "delete", "Customers", "--yes")
+    assert deleted == {"id": customers, "name": "Customers", "contacts": 5, "deleted": True}
     cli.text("lists", "delete", "Empty", "--yes")
     assert events(tenant) == [("deleted", customers, contact_id) for contact_id in ids]
-    assert [one["id"] for one in cli.json("contacts", "list")] == [other]
+    assert [contact["id"] for contact in cli.json("contacts", "list")] == [other]
 
 
 @each("type_", FIELD_TYPES)
@@ -59,8 +59,10 @@ def test_a_field_of_every_type_can_be_added(cli: Cli, type_: str) -> None:
     readers = unique("Readers")
     cli.text("lists", "create", readers)
     options = ["--option", "one", "--option", "two"] if type_ in ("Dropdown", "Radio Buttons", "Checkbox") else []
-    shown = cli.json("lists", "add-field", readers, "The Field", type_, *options)
-    assert shown["fields"] == [{"name": "The Field", "key": "the_field", "type": type_, "options": options[1::2]}]
+    list_in_json = cli.json("lists", "add-field", readers, "The Field", type_, *options)
+    assert list_in_json["fields"] == [
+        {"name": "The Field", "key": "the_field", "type": type_, "options": options[1::2]}
+    ]
 
 
 def test_a_new_field_can_be_written(cli: Cli, tenant: Tenant, customers: int) -> None:

@@ -34,15 +34,15 @@ def write(tmp_path: Path) -> Any:
 
 def versions(tenant: Tenant, message_id: int) -> list[MessageVersion]:
     with tenant.services.database.read() as session:
-        of_message = select(MessageVersion).where(MessageVersion.message_id == message_id)
-        return list(session.scalars(of_message.order_by(MessageVersion.number)))
+        query = select(MessageVersion).where(MessageVersion.message_id == message_id)
+        return list(session.scalars(query.order_by(MessageVersion.number)))
 
 
 def acts(tenant: Tenant) -> list[tuple[str, str | None]]:
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
-        wanted = select(AuditEntry.action, AuditEntry.via).where(*of_account).order_by(AuditEntry.id)
-        return [(row.action, row.via) for row in session.execute(wanted)]
+        criteria = AuditEntry.account_id == tenant.id, AuditEntry.object == "message"
+        query = select(AuditEntry.action, AuditEntry.via).where(*criteria).order_by(AuditEntry.id)
+        return [(row.action, row.via) for row in session.execute(query)]
 
 
 def test_each_change_of_a_message_is_kept_with_who_made_it(cli: Cli, tenant: Tenant, write: Any) -> None:
@@ -61,8 +61,8 @@ def test_each_change_of_a_message_is_kept_with_who_made_it(cli: Cli, tenant: Ten
         **{"number": 3, "time": changed["last_modified_time"], **who, "via": "messages update"},
         "changed": ["name", "subject"],
     }
-    one = cli.json("messages", "history", str(made["id"]), "--version", "1")
-    assert one == {
+    version = cli.json("messages", "history", str(made["id"]), "--version", "1")
+    assert version == {
         **first,
         **{"name": "Welcome", "subject": "Hi", "body_text": "one\ntwo\n", "body_html": None},
         **dict.fromkeys(("from_name", "from_address", "reply_to", "thumbnail_url")),
@@ -85,9 +85,9 @@ def test_a_difference_is_a_unified_diff_of_each_field(cli: Cli, write: Any) -> N
         *("--- body_text (version 1)", "+++ body_text (version 2)", "@@ -2,8 +2,9 @@"),
         *(" 2", " 3", " 4", "-5", "+five", " 6", " 7", " 8", " 9", "+\\x1b[2J"),
     ]
-    found = cli.json("messages", "difference", "Welcome", "--version", "1", "--against", "3")
-    assert (found["version"], found["against"]) == (1, 3)
-    assert [(one["field"], one["before"], one["after"]) for one in found["changed"]][:2] == [
+    difference = cli.json("messages", "difference", "Welcome", "--version", "1", "--against", "3")
+    assert (difference["version"], difference["against"]) == (1, 3)
+    assert [(change["field"], change["before"], change["after"]) for change in difference["changed"]][:2] == [
         ("subject", None, "Hi"),
         ("from_name", "Acme", None),
     ]
@@ -140,20 +140,24 @@ def test_what_a_message_said_before_versions_were_kept_is_the_first(cli: Cli, te
     second, first = cli.json("messages", "history", name)
     assert first == line
     assert (second["number"], second["changed"]) == (2, ["subject"])
-    assert [one.body_html for one in versions(tenant, message_id)] == ["<p>old</p>"] * 2
+    assert [version.body_html for version in versions(tenant, message_id)] == ["<p>old</p>"] * 2
 
 
 def test_what_a_release_from_before_has_written_meanwhile_is_a_version(cli: Cli, tenant: Tenant) -> None:
     message_id = cli.json("messages", "create", "Welcome", "--subject", "one")["id"]
     with tenant.services.database.write() as transaction:
-        of_message = update(Message).where(Message.id == message_id)
+        message_update = update(Message).where(Message.id == message_id)
         later = transaction.get_one(Message, message_id).last_modified_time.replace(year=2100)
-        transaction.execute(of_message.values(subject="two", last_modified_time=later))
+        transaction.execute(message_update.values(subject="two", last_modified_time=later))
     newest = cli.json("messages", "history", "Welcome")[0]
     assert (newest["number"], newest["actor"], newest["time"]) == (2, None, timestamp(later))
     assert "+two" in cli.text("messages", "difference", "Welcome")
     assert cli.json("messages", "restore", "Welcome", "--version", "1")["subject"] == "one"
-    assert [(one.number, one.subject) for one in versions(tenant, message_id)] == [(1, "one"), (2, "two"), (3, "one")]
+    assert [(version.number, version.subject) for version in versions(tenant, message_id)] == [
+        (1, "one"),
+        (2, "two"),
+        (3, "one"),
+    ]
 
 
 def test_of_two_changes_at_once_the_second_version_has_both(tenant: Tenant) -> None:
@@ -167,7 +171,10 @@ def test_of_two_changes_at_once_the_second_version_has_both(tenant: Tenant) -> N
         update_message(first, first.get_one(Message, message_id), {"subject": "Hello"})
         first.flush()
         stack.enter_context(meanwhile(tenant.services, change_body))
-    assert [(one.number, one.subject, one.body_text, one.changed) for one in versions(tenant, message_id)] == [
+    assert [
+        (version.number, version.subject, version.body_text, version.changed)
+        for version in versions(tenant, message_id)
+    ] == [
         *((1, "Hi", "a", []), (2, "Hello", "a", ["subject"]), (3, "Hello", "b", ["body_text"])),
     ]
 
@@ -194,7 +201,7 @@ def test_a_message_keeps_its_newest_versions_until_it_is_deleted(cli: Cli, tenan
     for number in range(MAX_VERSIONS + 2):
         with tenant.services.database.write() as transaction:
             update_message(transaction, transaction.get_one(Message, message_id), {"body_text": str(number)})
-    assert [one.number for one in versions(tenant, message_id)] == [*range(4, MAX_VERSIONS + 4)]
+    assert [version.number for version in versions(tenant, message_id)] == [*range(4, MAX_VERSIONS + 4)]
     absent = f"There is no version 3. The versions 4 to {MAX_VERSIONS + 3} are kept."
     assert cli.refused("messages", "history", "Welcome", "--version", "3") == absent
     cli.text("messages", "delete", "Welcome")
@@ -210,7 +217,7 @@ def test_copies_in_the_test_account_have_no_history_of_their_own(cli: Cli, tenan
         refreshed_test_account(transaction, transaction.get_one(Account, tenant.id))
         update_message(transaction, transaction.get_one(Message, -message_id), {"subject": "three"})
     assert versions(tenant, -message_id) == []
-    assert [one.subject for one in versions(tenant, message_id)] == ["one", "two"]
+    assert [version.subject for version in versions(tenant, message_id)] == ["one", "two"]
     with tenant.services.database.read() as session:
-        of_test = MessageVersion.account_id == test.id
-        assert session.scalars(select(MessageVersion.id).where(of_test)).all() == []
+        criteria = MessageVersion.account_id == test.id
+        assert session.scalars(select(MessageVersion.id).where(criteria)).all() == []

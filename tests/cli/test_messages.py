@@ -28,9 +28,9 @@ def test_messages_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, file
         *("--from-address", "hello@acme.example", "--reply-to", "help@acme.example"),
         *("--thumbnail-url", "https://acme.example/w.png"),
     )
-    shown = tenant.api.get(f"/v1/messages/{made['id']}").get_json()
-    shown.pop("_links")
-    assert made == shown
+    message = tenant.api.get(f"/v1/messages/{made['id']}").get_json()
+    message.pop("_links")
+    assert made == message
     content = tenant.api.get(f"/v1/messages/{made['id']}/content").get_json()
     assert (content["body_html"], content["body_text"]) == (HTML, TEXT)
     full = cli.json("messages", "show", "Welcome")

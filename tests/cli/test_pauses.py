@@ -46,17 +46,17 @@ def test_what_is_paused_is_shown_until_it_goes_on(tenant: Tenant, rows: Rows, cl
     paused(rows, "ann@example.com", "bob@example.com")
     cli.json("sends", "pause", "--list", str(list_id))
     cli.json("sends", "pause", "--domain", "Bücher.example.")
-    shown = cli.json("sends", "pauses")
+    pauses = cli.json("sends", "pauses")
     keys = ("kind", "of", "reason", "waiting", "more", "resumed")
-    assert [[row[key] for key in keys] for row in shown] == [
+    assert [[row[key] for key in keys] for row in pauses] == [
         ["domain", "xn--bcher-kva.example", None, 0, False, None],
         ["list", name, None, 0, False, None],
         ["account", None, "wrong prices", 2, False, None],
     ]
     assert cli.json("sends", "resume", "--list", name)["of"] == name
     resumed = cli.json("sends", "resume")["resumed"]
-    active, of_list, of_account = cli.json("sends", "pauses")
-    assert (active["resumed"], of_list["resumed"] is not None, of_account["resumed"]) == (None, True, resumed)
+    active, list_pause, account_pause = cli.json("sends", "pauses")
+    assert (active["resumed"], list_pause["resumed"] is not None, account_pause["resumed"]) == (None, True, resumed)
     assert cli.refused("sends", "resume").endswith("the account is not paused")
 
 
@@ -119,12 +119,12 @@ def test_more_messages_than_are_counted_are_shown_as_the_least(
 
 def test_clients_see_what_is_paused_as_queued_and_operators_as_paused(tenant: Tenant, rows: Rows, cli: Cli) -> None:
     cli.json("sends", "pause")
-    (one,) = paused(rows, "ann@example.com")
-    uuid = rows.recipient(one).uuid
+    (recipient_id,) = paused(rows, "ann@example.com")
+    uuid = rows.recipient(recipient_id).uuid
     assert tenant.api.get(f"{SENDS}/{uuid}").get_json()["state"] == "queued"
-    for condition, found in {"state=queued": [uuid], "state:ne=queued": [], "state:in=queued,failed": [uuid]}.items():
+    for condition, uuids in {"state=queued": [uuid], "state:ne=queued": [], "state:in=queued,failed": [uuid]}.items():
         page = tenant.api.get(f"{SENDS}?{condition}").get_json()["_embedded"]["recipients"]
-        assert [item["uuid"] for item in page] == found, condition
+        assert [item["uuid"] for item in page] == uuids, condition
     assert tenant.api.get(f"{SENDS}?state=paused").status_code == 400
     assert [row["uuid"] for row in cli.json("sends", "list", "--state", "paused")] == [uuid]
     assert cli.json("sends", "list", "--state", "queued") == []
@@ -133,9 +133,9 @@ def test_clients_see_what_is_paused_as_queued_and_operators_as_paused(tenant: Te
 def test_explaining_names_the_pause_and_the_command_that_goes_on(rows: Rows, cli: Cli, bare: Cli) -> None:
     list_id = rows.add_list("Customers")
     cli.json("sends", "pause", "--list", "Customers", "--reason", "wrong prices")
-    (one,) = paused(rows, "ann@people.example", list_id=list_id)
+    (recipient_id,) = paused(rows, "ann@people.example", list_id=list_id)
     bare.json("sends", "pause", "--everywhere", "--domain", "people.example", "--reason", "they asked us to")
-    explained = bare.json("sends", "explain", rows.recipient(one).uuid)
+    explained = bare.json("sends", "explain", rows.recipient(recipient_id).uuid)
     assert explained["state"] == "paused"
     texts = [finding["text"] for finding in explained["findings"]]
     assert texts[0].startswith("It is paused: due at")
@@ -169,14 +169,14 @@ def test_who_paused_what_and_who_went_on_is_in_the_audit_log(rows: Rows, cli: Cl
     cli.json("sends", "resume", "--domain", "a.example")
     assert cli.acts("object=pause") == [("pause.created", "sends pause"), ("pause.ended", "sends resume")]
     with rows.services.database.read() as session:
-        of_account = AuditEntry.account_id == rows.account_id, AuditEntry.object == "pause"
-        entries = session.scalars(select(AuditEntry).where(*of_account)).all()
+        criteria = AuditEntry.account_id == rows.account_id, AuditEntry.object == "pause"
+        entries = session.scalars(select(AuditEntry).where(*criteria)).all()
     assert "ann@" not in str([entry.changes for entry in entries])
 
 
 def test_what_is_paused_is_not_what_a_restore_holds(rows: Rows, cli: Cli, bare: Cli) -> None:
     cli.json("sends", "pause")
-    (one,) = paused(rows, "ann@example.com")
+    (recipient_id,) = paused(rows, "ann@example.com")
     done = bare.json("holds", "release", "messages", "--account", cli.account or "", "--yes")
     assert (done, cli.json("holds", "list")) == ({"released": 0, "arrived": 0}, [])
-    assert rows.states([one]) == ["paused"]
+    assert rows.states([recipient_id]) == ["paused"]

@@ -56,11 +56,11 @@ def next_try(tenant: Tenant, refusal: int) -> datetime:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    return [shlex.split(one.removeprefix(PREFIX)) for one in re.findall(r"`(flask [^`]+)`", text)]
+    return [shlex.split(command.removeprefix(PREFIX)) for command in re.findall(r"`(flask [^`]+)`", text)]
 
 
 def line_about(tenant: Tenant, text: str) -> str:
-    (line,) = (one for one in text.splitlines() if f"of {tenant.name}" in one)
+    (line,) = (line_of_status for line_of_status in text.splitlines() if f"of {tenant.name}" in line_of_status)
     return line
 
 
@@ -76,7 +76,7 @@ def test_status_says_it_with_the_answer_and_with_the_commands(bare: Cli, rows: R
     assert "2 messages bounced before that was noticed" in line
     assert "(TmsRelayRefuses)" in line
     listing, retrying = commands_in(line)
-    assert sorted(one["uuid"] for one in bare.json(*listing)) == sorted(before)
+    assert sorted(message["uuid"] for message in bare.json(*listing)) == sorted(before)
     assert bare.text(*retrying, "--dry-run").startswith("2 messages of ")
     assert bare.run("status", "--check").exit_code == 1
 
@@ -84,9 +84,9 @@ def test_status_says_it_with_the_answer_and_with_the_commands(bare: Cli, rows: R
 def test_status_has_it_as_json(bare: Cli, tenant: Tenant) -> None:
     before = bare.json("status")["relays_refusing"]
     refuse(tenant, bounced=0)
-    shown = bare.json("status")
-    assert shown["relays_refusing"] == before + 1
-    (refusal,) = [one for one in shown["refusals"] if one["account"] == tenant.name]
+    status = bare.json("status")
+    assert status["relays_refusing"] == before + 1
+    (refusal,) = [refusal for refusal in status["refusals"] if refusal["account"] == tenant.name]
     assert (refusal["transport"], refusal["reply"], refusal["ended_time"]) == ("default", REPLY, None)
     assert f"has refused everything of {tenant.name}" in refusal["words"]
     assert "retry" not in refusal["words"], "nothing has bounced"
@@ -101,7 +101,7 @@ def test_after_its_end_status_names_the_messages_until_they_are_sent_again(
     line = line_about(tenant, bare.text("status"))
     assert line.startswith(f"- the transport default refused everything of {tenant.name} from ")
     listing, _ = commands_in(line)
-    assert [one["uuid"] for one in bare.json(*listing)] == [bounced]
+    assert [message["uuid"] for message in bare.json(*listing)] == [bounced]
     bare.text("sends", "retry", bounced)
     assert tenant.name not in bare.text("status")
 
@@ -116,7 +116,7 @@ def test_the_messages_are_sent_again_together(bare: Cli, rows: Rows, tenant: Ten
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.id == action["id"]).values(due_time=now()))
     run_due(tenant.services, time_slice=60)
-    assert {one["state"] for one in bare.json("sends", "list", "--account", tenant.name)} == {"queued"}
+    assert {message["state"] for message in bare.json("sends", "list", "--account", tenant.name)} == {"queued"}
     assert len(uuids) == bare.json("sends", "bulk-actions", "show", str(action["id"]), "--account", tenant.name)["done"]
     assert next_try(tenant, refusal) <= now()
 
@@ -137,18 +137,18 @@ def test_explain_says_it_of_a_message_that_waits(bare: Cli, rows: Rows, tenant: 
     refusal = refuse(tenant)
     (recipient_id,) = rows.add_send(["ann@a.example"], from_address=f"hello@{tenant.domain}")
     explained = bare.json("sends", "explain", rows.recipient(recipient_id).uuid)
-    texts = [one["text"] for one in explained["findings"]]
-    (said,) = [one for one in texts if one.startswith("The transport default has refused everything of")]
+    texts = [finding["text"] for finding in explained["findings"]]
+    (said,) = [text for text in texts if text.startswith("The transport default has refused everything of")]
     assert f"the next is tried at {timestamp(next_try(tenant, refusal))}" in said
-    commands = [one for finding in explained["findings"] for one in finding["commands"]]
-    assert any("sends retry state=bounced" in one for one in commands)
+    commands = [command for finding in explained["findings"] for command in finding["commands"]]
+    assert any("sends retry state=bounced" in command for command in commands)
 
 
 def test_explain_says_nothing_of_it_to_a_text_message(bare: Cli, rows: Rows, tenant: Tenant) -> None:
     refuse(tenant)
     (recipient_id,) = rows.add_send(["61411111111"], type="sms")
     explained = bare.json("sends", "explain", rows.recipient(recipient_id).uuid)
-    assert not [one for one in explained["findings"] if "refused everything" in one["text"]]
+    assert not [finding for finding in explained["findings"] if "refused everything" in finding["text"]]
 
 
 def test_the_metric_counts_accounts_by_transport_and_answer(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -159,5 +159,5 @@ def test_the_metric_counts_accounts_by_transport_and_answer(tenant: Tenant, othe
     refuse(tenant, f"{name}b", noticed_time=None, until_time=None)
     refuse(tenant, f"{name}c", ended_time=now())
     with tenant.services.database.read() as session:
-        shown = read_figures(session, tenant.services.settings)["tms_relay_refused_accounts"]
-    assert {key: number for key, number in shown.items() if key[0].startswith(name)} == {(name, REPLY): 2.0}
+        refused_accounts = read_figures(session, tenant.services.settings)["tms_relay_refused_accounts"]
+    assert {key: number for key, number in refused_accounts.items() if key[0].startswith(name)} == {(name, REPLY): 2.0}

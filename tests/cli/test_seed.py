@@ -16,12 +16,12 @@ def test_a_seed_prints_ids_and_new_tokens_once(bare: Cli, tmp_path: Path) -> Non
     file = str(write_seed(tmp_path / "seed.yaml", account))
     (first,) = bare.json("seed", file)["accounts"]
     assert first["name"] == name
-    assert [one["name"] for one in first["lists"]] == ["Customers"]
+    assert [list_["name"] for list_ in first["lists"]] == ["Customers"]
     (key,) = first["keys"]
     assert Client(bare.app, key.pop("token")).get("/v1/").status_code == 200
     assert bare.json("seed", file)["accounts"][0]["keys"] == [key]
     seeded = bare.json("audit", "list", "--account", name)
-    acts = {(one["action"], one["object_name"], one["via"]) for one in seeded}
+    acts = {(entry["action"], entry["object_name"], entry["via"]) for entry in seeded}
     assert acts == {
         ("account.created", name, "seed"),
         ("key.created", "fresh", "seed"),

@@ -47,11 +47,13 @@ def test_recipients_are_listed_newest_first(cli: Cli, rows: Rows) -> None:
     second = rows.add_send(["61411111111"], type="sms")
     rows.change(first[:1], state="bounced", reason="no mailbox")
     listed = cli.json("sends", "list")
-    assert [one["uuid"] for one in listed] == [rows.recipient(one).uuid for one in (*second, *reversed(first))]
+    assert [message["uuid"] for message in listed] == [
+        rows.recipient(recipient_id).uuid for recipient_id in (*second, *reversed(first))
+    ]
     assert (listed[0]["type"], listed[0]["mobile"], listed[0]["state"]) == ("sms", "61411111111", "queued")
-    assert [one["email"] for one in cli.json("sends", "list", "--state", "bounced")] == ["a@example.com"]
+    assert [message["email"] for message in cli.json("sends", "list", "--state", "bounced")] == ["a@example.com"]
     name = rows.group_of(second[0]).name
-    assert [one["mobile"] for one in cli.json("sends", "list", "--group", name)] == ["61411111111"]
+    assert [message["mobile"] for message in cli.json("sends", "list", "--group", name)] == ["61411111111"]
     assert len(cli.json("sends", "list", "--limit", "2")) == 2
     assert cli.refused("sends", "list", "--group", "none") == "the account has no group 'none'"
 
@@ -66,10 +68,10 @@ def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows:
         columns = {"step": step, "detail": detail, "country": country}
         tenant.add(RecipientStep, recipient_id=recipient_id, time=now(), **columns)
     uuid = rows.recipient(recipient_id).uuid
-    shown = bare.json("sends", "show", uuid)
-    assert (shown["uuid"], shown["email"], shown["state"]) == (uuid, "ann@example.com", "queued")
-    assert bare.json("sends", "show", uuid.upper()) == shown
-    assert [(one["step"], one["country"], one["detail"]) for one in shown["timeline"]] == [
+    message = bare.json("sends", "show", uuid)
+    assert (message["uuid"], message["email"], message["state"]) == (uuid, "ann@example.com", "queued")
+    assert bare.json("sends", "show", uuid.upper()) == message
+    assert [(step["step"], step["country"], step["detail"]) for step in message["timeline"]] == [
         ("deferred", None, "451 4.7.1 later"),
         ("sent", None, None),
         ("opened", "AU", "Mail"),
@@ -131,26 +133,26 @@ def test_a_blocked_address_must_be_unblocked_before_a_retry(bare: Cli, cli: Cli,
 def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
     recipient_id, _ = ended(rows, "delivered", None, delivered=1, opened=1)
     group = rows.group_of(recipient_id)
-    shown = cli.json("groups", "show", group.name)
-    counters = {name: value for name, value in shown.items() if isinstance(value, int) and name != "id"}
+    report = cli.json("groups", "show", group.name)
+    counters = {name: value for name, value in report.items() if isinstance(value, int) and name != "id"}
     assert counters == {
         **{"sent": 1, "failed_contacts": 0, "bounced": 0, "delivered": 1},
         **{"opened": 1, "clicked": 0, "unsubscribed": 0},
     }
     other = rows.add_group("sms")
-    assert [one["id"] for one in cli.json("groups", "list")] == [other, group.id]
-    assert cli.json("groups", "list")[1] == shown
-    assert cli.json("groups", "show", str(group.id)) == shown
+    assert [group["id"] for group in cli.json("groups", "list")] == [other, group.id]
+    assert cli.json("groups", "list")[1] == report
+    assert cli.json("groups", "show", str(group.id)) == report
 
 
 def hours_shown(cli: Cli, *arguments: str) -> dict[str, dict[str, int]]:
     """The hours or days of `groups stats` with their counters, without zeros."""
-    shown = {}
-    for one in cli.json("groups", "stats", *arguments):
-        counts = {name: count for name, count in one.items() if isinstance(count, int) and count}
+    counts_by_hour = {}
+    for row in cli.json("groups", "stats", *arguments):
+        counts = {name: count for name, count in row.items() if isinstance(count, int) and count}
         if counts:
-            shown[one.get("hour") or one["day"]] = counts
-    return shown
+            counts_by_hour[row.get("hour") or row["day"]] = counts
+    return counts_by_hour
 
 
 def test_counts_of_the_last_hours_and_days_are_shown(
@@ -165,7 +167,7 @@ def test_counts_of_the_last_hours_and_days_are_shown(
         count_in_group(transaction, tenant.id, second, this_hour - timedelta(hours=23), sent=3, failed_contacts=1)
         count_in_group(transaction, tenant.id, first, this_hour - timedelta(hours=24), bounced=4)
     newest, oldest = timestamp(this_hour), timestamp(this_hour - timedelta(hours=23))
-    assert [one["hour"] for one in cli.json("groups", "stats")][::23] == [oldest, newest]
+    assert [row["hour"] for row in cli.json("groups", "stats")][::23] == [oldest, newest]
     assert hours_shown(cli) == {oldest: {"sent": 3, "failed_contacts": 1}, newest: {"sent": 2, "delivered": 1}}
     assert hours_shown(cli, str(first)) == {newest: {"sent": 2, "delivered": 1}}
     before = timestamp(this_hour - timedelta(hours=24))
@@ -200,16 +202,16 @@ def test_a_retry_is_taken_out_of_the_hour_of_the_failure(bare: Cli, cli: Cli, te
     failed = before - timedelta(hours=5)
     tenant.add(RecipientStep, recipient_id=recipient_id, time=failed, step="bounced", detail=None)
     bare.json("sends", "retry", uuid)
-    shown = hours_shown(cli)
-    found = {hour: counts["bounced"] for hour, counts in shown.items()}
-    assert found in [{timestamp(hour_of(failed)): -1, timestamp(hour_of(end)): 1} for end in (before, now())]
+    counts_by_hour = hours_shown(cli)
+    bounced_by_hour = {hour: counts["bounced"] for hour, counts in counts_by_hour.items()}
+    assert bounced_by_hour in [{timestamp(hour_of(failed)): -1, timestamp(hour_of(end)): 1} for end in (before, now())]
 
 
 def test_firings_are_shown_under_both_names(cli: Cli, tenant: Tenant, customers: int) -> None:
     contact: dict[str, Any] = tenant.new_contact(customers, email="ann@example.com")
     tenant.api.patch(f"/v1/lists/{customers}/contacts/{contact['id']}", {"first_name": "Ann"})
-    shown = cli.json("automations", "firings")
-    assert [(one["contact_id"], one["standard_trigger"], one["advanced_trigger"]) for one in shown] == [
+    firings = cli.json("automations", "firings")
+    assert [(firing["contact_id"], firing["standard_trigger"], firing["advanced_trigger"]) for firing in firings] == [
         (contact["id"], "When a Contact is updated from the REST API", "REST API Contact Updated"),
         (contact["id"], "When a Contact is created from the REST API", "REST API Contact Created"),
     ]
@@ -224,13 +226,15 @@ def test_recipients_are_exported(cli: Cli, tenant: Tenant, other_tenant: Tenant,
     file = tmp_path / "sends.csv"
     assert cli.text("sends", "export", str(file)) == f"3 exported to {file}\n"
     with file.open(newline="") as source:
-        found = list(csv.DictReader(source))
-    listed = {one["uuid"]: one for one in cli.json("sends", "list")}
-    assert [row["uuid"] for row in found] == [rows.recipient(one).uuid for one in (*first, *second)]
-    assert found[0]["reason"] == "'=no mailbox"
-    for row in found:
-        shown = listed[row["uuid"]]
-        assert [row[name] or None for name in TEXTS] == [shown[name] for name in TEXTS]
+        exported = list(csv.DictReader(source))
+    listed = {message["uuid"]: message for message in cli.json("sends", "list")}
+    assert [row["uuid"] for row in exported] == [
+        rows.recipient(recipient_id).uuid for recipient_id in (*first, *second)
+    ]
+    assert exported[0]["reason"] == "'=no mailbox"
+    for row in exported:
+        message = listed[row["uuid"]]
+        assert [row[name] or None for name in TEXTS] == [message[name] for name in TEXTS]
     bounced = cli.run("sends", "export", "-", "--state", "bounced").stdout
     assert bounced.count("\n") == 2
 
@@ -259,26 +263,26 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     tenant.add(
         BlockedAddress, kind="email", address="dead@example.com", reason="permanent bounce", creation_time=this_second()
     )
-    wanted = ("sends", "retry", "state:in=failed,bounced")
+    retry = ("sends", "retry", "state:in=failed,bounced")
     left_out = "1 left out: the address is blocked"
-    assert cli.text(*wanted, "--dry-run") == f"2 of 3 messages of {tenant.name} would be retried\n{left_out}\n"
-    preview = cli.json(*wanted, "--dry-run")
+    assert cli.text(*retry, "--dry-run") == f"2 of 3 messages of {tenant.name} would be retried\n{left_out}\n"
+    preview = cli.json(*retry, "--dry-run")
     assert datetime.fromisoformat(preview.pop("time")) <= now()
     assert preview == {"messages": 3, "done": 2, "left_out": {"blocked": 1}, "not_looked_at": 0}
-    stopped = cli.run(*wanted, input="n\n")
+    stopped = cli.run(*retry, input="n\n")
     assert f"{left_out}\nRetry 2 of 3 messages of {tenant.name}? [y/N]" in stopped.stderr
     account = ("--account", tenant.name)
     assert bare.json("sends", "bulk-actions", "list", *account) == []
-    asked = cli.json(*wanted, "--yes")
+    asked = cli.json(*retry, "--yes")
     assert (asked["state"], asked["messages"], asked["query"]) == ("waiting", 3, "state:in=failed,bounced")
     number = str(asked["id"])
-    assert [one["id"] for one in bare.json("sends", "bulk-actions", "list", "--state", "waiting", *account)] == [
+    assert [action["id"] for action in bare.json("sends", "bulk-actions", "list", "--state", "waiting", *account)] == [
         asked["id"]
     ]
     assert bare.json("sends", "bulk-actions", "cancel", number, *account)["state"] == "cancelled"
     refused = f"The bulk action {number} has ended: it is cancelled."
     assert bare.refused("sends", "bulk-actions", "cancel", number, *account) == refused
-    said = cli.text(*wanted, "--yes")
+    said = cli.text(*retry, "--yes")
     assert said.startswith("2 of 3 messages will be retried, from 30 seconds from now on; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
@@ -288,7 +292,9 @@ def test_all_that_match_filters_are_retried_as_a_bulk_action(cli: Cli, bare: Cli
     assert (done["state"], done["done"], done["left_out"]) == ("done", 2, {"blocked": 1})
     assert "1 blocked" in bare.text("sends", "bulk-actions", "show", str(done["id"]), *account)
     assert rows.states([*ids, blocked]) == ["queued", "queued", "bounced"]
-    acts = [bare.acts(*account, "object=bulk_action", f"object_id={one}") for one in (asked["id"], done["id"])]
+    acts = [
+        bare.acts(*account, "object=bulk_action", f"object_id={action_id}") for action_id in (asked["id"], done["id"])
+    ]
     assert acts == [
         [("bulk_action.asked", "sends retry"), ("bulk_action.cancelled", "sends bulk-actions cancel")],
         [("bulk_action.asked", "sends retry"), ("bulk_action.ended", None)],

@@ -32,8 +32,11 @@ def test_another_database_than_that_of_the_running_services_is_reported(settings
     other = from_environment({"DATA_DIR": str(settings.data_dir), "DATABASE_URL": "postgresql://u:hunter2@host/tms"})
     liveness.register(other.data_dir, without_credentials(other.database_url))
     result = Cli(create_app(settings)).run("accounts", "list", "--json")
-    own = without_credentials(settings.database_url)
-    assert result.stderr == f"using the database {own}, which is not the running service's, postgresql://host/tms\n"
+    own_database = without_credentials(settings.database_url)
+    assert (
+        result.stderr
+        == f"using the database {own_database}, which is not the running service's, postgresql://host/tms\n"
+    )
     assert json.loads(result.stdout) == []
 
 

@@ -61,37 +61,41 @@ def definition_file(folder: Path, **changed: Any) -> str:
 def test_a_simulation_prints_each_step_with_its_time_in_the_zone_of_the_account(
     cli: Cli, contact: str, file: str
 ) -> None:
-    shown = cli.text("automations", "simulate", file, "--contact", contact, "--at", AT)
-    assert [line.split("  ")[0] for line in shown.splitlines()[1:]] == [
+    output = cli.text("automations", "simulate", file, "--contact", contact, "--at", AT)
+    assert [line.split("  ")[0] for line in output.splitlines()[1:]] == [
         "2026-03-07T18:00:00-0500",
         "2026-03-08T19:00:01-0400",
         "2026-03-10T09:00:00-0400",
         "2026-03-10T09:00:00-0400",
         "ends 2026-03-10T09:00:00-0400: completed",
     ]
-    assert "read it   if hello was opened within 1 day" in shown
-    assert "else    assumed: hello was not opened in time" in shown
+    assert "read it   if hello was opened within 1 day" in output
+    assert "else    assumed: hello was not opened in time" in output
 
 
 def test_a_branch_may_be_assumed_to_be_taken(cli: Cli, contact: str, file: str) -> None:
-    shown = cli.json("automations", "simulate", file, "--contact", contact, "--at", AT, "--then", "read it")
-    assert [(step["time"], step["step"], step["result"], step["detail"]) for step in shown["steps"]] == [
+    simulation = cli.json("automations", "simulate", file, "--contact", contact, "--at", AT, "--then", "read it")
+    assert [(step["time"], step["step"], step["result"], step["detail"]) for step in simulation["steps"]] == [
         ("2026-03-07T23:00:00Z", "hello", "done", None),
         ("2026-03-07T23:00:00Z", "read it", "then", "assumed: hello was opened at once"),
         ("2026-03-08T07:00:00Z", "morning", "done", None),
         ("2026-03-10T13:00:00Z", "birthday", "done", None),
         ("2026-03-10T13:00:00Z", "more", "done", None),
     ]
-    assert (shown["entered"], shown["end_time"], shown["end_reason"]) == (True, "2026-03-10T13:00:00Z", "completed")
+    assert (simulation["entered"], simulation["end_time"], simulation["end_reason"]) == (
+        True,
+        "2026-03-10T13:00:00Z",
+        "completed",
+    )
 
 
 def test_a_simulation_takes_the_contact_as_it_is(cli: Cli, tenant: Tenant, contact: str, tmp_path: Path) -> None:
     gold = definition_file(tmp_path)
-    found = cli.json("contacts", "show", contact, "--list", "Customers")
-    path = f"/v1/lists/{found['list_id']}/contacts/{found['id']}"
+    contact_in_json = cli.json("contacts", "show", contact, "--list", "Customers")
+    path = f"/v1/lists/{contact_in_json['list_id']}/contacts/{contact_in_json['id']}"
     tenant.api.patch(path, {"subscribed": {"email": False}})
-    shown = cli.json("automations", "simulate", gold, "--contact", str(found["id"]), "--at", AT)
-    assert [(step["step"], step["result"], step["detail"]) for step in shown["steps"]][:2] == [
+    simulation = cli.json("automations", "simulate", gold, "--contact", str(contact_in_json["id"]), "--at", AT)
+    assert [(step["step"], step["result"], step["detail"]) for step in simulation["steps"]][:2] == [
         ("hello", "skipped", "unsubscribed"),
         ("read it", "else", "no message"),
     ]

@@ -77,11 +77,11 @@ def test_it_tells_which_of_them_are_of_test_accounts(bare: Cli, tenant: Tenant, 
     with tenant.services.database.write() as transaction:
         transaction.execute(update(Account).where(Account.id == tenant.id).values(test_of=other_tenant.id))
     before = bare.json("status")
-    for one in (Rows(tenant.services, tenant.id), Rows(other_tenant.services, other_tenant.id)):
-        one.add_send(["a@example.com"])
-        one.change(one.add_send(["b@example.com"]), state="sending", worker="one", lease_time=now())
-        one.change(one.add_send(["c@example.com"]), state="uncertain", due_time=now() + timedelta(seconds=900))
-        one.add(Event, webhook_id=one.add_webhook(), payload="{}")
+    for rows in (Rows(tenant.services, tenant.id), Rows(other_tenant.services, other_tenant.id)):
+        rows.add_send(["a@example.com"])
+        rows.change(rows.add_send(["b@example.com"]), state="sending", worker="one", lease_time=now())
+        rows.change(rows.add_send(["c@example.com"]), state="uncertain", due_time=now() + timedelta(seconds=900))
+        rows.add(Event, webhook_id=rows.add_webhook(), payload="{}")
     after = bare.json("status")
     names = ("due", "in_flight", "uncertain", "events_waiting")
     assert {name: after[name] - before[name] for name in names} == dict.fromkeys(names, 2)
@@ -123,8 +123,8 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
 
 def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
     lines = bare.text("status").partition("\n\n")[2].splitlines()
-    of_figures = [name for name in bare.json("status") if name != "refusals"]
-    assert [line.partition(":")[0].replace(" ", "_") for line in lines] == of_figures
+    figure_names = [name for name in bare.json("status") if name != "refusals"]
+    assert [line.partition(":")[0].replace(" ", "_") for line in lines] == figure_names
 
 
 def test_the_queue_is_counted_by_one_statement_with_a_partial_index_for_each_state(services: Services) -> None:
@@ -132,7 +132,9 @@ def test_the_queue_is_counted_by_one_statement_with_a_partial_index_for_each_sta
     verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"
     with StatementRecorder(services.database.engine) as recorder, services.database.read() as session:
         read_figures(session, services.settings)
-    ((statement, parameters),) = (one for one in recorder.statements.items() if "FROM send_queue" in one[0])
+    ((statement, parameters),) = (
+        executed for executed in recorder.statements.items() if "FROM send_queue" in executed[0]
+    )
     with services.database.write() as transaction:
         if services.database.is_postgresql:
             transaction.execute(text("SET LOCAL enable_seqscan = off"))
@@ -157,9 +159,9 @@ def test_it_says_what_needs_attention(bare: Cli, tenant: Tenant) -> None:
 
 
 def test_top_shows_it_over_and_over(bare: Cli) -> None:
-    shown = bare.text("top", "--count", "2", "--interval", "0.1")
-    assert shown.count("a second, on this host: ") == 2
-    assert shown.count("processes: ") == 2
+    output = bare.text("top", "--count", "2", "--interval", "0.1")
+    assert output.count("a second, on this host: ") == 2
+    assert output.count("processes: ") == 2
 
 
 def test_it_tells_what_relays_said_last_that_put_messages_off(
@@ -177,15 +179,15 @@ def test_it_tells_what_relays_said_last_that_put_messages_off(
         rows.add(RecipientStep, recipient_id=recipient_id, time=moment, **step)
     with tenant.services.database.write() as transaction:
         transaction.execute(delete(QueueEntry).where(QueueEntry.account_id != tenant.id))
-        shown = read_put_off(transaction, moment)
+        replies = read_put_off(transaction, moment)
         transaction.execute(update(Account).where(Account.id == tenant.id).values(test_of=tenant.id))
-        of_tests = read_put_off(transaction, moment)
+        test_replies = read_put_off(transaction, moment)
         transaction.rollback()
-    assert shown == [
+    assert replies == [
         PutOff("default", 1, "no connection to 192.0.2.1:25"),
         PutOff("relay", 1, "451 later"),
     ]
-    assert of_tests == []
+    assert test_replies == []
     monkeypatch.setattr(overview, "MOST", 1_000_000)  # other tests may have left many
     assert re.search(r"^- \d+ messages? put off by transport relay, which said last: 451", bare.text("status"), re.M)
 
@@ -202,16 +204,20 @@ def test_a_database_that_does_not_answer_is_what_needs_attention(without_databas
     """With the section of the runbook, as every other finding, and exit code 1 since there are no figures."""
     result = without_database.run("status")
     assert result.exit_code == 1
-    (line,) = [one for one in result.stdout.splitlines() if one.startswith("! the database does not answer")]
+    (line,) = [
+        line_of_status
+        for line_of_status in result.stdout.splitlines()
+        if line_of_status.startswith("! the database does not answer")
+    ]
     assert line.endswith(f"(TmsDatabaseDown: `{COMMAND_LINE} db current`)")
     assert without_database.run("status", "--json").stderr.startswith("Error: the database cannot be used: ")
 
 
 def test_top_goes_on_without_a_database(without_database: Cli) -> None:
     """It would be of no use if it ended when it is needed."""
-    shown = without_database.text("top", "--count", "2", "--interval", "0.1")
-    assert shown.count("! the database does not answer") == 2
-    assert shown.count("a second, on this host: ") == 2
+    output = without_database.text("top", "--count", "2", "--interval", "0.1")
+    assert output.count("! the database does not answer") == 2
+    assert output.count("a second, on this host: ") == 2
 
 
 def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app: Flask, tmp_path: Path) -> None:
@@ -221,12 +227,12 @@ def test_a_schema_that_does_not_fit_is_named_before_any_table_of_it_is_read(app:
         connection.execute("UPDATE alembic_version SET version_num = '0074'")
         connection.execute("DROP TABLE send_queue")
     with app_with(services.settings, database_url=database) as old:
-        shown, as_json = Cli(old).run("status", "--check"), Cli(old).run("status", "--json")
+        checked, as_json = Cli(old).run("status", "--check"), Cli(old).run("status", "--json")
         assert [value(scrape(old), name) for name in ("tms_database_up", "tms_events_waiting")] == [1, 0]
         assert [dict(key[1])["state"] for key in samples(scrape(old), "tms_schema_info")] == ["older"]
         assert samples(scrape(old), "tms_queue_entries") == {}
-    assert (shown.exit_code, as_json.exit_code) == (1, 1)
-    assert "! the database is at revision 0074, this version needs" in shown.stdout
+    assert (checked.exit_code, as_json.exit_code) == (1, 1)
+    assert "! the database is at revision 0074, this version needs" in checked.stdout
     assert "Error: the database is at revision 0074, this version needs" in as_json.stderr
 
 
@@ -240,8 +246,8 @@ def test_a_newer_schema_is_told_though_nothing_is_wrong(app: Flask, tmp_path: Pa
 
 
 def test_pending_migrations_are_told_with_the_command() -> None:
-    shown: Figures = {"tms_schema_info": {("0044", "0045", "pending"): 1.0}}
-    (note,) = notes_on_schema(shown)
+    read: Figures = {"tms_schema_info": {("0044", "0045", "pending"): 1.0}}
+    (note,) = notes_on_schema(read)
     assert note.startswith(
         "migrations are pending, on which nothing waits: when no process of an older release is left"
     )

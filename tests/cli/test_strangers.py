@@ -50,10 +50,10 @@ def test_an_error_that_repeats_a_value_cannot_move_the_cursor(cli: Cli, customer
 def test_commands_print_by_one_function() -> None:
     """It escapes control characters, which a terminal would obey; JSON does so by itself."""
     calls = {
-        (one.name, ast.unparse(node.func))
-        for one in sources()
-        if one.name.startswith("app.cli")
-        for node in ast.walk(one.tree)
+        (source.name, ast.unparse(node.func))
+        for source in sources()
+        if source.name.startswith("app.cli")
+        for node in ast.walk(source.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
     }
     assert calls == {("app.cli.base", "click.echo")}

@@ -28,8 +28,8 @@ def account(tenant: Tenant) -> str:
 
 def flags(tenant: Tenant, list_id: int, name: str) -> list[dict[str, bool]]:
     """The flags of the list's contacts, the oldest first."""
-    found = tenant.api.get(f"/v1/lists/{list_id}/contacts").get_json()["_embedded"]["contacts"]
-    return [one[name] for one in sorted(found, key=lambda one: int(one["id"]))]
+    contacts = tenant.api.get(f"/v1/lists/{list_id}/contacts").get_json()["_embedded"]["contacts"]
+    return [contact[name] for contact in sorted(contacts, key=lambda contact: int(contact["id"]))]
 
 
 def test_unsubscribing_and_resubscribing_changes_contacts(cli: Cli, tenant: Tenant, customers: int) -> None:
@@ -56,7 +56,7 @@ def test_unsubscribing_and_resubscribing_changes_contacts(cli: Cli, tenant: Tena
     assert flags(tenant, customers, "subscribed") == [{"email": True, "mobile": False}]
     with tenant.services.database.read() as session:
         payloads = session.scalars(select(Event.payload).where(Event.account_id == tenant.id)).all()
-    assert len([one for one in payloads if '"event":"updated"' in one]) == 6
+    assert len([payload for payload in payloads if '"event":"updated"' in payload]) == 6
 
 
 def test_blocking_shows_in_contacts(cli: Cli, tenant: Tenant, customers: int) -> None:
@@ -73,7 +73,10 @@ def test_suppressed_addresses_are_listed(cli: Cli, customers: int) -> None:
     cli.text("suppressions", "unsubscribe", "61411111111")
     cli.text("suppressions", "block", "b@example.com", "--reason", "asked by phone")
     rows = cli.json("suppressions", "list")
-    assert [(one["state"], one["kind"], one["address"], one["list"], one["reason"]) for one in rows] == [
+    assert [
+        (suppression["state"], suppression["kind"], suppression["address"], suppression["list"], suppression["reason"])
+        for suppression in rows
+    ] == [
         ("unsubscribed", "mobile", "61411111111", None, None),
         ("unsubscribed", "email", "a@example.com", "Customers", None),
         ("blocked", "email", "b@example.com", None, "asked by phone"),
@@ -88,8 +91,8 @@ def test_what_suppresses_one_address_is_shown(cli: Cli, customers: int) -> None:
     cli.text("suppressions", "unsubscribe", "ann@example.com")
     cli.text("suppressions", "block", "ann@example.com")
     cli.text("suppressions", "block", "bob@example.com")
-    shown = cli.json("suppressions", "show", "ANN@example.com")
-    assert [(one["state"], one["address"], one["list"]) for one in shown] == [
+    suppressions = cli.json("suppressions", "show", "ANN@example.com")
+    assert [(suppression["state"], suppression["address"], suppression["list"]) for suppression in suppressions] == [
         ("unsubscribed", "ann@example.com", None),
         ("unsubscribed", "ann@example.com", "Customers"),
         ("blocked", "ann@example.com", None),
@@ -106,7 +109,7 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
         "contacts_changed": 1,
     }
     facts = cli.json("suppressions", "resubscribe", "ann@example.com")
-    assert [one["list_id"] for one in facts.pop("left")] == [customers]
+    assert [suppression["list_id"] for suppression in facts.pop("left")] == [customers]
     assert facts == {
         "address": "ann@example.com",
         "list_id": None,
@@ -127,8 +130,8 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
     }
     tenant.services.database.transact(lambda transaction: block_addresses(transaction, blocks))
     cli.text("suppressions", "block", "hand@example.com")
-    wanted = ("suppressions", "unblock", "reply=relay access denied", "creation_time:in=2020-01-01..2100-01-01")
-    preview = cli.json(*wanted, "--dry-run")
+    unblock = ("suppressions", "unblock", "reply=relay access denied", "creation_time:in=2020-01-01..2100-01-01")
+    preview = cli.json(*unblock, "--dry-run")
     assert (preview["addresses"], len(preview["newest"])) == (3, 3)
     newest = preview["newest"][0]
     assert (newest["address"], newest["reason"], newest["reply"]) == (
@@ -136,22 +139,22 @@ def test_all_that_one_reply_has_blocked_is_unblocked_as_a_bulk_action(cli: Cli, 
         "permanent bounce",
         "554 5.7.1 <[address]>: Relay access denied",
     )
-    assert cli.text(*wanted, "--dry-run").startswith(f"3 addresses of {tenant.name} would be unblocked\n")
+    assert cli.text(*unblock, "--dry-run").startswith(f"3 addresses of {tenant.name} would be unblocked\n")
     assert len(cli.json("suppressions", "list", "--state", "blocked")) == 4
-    said = cli.text(*wanted, "--yes")
+    said = cli.text(*unblock, "--yes")
     assert said.startswith("3 addresses will be unblocked, from 30 seconds from now on; `")
     assert f"`{COMMAND_LINE} sends bulk-actions cancel " in said
     with tenant.services.database.write() as transaction:
         transaction.execute(update(BulkAction).where(BulkAction.account_id == tenant.id).values(due_time=now()))
     run_due(tenant.services, time_slice=60)
-    assert [one["address"] for one in cli.json("suppressions", "list")] == ["hand@example.com"]
+    assert [suppression["address"] for suppression in cli.json("suppressions", "list")] == ["hand@example.com"]
     account = ("--account", tenant.name)
     assert bare.acts(*account, "object=bulk_action") == [
         ("bulk_action.asked", "suppressions unblock"),
         ("bulk_action.ended", None),
     ]
     nothing = "No address that matches is blocked, other than by a complaint."
-    assert cli.refused(*wanted) == nothing
+    assert cli.refused(*unblock) == nothing
     assert cli.refused("suppressions", "unblock", "email=p1@example.com") == (
         "email: a bulk action is not about one address; unblock it alone."
     )
@@ -163,11 +166,11 @@ def test_a_blocked_address_shows_the_reply_that_has_blocked_it(cli: Cli, tenant:
     block = Block(PERMANENT, "550 5.1.1 <Ann@Example.com>: user unknown")
     tenant.services.database.transact(lambda transaction: block_addresses(transaction, {address: block}))
     reply = "550 5.1.1 <[address]>: user unknown"
-    assert [one["reply"] for one in cli.json("suppressions", "show", "ann@example.com")] == [reply]
-    assert [one["reply"] for one in cli.json("suppressions", "list")] == [reply]
+    assert [suppression["reply"] for suppression in cli.json("suppressions", "show", "ann@example.com")] == [reply]
+    assert [suppression["reply"] for suppression in cli.json("suppressions", "list")] == [reply]
     cli.text("suppressions", "export", str(tmp_path / "all.csv"))
     with (tmp_path / "all.csv").open() as file:
-        assert [one["reply"] for one in csv.DictReader(file)] == [reply]
+        assert [suppression["reply"] for suppression in csv.DictReader(file)] == [reply]
 
 
 @each("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
@@ -188,7 +191,10 @@ def test_subscribing_reports_remaining_entries_and_how_to_remove_them(cli: Cli, 
         f"still blocked (asked): {COMMAND} unblock B@example.com {account(tenant)}",
     ]
     left = cli.json("suppressions", "resubscribe", "b@example.com")["left"]
-    assert [(one["state"], one["list"]) for one in left] == [("unsubscribed", "Two words"), ("blocked", None)]
+    assert [(suppression["state"], suppression["list"]) for suppression in left] == [
+        ("unsubscribed", "Two words"),
+        ("blocked", None),
+    ]
     cli.text("suppressions", "unblock", "b@example.com")
     printed = cli.text("suppressions", "resubscribe", "b@example.com", "--list", "Two words")
     assert printed == "b@example.com is subscribed in Two words; contacts changed: 0\n"
@@ -204,7 +210,10 @@ def test_suppressed_addresses_are_exported(cli: Cli, tenant: Tenant, customers: 
     assert cli.text("suppressions", "export", str(file), "--delimiter", "semicolon") == f"5 exported to {file}\n"
     with file.open(newline="") as source:
         rows = list(csv.DictReader(source, delimiter=";"))
-    listed = {(one["state"], one["address"], one["list"] or ""): one for one in cli.json("suppressions", "list")}
+    listed = {
+        (suppression["state"], suppression["address"], suppression["list"] or ""): suppression
+        for suppression in cli.json("suppressions", "list")
+    }
     assert [(row["state"], row["address"], row["list"]) for row in rows] == [
         *(("unsubscribed", f"p{number}@example.com", "Customers") for number in (0, 1)),
         *(("unsubscribed", "p1@example.com", ""), ("unsubscribed", "p2@example.com", "Customers")),

@@ -31,9 +31,9 @@ def run(*arguments: str, app: Flask | None = None) -> Result:
 def test_it_has_the_commands_of_flask_and_the_processes() -> None:
     names = tms.list_commands(click.Context(tms))
     assert names == sorted({*cli.NOUNS, *cli.COMMANDS, "run", "web", "worker", "scheduler"})
-    shown = run("--help")
-    assert shown.exit_code == 0
-    assert [name for name in names if f"\n  {name} " not in shown.stdout] == []
+    printed = run("--help")
+    assert printed.exit_code == 0
+    assert [name for name in names if f"\n  {name} " not in printed.stdout] == []
 
 
 def test_its_commands_print_what_those_of_flask_print(app: Flask) -> None:

@@ -31,9 +31,9 @@ def routing(tenant: Tenant) -> Iterator[Routing]:
 
 def stored(tenant: Tenant, name: str) -> Transport:
     with tenant.services.database.read() as session:
-        found = transport_named(session, name)
-    assert found
-    return found
+        transport = transport_named(session, name)
+    assert transport
+    return transport
 
 
 @pytest.mark.usefixtures("routing")
@@ -41,12 +41,12 @@ def test_a_transport_is_created_changed_and_deleted_and_its_password_never_shown
     name = unique("relay")
     options = ("--connections", "8", "--rate", "14", "--allow-account", tenant.name)
     made = bare.text("transports", "create", name, "--type", "email", "--url", "-", *options, "--json", input=URL)
-    shown = bare.json("transports", "show", name)
-    assert {key: shown[key] for key in ("type", "url", "enabled", "connections", "messages_per_second")} == {
+    transport = bare.json("transports", "show", name)
+    assert {key: transport[key] for key in ("type", "url", "enabled", "connections", "messages_per_second")} == {
         **{"type": "email", "url": "smtps://relay.example:465", "enabled": True},
         **{"connections": 8, "messages_per_second": 14.0},
     }
-    assert (shown["any_account"], shown["accounts"]) == (False, [tenant.name])
+    assert (transport["any_account"], transport["accounts"]) == (False, [tenant.name])
     listed = bare.text("transports", "list")
     assert "s3cret" not in f"{made}{listed}{stored(tenant, name).url}"
     changes = ("--disabled", "--rate", "0", "--forbid-account", tenant.name, "--url", "file:///tmp/mails")
@@ -121,7 +121,7 @@ def test_a_test_message_tells_how_the_dialogue_ended(bare: Cli, routing: Routing
     results = [yaml.safe_load(result.stdout) for result in (accepted, refused, away)]
     assert [result.exit_code for result in (accepted, refused, away)] == [0, 1, 1]
     assert bare.acts(f"object_name={name}", "action=transport.tested") == [("transport.tested", "transports test")] * 2
-    assert [one["outcome"] for one in results] == ["accepted", "refused", "deferred"]
+    assert [result["outcome"] for result in results] == ["accepted", "refused", "deferred"]
     assert results[1]["reply"] == "550 5.1.1 nobody"
     assert results[2]["in_words"].startswith("not reached: nothing was sent")
     assert "is not an email address" in bare.refused("transports", "test", name, "--to", "ann", "--from", "a@b.example")

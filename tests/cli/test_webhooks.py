@@ -25,9 +25,9 @@ def test_webhooks_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, cust
     made = cli.json("webhooks", "create", URL)
     assert (made["url"], made["secret_id"], len(made["secret"])) == (URL, "k1", 43)
     tenant.new_contact(customers, email="ann@example.com")
-    shown = cli.json("webhooks", "show", URL)
-    creation_time = shown.pop("creation_time")
-    assert shown == {
+    webhook = cli.json("webhooks", "show", URL)
+    creation_time = webhook.pop("creation_time")
+    assert webhook == {
         "id": made["id"],
         "url": URL,
         "events": "all",
@@ -40,7 +40,7 @@ def test_webhooks_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, cust
         "barred": None,
         "next_try": None,
     }
-    assert cli.json("webhooks", "list") == [{**shown, "creation_time": creation_time}]
+    assert cli.json("webhooks", "list") == [{**webhook, "creation_time": creation_time}]
     assert made["secret"] not in cli.text("webhooks", "show", str(made["id"]))
     assert cli.json("webhooks", "delete", str(made["id"])) == {"id": made["id"], "url": URL, "deleted": True}
     assert cli.refused("webhooks", "show", URL) == f"the account has no webhook '{URL}'"
@@ -115,8 +115,8 @@ def test_deliveries_are_listed_newest_first(cli: Cli, tenant: Tenant) -> None:
             detail=None,
             milliseconds=12,
         )
-    shown = cli.json("webhooks", "deliveries", URL)
-    assert [(one["status"], one["outcome"], one["events"]) for one in shown] == [
+    deliveries = cli.json("webhooks", "deliveries", URL)
+    assert [(delivery["status"], delivery["outcome"], delivery["events"]) for delivery in deliveries] == [
         (204, "delivered", 3),
         (500, "failed", 3),
     ]
@@ -126,8 +126,8 @@ def test_deliveries_are_listed_newest_first(cli: Cli, tenant: Tenant) -> None:
 def test_events_and_lists_are_chosen(cli: Cli, tenant: Tenant, customers: int) -> None:
     options = ("--event", "contact.created", "--event", "sms", "--list", str(customers))
     cli.text("webhooks", "create", URL, *options)
-    shown = cli.json("webhooks", "show", URL)
-    assert (shown["events"], shown["lists"]) == (["contact.created", "sms.received"], [customers])
+    webhook = cli.json("webhooks", "show", URL)
+    assert (webhook["events"], webhook["lists"]) == (["contact.created", "sms.received"], [customers])
     tenant.new_contact(tenant.add_list(), email="ann@example.com")
     contact = tenant.new_contact(customers, email="ann@example.com")
     tenant.api.delete(f"/v1/lists/{customers}/contacts/{contact['id']}")
@@ -160,8 +160,8 @@ def test_a_seed_chooses_events_and_lists(cli: Cli, tenant: Tenant, customers: in
     ):
         file = write_seed(tmp_path / "seed.yaml", {"name": tenant.name, "webhooks": [{"url": URL, **given}]})
         load_seed(tenant.services, file)
-        shown = cli.json("webhooks", "show", URL)
-        assert (shown["events"], shown["lists"]) == (events, lists)
+        webhook = cli.json("webhooks", "show", URL)
+        assert (webhook["events"], webhook["lists"]) == (events, lists)
 
 
 def test_a_url_for_development_names_the_setting_that_allows_it(settings: Settings, tenant: Tenant) -> None:
@@ -183,10 +183,10 @@ def test_a_delivery_is_shown_and_sent_again(cli: Cli, tenant: Tenant, customers:
     ended = {"batch_id": "b-7", "time": now(), "events": 1, "status": 200, "outcome": "delivered", "detail": None}
     span = {"after_event": last - 1, "last_event": last, "answer": "fine\nthanks", "milliseconds": 9}
     delivery_id = str(tenant.add(WebhookAttempt, webhook_id=webhook_id, **ended, **span))
-    shown = cli.json("webhooks", "delivery", delivery_id)
-    assert (shown["answer"], shown["batch_id"], shown["status"]) == ("fine\nthanks", "b-7", 200)
-    assert [(one["object"], one["event"]) for one in shown["body"]["events"]] == [("contact", "created")]
-    assert cli.json("webhooks", "delivery", "b-7") == shown
+    delivery = cli.json("webhooks", "delivery", delivery_id)
+    assert (delivery["answer"], delivery["batch_id"], delivery["status"]) == ("fine\nthanks", "b-7", 200)
+    assert [(event["object"], event["event"]) for event in delivery["body"]["events"]] == [("contact", "created")]
+    assert cli.json("webhooks", "delivery", "b-7") == delivery
     assert '"event": "created"' in cli.text("webhooks", "delivery", delivery_id)
     assert cli.text("webhooks", "redeliver", delivery_id) == "1 event waits again\n"
     assert cli.acts("action=webhook.redelivered") == [("webhook.redelivered", "webhooks redeliver")]
