@@ -37,7 +37,7 @@ ADDRESSES = ("http://127.0.0.1:8000", "https://tms.example.com")
 TOKEN = re.compile(r"\btms_\.\.\.")
 """The address of the service and a key in the examples."""
 SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
-VARIABLES = {variable_of(one) for one in fields(Settings)}
+VARIABLES = {variable_of(field) for field in fields(Settings)}
 ANSWERED = re.compile(r"\s*(?:The answer is (?:a )?)?`?(\d{3})\b")
 INTERPRETERS = {
     "javascript": ("node", "-"),
@@ -96,7 +96,7 @@ class Page:
 
 def _commands(page: Page, block: Block) -> None:
     lines = [line for line in _code_lines(block.text) if line]
-    if all((found := SETTING.fullmatch(line)) and found[1] in VARIABLES for line in lines):
+    if all((match := SETTING.fullmatch(line)) and match[1] in VARIABLES for line in lines):
         _settings(page, dict(line.split("=", 1) for line in lines))
         return
     for program in PROGRAMS.intersection(re.findall(r"^\w+", block.text, re.MULTILINE)):
@@ -124,11 +124,11 @@ def _settings(page: Page, values: dict[str, str]) -> None:
 def _session(page: Page, block: Block) -> None:
     """Commands behind `$ `, each followed by its output, or by the error with which it ends."""
     for turn in re.split(r"^\$ ", page.local(block), flags=re.MULTILINE)[1:]:
-        command, _, shown = turn.partition("\n")
+        command, _, expected_output = turn.partition("\n")
         page.ran = ran = page.shell.run(command + "\n")
-        assert (ran.code != 0) == shown.startswith("Error: "), ran
+        assert (ran.code != 0) == expected_output.startswith("Error: "), ran
         printed = ran.stderr if ran.code else ran.stdout
-        assert not shown.strip() or same_text(shown, printed), f"{command} printed\n{printed}"
+        assert not expected_output.strip() or same_text(expected_output, printed), f"{command} printed\n{printed}"
 
 
 def _text(page: Page, block: Block) -> None:
@@ -149,25 +149,25 @@ def _body(_page: Page, block: Block) -> None:
 
 def _json(page: Page, block: Block) -> None:
     """The answer to the commands before it, or an object that the description knows."""
-    shown = json.loads(block.text)
+    expected = json.loads(block.text)
     if page.ran:
         (*_, real) = documents(page.ran.stdout)
-        assert not (found := list(differences(shown, real))), found
+        assert not (differing := list(differences(expected, real))), differing
     elif not block.title:
         description = page.world.app.test_client().get("/docs/openapi.json").get_json()
-        assert schema_of(shown, description), "no schema of the description has these properties"
+        assert schema_of(expected, description), "no schema of the description has these properties"
 
 
 def _yaml(page: Page, block: Block) -> None:
     """A seed file, or the definition of an automation."""
-    found = yaml.safe_load(block.text)
-    if "accounts" in found:
+    content = yaml.safe_load(block.text)
+    if "accounts" in content:
         file = page.world.folder / "shown.yaml"
         file.write_text(block.text, "utf-8")
         load_seed(page.world.services, file)
-    elif "kind" in found:
+    elif "kind" in content:
         answer = page.world.app.test_client().post(
-            "/v1/automations/validate", json=found, headers={"Authorization": f"Bearer {page.world.token}"}
+            "/v1/automations/validate", json=content, headers={"Authorization": f"Bearer {page.world.token}"}
         )
         assert answer.status_code == 200, answer.text
 
@@ -246,9 +246,9 @@ def _need(program: str) -> None:
 
 def _query(_page: Page, block: Block) -> None:
     """A query of metrics that exist; the guard of the pages on monitoring also looks at the labels."""
-    known = (ROOT / "docs" / "monitoring" / "metrics.md").read_text("utf-8")
+    page_of_metrics = (ROOT / "docs" / "monitoring" / "metrics.md").read_text("utf-8")
     for name in re.findall(r"\btms_\w+", block.text):
-        assert f"`{name.removesuffix('_bucket')}`" in known, name
+        assert f"`{name.removesuffix('_bucket')}`" in page_of_metrics, name
 
 
 RULES: dict[str, Callable[[Page, Block], None]] = {

@@ -107,8 +107,8 @@ def shell(world: World) -> Iterator[Shell]:
 
 def _answer(world: World, typed: Typed) -> Answer:
     answer = {"flask": _flask, "tms": _tms, "make": _make}[typed.program]
-    with chdir(typed.folder), world.with_data_dir(typed.data_dir) as of_command:
-        return answer(of_command, typed.arguments, typed.given)
+    with chdir(typed.folder), world.with_data_dir(typed.data_dir) as world_of_command:
+        return answer(world_of_command, typed.arguments, typed.given)
 
 
 def _flask(world: World, arguments: list[str], given: bytes) -> Answer:

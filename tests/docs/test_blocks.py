@@ -56,13 +56,13 @@ def name(page: Path) -> str:
 def test_every_block_of_a_page_works(page: Path, data: Path, redis_url: str, request: pytest.FixtureRequest) -> None:
     """One reader works through a page from the top, on a new installation with the demo."""
     missing = set()
-    with world(data, redis_url) as one, shell(one) as own_shell:
-        reading = Page(one, own_shell, lambda: request.getfixturevalue("postgres"))
-        found = [block for block in blocks(page) if not block.not_run]
-        for block in found:
+    with world(data, redis_url) as made_world, shell(made_world) as own_shell:
+        reading = Page(made_world, own_shell, lambda: request.getfixturevalue("postgres"))
+        read_blocks = [block for block in blocks(page) if not block.not_run]
+        for block in read_blocks:
             if block.title:
                 reading.write(block)
-        for block in found:
+        for block in read_blocks:
             try:
                 reading.run(block)
             except LeftOut as program:

@@ -57,10 +57,10 @@ def refused(reading: Page, page: Path) -> str:
 
 def test_a_block_that_does_not_work_is_refused_with_its_place(data: Path, redis_url: str, tmp_path: Path) -> None:
     page, accepted = tmp_path / "page.md", []
-    with world(data, redis_url) as one, shell(one) as own_shell:
+    with world(data, redis_url) as made_world, shell(made_world) as own_shell:
         for what, text in WRONG.items():
             page.write_text(f"# Page\n\n{text}\n", "utf-8")
-            reading = Page(one, own_shell, str)
+            reading = Page(made_world, own_shell, str)
             if not (refusal := refused(reading, page)):
                 accepted.append(what)
             else:
@@ -75,8 +75,8 @@ def test_a_target_does_not_get_the_arguments_of_the_test_run(
     monkeypatch.setenv("ARGS", "--gently")
     page = tmp_path / "page.md"
     page.write_text("```sh\nmake chaos\n```\n", "utf-8")
-    with world(data, redis_url) as one, shell(one) as own_shell:
-        assert refused(Page(one, own_shell, str), page) == ""
+    with world(data, redis_url) as made_world, shell(made_world) as own_shell:
+        assert refused(Page(made_world, own_shell, str), page) == ""
 
 
 PRINTING = {
@@ -89,10 +89,10 @@ PRINTING = {
 
 def test_clients_in_other_languages_run_where_they_are_installed(data: Path, redis_url: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    with world(data, redis_url) as one, shell(one) as own_shell:
+    with world(data, redis_url) as made_world, shell(made_world) as own_shell:
         for language, program in PRINTING.items():
-            reading = Page(one, own_shell, str)
-            page.write_text(f"```{language}\n{program}\n```\n\n```text\n{one.token}\n```\n", "utf-8")
+            reading = Page(made_world, own_shell, str)
+            page.write_text(f"```{language}\n{program}\n```\n\n```text\n{made_world.token}\n```\n", "utf-8")
             with suppress(LeftOut):
                 assert refused(reading, page) == ""
                 page.write_text(f"```{language}\n{program} (\n```\n", "utf-8")

@@ -70,8 +70,8 @@ class World:
     @property
     def services(self) -> Services:
         """The parts of the application's process."""
-        found: Services = self.app.extensions[EXTENSION]
-        return found
+        app_services: Services = self.app.extensions[EXTENSION]
+        return app_services
 
     @contextmanager
     def with_data_dir(self, folder: str | None) -> Iterator[World]:
@@ -92,11 +92,11 @@ def template(redis_url: str) -> Iterator[Path]:
         with _application(settings) as app:
             client, services = Client(app, TOKEN), app.extensions[EXTENSION]
             _load_what_is_sent(services)
-            for known, body in KNOWN.items():
+            for uuid, body in KNOWN.items():
                 answer = client.post(SENDS, body)
                 assert answer.status_code == 202, answer.text
                 drain(services)
-                _rename(services, answer.get_json()["_embedded"]["recipients"][0]["uuid"], known)
+                _rename(services, answer.get_json()["_embedded"]["recipients"][0]["uuid"], uuid)
             load_demo(services)
             load_seed(services, MORE)
             _capture(services)
@@ -108,9 +108,9 @@ def template(redis_url: str) -> Iterator[Path]:
         yield folder
 
 
-def _rename(services: Services, made: str, known: str) -> None:
+def _rename(services: Services, made: str, uuid: str) -> None:
     with services.database.write() as transaction:
-        transaction.execute(update(Recipient).where(Recipient.uuid == made).values(uuid=known))
+        transaction.execute(update(Recipient).where(Recipient.uuid == made).values(uuid=uuid))
 
 
 def _capture(services: Services) -> None:

@@ -13,7 +13,7 @@ from tests.support.specification import ENDPOINTS
 
 SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"^\| --- .*\n((?:\|.*\n?)+)", re.MULTILINE)
-EVERY_COLLECTION = {place for place, one in ENDPOINTS.items() if {"limit", "offset"} <= one.query}
+EVERY_COLLECTION = {place for place, endpoint in ENDPOINTS.items() if {"limit", "offset"} <= endpoint.query}
 
 
 def section(title: str) -> str:
@@ -25,8 +25,8 @@ def section(title: str) -> str:
 
 def tables(title: str) -> list[list[list[str]]]:
     """The cells of the tables of a section."""
-    found = TABLE.findall(section(title))
-    return [[[cell.strip() for cell in row.strip("|").split(" | ")] for row in one.splitlines()] for one in found]
+    texts = TABLE.findall(section(title))
+    return [[[cell.strip() for cell in row.strip("|").split(" | ")] for row in text.splitlines()] for text in texts]
 
 
 def listed(title: str, number: int = 0) -> set[tuple[str, str]]:
@@ -41,10 +41,12 @@ def listed(title: str, number: int = 0) -> set[tuple[str, str]]:
 
 def places(cell: str) -> set[str]:
     """Endpoints or objects that a cell names, or what it says in words about many."""
-    found = set(re.findall(r"`([^`]+)`", cell))
+    named_places = set(re.findall(r"`([^`]+)`", cell))
     if "every collection" in cell:
-        found |= {f"{method} {path}" for method, path, _ in _operations() if _short(method, path) in EVERY_COLLECTION}
-    return found | ({"every error"} if "every error" in cell else set())
+        named_places |= {
+            f"{method} {path}" for method, path, _ in _operations() if _short(method, path) in EVERY_COLLECTION
+        }
+    return named_places | ({"every error"} if "every error" in cell else set())
 
 
 def _short(method: str, path: str) -> tuple[str, str]:
@@ -66,8 +68,8 @@ def test_every_specified_endpoint_exists() -> None:
 
 
 def test_it_lists_every_endpoint() -> None:
-    found = {name for row in tables("Endpoints")[0] for name in re.findall(r"`([^`]+)`", row[0])}
-    assert found == additions.added_endpoints(document())
+    endpoints = {name for row in tables("Endpoints")[0] for name in re.findall(r"`([^`]+)`", row[0])}
+    assert endpoints == additions.added_endpoints(document())
 
 
 def test_it_lists_every_parameter() -> None:
@@ -83,8 +85,8 @@ def test_it_lists_every_property_of_an_answer() -> None:
 
 
 def test_it_lists_every_header_of_an_answer() -> None:
-    found = {name for row in tables("Headers of answers")[0] for name in re.findall(r"`([^`]+)`", row[0])}
-    assert found == additions.added_headers(document())
+    headers = {name for row in tables("Headers of answers")[0] for name in re.findall(r"`([^`]+)`", row[0])}
+    assert headers == additions.added_headers(document())
 
 
 def test_it_lists_every_event_and_every_property_of_one() -> None:

@@ -149,7 +149,7 @@ AUDITED_ROUTES = {
     "POST /console/bulk-actions/<action_id>/cancel",
     "POST /console/holds",
     "POST /console/domains",
-    *(f"POST /console/domains/<domain_id>/{one}" for one in ("check", "delete", "hosts", "rotate")),
+    *(f"POST /console/domains/<domain_id>/{action}" for action in ("check", "delete", "hosts", "rotate")),
     "POST /console/senders",
     "POST /console/senders/<sender_id>/delete",
     "POST /console/keys",
@@ -184,8 +184,8 @@ AUDITED_ROUTES = {
     "POST /console/webhooks",
     "POST /console/webhooks/<webhook_id>/deliveries/<delivery_id>/redeliver",
     *(
-        f"POST /console/webhooks/<webhook_id>/{one}"
-        for one in ("choice", "delete", "remove-secret", "replay", "rotate", "test")
+        f"POST /console/webhooks/<webhook_id>/{action}"
+        for action in ("choice", "delete", "remove-secret", "replay", "rotate", "test")
     ),
     "DELETE /v1/lists/<list_id>/contacts",
     "DELETE /v1/lists/<list_id>/contacts/<contact_id>",
@@ -196,7 +196,7 @@ NOT_AUDITED_ROUTES = {
     "POST /console/webhooks/<webhook_id>/check": "looks up again where its host leads",
     "POST /console/people/held": "shows numbers, and stores nothing",
     "POST /console/lists/<list_id>/import/preview": "stores nothing",
-    **{f"POST /console/stored-messages/<message_id>/{one}": "stores nothing" for one in ("html", "preview")},
+    **{f"POST /console/stored-messages/<message_id>/{action}": "stores nothing" for action in ("html", "preview")},
     "POST /console/stored-messages/<message_id>/test": "traffic",
     "POST /console/suppressions/preview": "stores nothing",
     "POST /v1/transactional-sends": "traffic",
@@ -262,21 +262,21 @@ def test_every_column_is_shown_named_or_unrecorded(model: type[Base]) -> None:
     """Otherwise: mark a new column in its model, or say in `app.audit.audited` why it is unrecorded; then say here what
     an entry says of it."""
     names = {column.name for column in table_of(model).columns}
-    recorded, shown = names - AUDITED[model].unrecorded, shown_columns(model)
+    recorded, columns_shown = names - AUDITED[model].unrecorded, shown_columns(model)
     assert AUDITED[model].unrecorded <= names
-    assert shown == {*SHOWN.get(table_of(model).name, "").split()}
-    assert recorded - shown == {*NAMED.get(table_of(model).name, "").split()}
+    assert columns_shown == {*SHOWN.get(table_of(model).name, "").split()}
+    assert recorded - columns_shown == {*NAMED.get(table_of(model).name, "").split()}
 
 
 def test_what_is_written_past_the_orm_is_known() -> None:
     models = {model.__name__ for model in AUDITED}
-    found = {
-        (one.name, model)
-        for one in sources()
-        if not one.name.startswith("app.db.")
-        for model in written_past_orm(one.tree) & models
+    writes = {
+        (source.name, model)
+        for source in sources()
+        if not source.name.startswith("app.db.")
+        for model in written_past_orm(source.tree) & models
     }
-    assert found == set(CORE_WRITES)
+    assert writes == set(CORE_WRITES)
 
 
 def written_past_orm(tree: ast.Module) -> set[str]:
@@ -312,7 +312,11 @@ def commands(group: click.Group, prefix: str = "") -> Iterator[str]:
 
 def test_every_command_is_audited_or_says_why_not() -> None:
     audited = {f"{noun} {name}".strip() for noun, names in AUDITED_COMMANDS.items() for name in names}
-    others = {one for one in commands(LazyCommands()) if one.rpartition(" ")[2] not in READING or one in audited}
+    others = {
+        command
+        for command in commands(LazyCommands())
+        if command.rpartition(" ")[2] not in READING or command in audited
+    }
     assert audited.isdisjoint(NOT_AUDITED_COMMANDS)
     assert others == audited | NOT_AUDITED_COMMANDS.keys()
     assert set(COMMANDS) <= others | set(READING)
@@ -336,8 +340,8 @@ def test_the_page_names_all_actions_and_no_others() -> None:
 
 def test_every_action_can_happen() -> None:
     """Each is written out where it is recorded, or is what the ORM's changes of an audited table are called."""
-    texts = {node.value for one in sources() for node in ast.walk(one.tree) if isinstance(node, ast.Constant)}
-    kinds = {one.kind for one in AUDITED.values()}
+    texts = {node.value for source in sources() for node in ast.walk(source.tree) if isinstance(node, ast.Constant)}
+    kinds = {audited.kind for audited in AUDITED.values()}
     noticed = {f"{kind}.{verb}" for kind in kinds for verb in ("created", "updated", "deleted")}
     verbs = {"key.rotated", "key.revoked", "domain.verified", "automation.paused", "automation.resumed"}
     assert [action for action in ACTIONS if action not in texts | noticed | verbs] == []
@@ -352,7 +356,11 @@ def test_every_action_is_expected_by_a_test() -> None:
 
 
 def test_only_the_retention_deletes_entries_and_nothing_updates_them() -> None:
-    naming = [one.name for one in sources() if re.search(r"\bAuditEntry\b|audit_entries", one.path.read_text("utf-8"))]
+    naming = [
+        source.name
+        for source in sources()
+        if re.search(r"\bAuditEntry\b|audit_entries", source.path.read_text("utf-8"))
+    ]
     assert [name for name in naming if not name.startswith("app.db.migrations")] == [
         "app.audit.read",
         "app.audit.record",

@@ -59,8 +59,8 @@ def parsed(change: Change) -> ast.FunctionDef:
 
 def test_what_replaces_a_function_takes_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAOS_CLOCK", "/nowhere")
-    misfits = {name: misfits_of(one.change, importlib.import_module(one.module)) for name, one in ALL.items()}
-    assert {name: found for name, found in misfits.items() if found} == {}
+    misfits = {name: misfits_of(broken.change, importlib.import_module(broken.module)) for name, broken in ALL.items()}
+    assert {name: differences for name, differences in misfits.items() if differences} == {}
 
 
 def test_a_replacement_with_fewer_parameters_is_found() -> None:
@@ -92,9 +92,9 @@ def misfits_of(change: Change, module: Any) -> list[str]:
 
 def targets_of(change: Change) -> list[str]:
     """The dotted names to which the patch assigns."""
-    targets = [one for node in ast.walk(parsed(change)) if isinstance(node, ast.Assign) for one in node.targets]
-    flat = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    return [ast.unparse(one) for one in flat if isinstance(one, ast.Attribute)]
+    targets = [target for node in ast.walk(parsed(change)) if isinstance(node, ast.Assign) for target in node.targets]
+    flat = [element for target in targets for element in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [ast.unparse(element) for element in flat if isinstance(element, ast.Attribute)]
 
 
 def is_global(path: str, change: Change) -> bool:
@@ -118,13 +118,23 @@ def misfits_between(old: Callable[..., Any], new: Callable[..., Any]) -> list[st
         parameters = inspect.signature(old).parameters.values()
     except ValueError:
         return []  # of a builtin
-    places = [one for one in parameters if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
-    required = [one for one in places if one.default is Parameter.empty]
-    named = {one.name: None for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
-    if any(one.kind is Parameter.VAR_KEYWORD for one in parameters):  # then it takes whatever the new one requires
+    places = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    required = [parameter for parameter in places if parameter.default is Parameter.empty]
+    named = {parameter.name: None for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY}
+    if any(
+        parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters
+    ):  # then it takes whatever the new one requires
         others = list(inspect.signature(new).parameters.values())[len(places) :]
-        named |= {one.name: None for one in others if one.default is Parameter.empty and one.kind in BY_NAME}
-    optional = {one.name: None for one in places if one.default is not Parameter.empty}
+        named |= {
+            parameter.name: None
+            for parameter in others
+            if parameter.default is Parameter.empty and parameter.kind in BY_NAME
+        }
+    optional = {parameter.name: None for parameter in places if parameter.default is not Parameter.empty}
     calls = ((places, named), (required, named), (required, {**named, **optional}))
     misfits = []
     for positional, keywords in calls:
@@ -155,10 +165,10 @@ def test_a_build_without_a_guard_names_an_attack_of_its_family(name: str) -> Non
 def modules_of(family: str) -> list[Any]:
     """The module of the family's attack, and the families that it imports."""
     package = "tests.attack.families."
-    own = sys.modules[FAMILIES[family].attack.__module__]
-    used = {getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in vars(own).values()}
-    return [own, *(sys.modules[name] for name in sorted(filter(None, used)) if name.startswith(package))]
+    module = sys.modules[FAMILIES[family].attack.__module__]
+    used = {getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in vars(module).values()}
+    return [module, *(sys.modules[name] for name in sorted(filter(None, used)) if name.startswith(package))]
 
 
 def test_each_family_of_attacks_has_a_build_without_its_guard() -> None:
-    assert {one.family for one in without_guards.BREAKS.values()} == set(FAMILIES)
+    assert {broken.family for broken in without_guards.BREAKS.values()} == set(FAMILIES)

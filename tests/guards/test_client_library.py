@@ -107,8 +107,8 @@ def test_the_page_of_the_library_lists_them() -> None:
 
 def properties(schema: str) -> set[str]:
     """The properties of a schema and of those that it extends."""
-    found: dict[str, Any] = description()["components"]["schemas"][schema]
-    return {name for name in found["properties"] if not name.startswith("_")}
+    schemas: dict[str, Any] = description()["components"]["schemas"][schema]
+    return {name for name in schemas["properties"] if not name.startswith("_")}
 
 
 @each("schema", SHOWN)

@@ -49,7 +49,9 @@ def modules() -> list[Path]:
     """All modules except those that depend on the timing of third-party servers, and those whose purpose is to
     measure."""
     tests = ROOT / "tests"
-    return [one for one in sorted(tests.rglob("*.py")) if one.relative_to(tests).parts[0] not in ("interop", "chaos")]
+    return [
+        path for path in sorted(tests.rglob("*.py")) if path.relative_to(tests).parts[0] not in ("interop", "chaos")
+    ]
 
 
 def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -65,13 +67,17 @@ def _short_deadline(call: ast.Call) -> float | None:
     """The number, if a test gives up waiting sooner than a busy machine may need."""
     name = ast.unparse(call.func)
     if name == "wait_until":
-        given = [one.value for one in call.keywords if one.arg == "seconds"]
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "seconds"]
     elif isinstance(call.func, ast.Attribute) and call.func.attr in WAITS:
-        given = [*call.args, *(one.value for one in call.keywords if one.arg == "timeout")]
+        given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "timeout")]
     else:
         return None
-    numbers = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
-    return next((float(one) for one in numbers if 1 <= one < LEAST_DEADLINE), None)
+    numbers = [
+        argument.value
+        for argument in given
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, int | float)
+    ]
+    return next((float(number) for number in numbers if 1 <= number < LEAST_DEADLINE), None)
 
 
 def _bounded_durations(function: ast.AST) -> Iterator[int]:
@@ -108,7 +114,8 @@ def _is_since_reading(node: ast.AST, readings: set[str], lengths: set[str]) -> b
     if _is_length(node.right) or (isinstance(node.right, ast.Name) and node.right.id in lengths):
         return False
     return any(
-        _is_reading(one) or (isinstance(one, ast.Name) and one.id in readings) for one in (node.left, node.right)
+        _is_reading(operand) or (isinstance(operand, ast.Name) and operand.id in readings)
+        for operand in (node.left, node.right)
     )
 
 

@@ -18,13 +18,13 @@ TEMPLATES = sorted((APP / "templates" / "console").glob("*.html"))
 
 def test_the_files_of_other_projects_are_those_of_the_lock() -> None:
     """Otherwise: `make vendor`."""
-    locked = {name: one["sha256"] for package in LOCK["packages"] for name, one in package["files"].items()}
-    found = {
+    locked = {name: file["sha256"] for package in LOCK["packages"] for name, file in package["files"].items()}
+    packaged = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in VENDOR.iterdir()
         if path.name != "lock.json"
     }
-    assert found == locked
+    assert packaged == locked
 
 
 def test_the_lock_pins_each_package_with_its_licence() -> None:
@@ -46,4 +46,4 @@ def test_a_page_has_no_script_style_or_markup_of_its_own(template: Path) -> None
 def test_nothing_is_loaded_from_elsewhere() -> None:
     texts = [path.read_text("utf-8") for path in (APP / "static" / "console").iterdir()]
     texts.append((VENDOR / "pico.min.css").read_text("utf-8"))
-    assert [found for text in texts for found in re.findall(r"url\((?!\"?data:)|@import|import\(", text)] == []
+    assert [address for text in texts for address in re.findall(r"url\((?!\"?data:)|@import|import\(", text)] == []

@@ -31,15 +31,15 @@ from tests.support.deployment import (
 )
 
 BACKUP = Unit(UNITS / "tms-backup.service")
-PROCESS_UNITS = [one for one in units() if one.path.name not in ("tms-migrate.service", BACKUP.path.name)]
+PROCESS_UNITS = [unit for unit in units() if unit.path.name not in ("tms-migrate.service", BACKUP.path.name)]
 NOT_SETTINGS = {"PATH", "PYTHONDONTWRITEBYTECODE"}
 needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 
 
 def only(name: str) -> str:
     """The argument of the only such instruction of the image."""
-    (found,) = [one.text for one in stages()[-1] if one.name == name]
-    return found
+    (text,) = [instruction.text for instruction in stages()[-1] if instruction.name == name]
+    return text
 
 
 class TestImage:
@@ -51,7 +51,7 @@ class TestImage:
 
     def test_its_entrypoint_is_the_command_and_its_default_and_check_exist(self) -> None:
         scripts = (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.scripts]")[2]
-        last = {one.name: one for one in stages()[-1]}
+        last = {instruction.name: instruction for instruction in stages()[-1]}
         (entry,) = last["ENTRYPOINT"].parts
         assert re.search(rf'^{entry} = "', scripts, re.MULTILINE)
         assert wrong_command(last["CMD"].parts) == ""
@@ -59,9 +59,9 @@ class TestImage:
         assert check == '["python", "-m", "jobs.healthcheck"]'
 
     def test_what_it_copies_is_in_the_repository_and_what_the_wheel_needs_is_sent_to_the_build(self) -> None:
-        for one in stages()[0]:
-            if one.name == "COPY":
-                assert [word for word in one.words[:-1] if not (ROOT / word).exists()] == []
+        for instruction in stages()[0]:
+            if instruction.name == "COPY":
+                assert [word for word in instruction.words[:-1] if not (ROOT / word).exists()] == []
         wheel = (ROOT / "pyproject.toml").read_text("utf-8").partition("[tool.hatch.build.targets.wheel]")[2]
         packed = re.findall(r'"([\w./]+)"', wheel.partition("[tool.")[0])
         needed = [*packed, "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "app/settings.py"]
@@ -74,30 +74,32 @@ class TestImage:
 
 class TestCompose:
     def test_it_runs_every_process_of_the_procfile_and_the_migration_before_them(self) -> None:
-        commands = {name: tuple(one["command"]) for name, one in own_services().items()}
+        commands = {name: tuple(service["command"]) for name, service in own_services().items()}
         assert set(commands.values()) == {*processes(), ("db", "upgrade", "--expand")}
         assert [problem for command in commands.values() if (problem := wrong_command(list(command)))] == []
-        waiting = {name: one["depends_on"] for name, one in own_services().items() if name != "migrate"}
-        assert {one["migrate"]["condition"] for one in waiting.values()} == {"service_completed_successfully"}
+        waiting = {name: service["depends_on"] for name, service in own_services().items() if name != "migrate"}
+        assert {conditions["migrate"]["condition"] for conditions in waiting.values()} == {
+            "service_completed_successfully"
+        }
 
     @pytest.mark.parametrize("name", compose()["services"])
     def test_every_container_is_bounded_and_has_no_more_rights_than_it_needs(self, name: str) -> None:
-        one = compose()["services"][name]
-        assert one["read_only"]
-        assert one["cap_drop"] == ["ALL"]
-        assert one["security_opt"] == ["no-new-privileges:true"]
-        assert {"mem_limit", "pids_limit", "restart", "healthcheck", "tmpfs"} <= one.keys()
+        service = compose()["services"][name]
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert {"mem_limit", "pids_limit", "restart", "healthcheck", "tmpfs"} <= service.keys()
 
     def test_its_settings_secrets_volumes_and_files_exist(self) -> None:
         whole = compose()
-        for name, one in own_services().items():
-            assert one["environment"].keys() <= SETTINGS | FILES, name
-            assert set(one["secrets"]) <= whole["secrets"].keys()
-            files = {value for key, value in one["environment"].items() if key in FILES}
-            assert files == {f"/run/secrets/{secret}" for secret in one["secrets"]}
-            assert (DEPLOY / one["build"]["context"]).resolve() == ROOT
-            assert (ROOT / one["build"]["dockerfile"]).is_file()
-            assert one["volumes"] == [f"data:{environment_of_image()['DATA_DIR']}"]
+        for name, service in own_services().items():
+            assert service["environment"].keys() <= SETTINGS | FILES, name
+            assert set(service["secrets"]) <= whole["secrets"].keys()
+            files = {value for key, value in service["environment"].items() if key in FILES}
+            assert files == {f"/run/secrets/{secret}" for secret in service["secrets"]}
+            assert (DEPLOY / service["build"]["context"]).resolve() == ROOT
+            assert (ROOT / service["build"]["dockerfile"]).is_file()
+            assert service["volumes"] == [f"data:{environment_of_image()['DATA_DIR']}"]
         assert {"data", "postgres"} == whole["volumes"].keys()
 
     def test_its_backup_is_run_by_hand_and_has_the_settings_of_the_processes(self) -> None:
@@ -118,7 +120,7 @@ class TestCompose:
 
 class TestUnits:
     def test_they_run_every_process_of_the_procfile(self) -> None:
-        commands = [str(one.value("Service", "ExecStart")).split() for one in PROCESS_UNITS]
+        commands = [str(unit.value("Service", "ExecStart")).split() for unit in PROCESS_UNITS]
         assert {tuple(words[1:]) for words in commands} == processes()
         assert {words[0] for words in commands} == {"/opt/tms/bin/tms"}
         assert wrong_command(str(Unit(UNITS / "tms-migrate.service").value("Service", "ExecStart")).split()[1:]) == ""
@@ -139,7 +141,7 @@ class TestUnits:
         assert (program, wrong_command(arguments)) == ("/opt/tms/bin/tms", "")
         assert arguments[:2] == ["backup", f"%S/{BACKUP.value('Service', 'StateDirectory')}"]
         assert (BACKUP.value("Service", "Type"), BACKUP.values("Install", "WantedBy")) == ("oneshot", [])
-        assert [one.path.name for one in units() if one.values("Service", "StateDirectory")] == [BACKUP.path.name]
+        assert [unit.path.name for unit in units() if unit.values("Service", "StateDirectory")] == [BACKUP.path.name]
         timer = Unit(UNITS / "tms-backup.timer")
         names = ("OnCalendar", "RandomizedDelaySec", "Persistent")
         assert [timer.value("Timer", name) for name in names] == ["*-*-* 03:15:00", "30min", "true"]
@@ -165,10 +167,10 @@ class TestUnits:
         copy(tmp_path)
         for name in ("tms-web.service", "tms-sends@1.service"):
             command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(tmp_path / name)]
-            shown = subprocess.run(command, capture_output=True, text=True, check=False)
-            found = re.search(r"exposure level for \S+: ([\d.]+)", shown.stdout)
-            assert found, shown
-            assert float(found[1]) < 2.0, shown.stdout
+            exposure = subprocess.run(command, capture_output=True, text=True, check=False)
+            match = re.search(r"exposure level for \S+: ([\d.]+)", exposure.stdout)
+            assert match, exposure
+            assert float(match[1]) < 2.0, exposure.stdout
 
 
 def copy(folder: Path) -> None:

@@ -22,9 +22,9 @@ LISTED = re.compile(r"^ *\d+\. `[^`]+`", re.MULTILINE)
 def left_out() -> Iterator[tuple[str, Block]]:
     """The blocks that tests/docs does not run, each with its place."""
     for page in PAGES:
-        for one in blocks(ROOT / page):
-            if one.not_run:
-                yield f"{page}#{one.section}", one
+        for block in blocks(ROOT / page):
+            if block.not_run:
+                yield f"{page}#{block.section}", block
 
 
 def folders() -> dict[str, set[str]]:
@@ -46,12 +46,12 @@ def read_in(folder: Path) -> set[str]:
 
 def test_a_mark_names_targets_whose_tests_read_the_block() -> None:
     targets, wrong = folders(), []
-    for place, one in left_out():
-        named = TARGET.findall(str(one.not_run))
-        if one.language != "sh" or not named:
-            wrong.append(f"{one.place}: no target of the Makefile runs it")
+    for place, block in left_out():
+        named = TARGET.findall(str(block.not_run))
+        if block.language != "sh" or not named:
+            wrong.append(f"{block.place}: no target of the Makefile runs it")
         wrong += [
-            f"{one.place}: no test of make {name} reads {place}"
+            f"{block.place}: no test of make {name} reads {place}"
             for name in named
             if not any(place in read_in(ROOT / "tests" / folder) for folder in targets.get(name, ()))
         ]
@@ -59,9 +59,9 @@ def test_a_mark_names_targets_whose_tests_read_the_block() -> None:
 
 
 def test_what_tests_read_is_there_and_marked() -> None:
-    known = {place for place, _ in left_out()}
+    marked_places = {place for place, _ in left_out()}
     read = {place for folder in ("installed", "deploy", "rolling") for place in read_in(ROOT / "tests" / folder)}
-    assert read == known
+    assert read == marked_places
 
 
 def test_no_command_stands_in_a_list() -> None:
@@ -72,6 +72,10 @@ def test_the_processes_of_the_page_are_those_of_the_procfile() -> None:
     """In both forms: of a checkout, and of an installed service."""
     _, _, rest = (ROOT / "docs/operations.md").read_text("utf-8").partition("\n## Processes\n")
     section = rest.partition("\n#")[0]
-    of_procfile = {line.partition(": exec ")[2] for line in (ROOT / "Procfile").read_text("utf-8").splitlines()}
-    assert set(re.findall(r"^\| [^|`]+?(?:\[.+?\]\(.+?\))? \| `([^`]+)`", section, re.MULTILINE)) == of_procfile
+    commands_of_procfile = {
+        line.partition(": exec ")[2] for line in (ROOT / "Procfile").read_text("utf-8").splitlines()
+    }
+    assert (
+        set(re.findall(r"^\| [^|`]+?(?:\[.+?\]\(.+?\))? \| `([^`]+)`", section, re.MULTILINE)) == commands_of_procfile
+    )
     assert {tuple(line.split()) for line in re.findall(r"`tms ([a-z ]+)`", " ".join(section.split()))} == processes()

@@ -126,10 +126,10 @@ def test_every_answer_shown_has_the_properties_of_a_real_one(
     (command, _), *_ = EXAMPLE.findall(SECTIONS[route])
     shown_object = SHOWN.search(SECTIONS[route])
     assert shown_object
-    shown: dict[str, Any] = orjson.loads(shown_object[1])
+    documented: dict[str, Any] = orjson.loads(shown_object[1])
     curl = Curl.read(command.replace("?expand=contacts", ""), ids)
     real = api.request(curl.method, curl.path, headers=curl.headers, data=curl.body).get_json()
-    assert set(shown) <= set(real)
+    assert set(documented) <= set(real)
     list_fields = {"first_name", "last_name", "plan", "interests", "spend", "score", "born", "visit", "reply_to"}
-    assert set(real) - set(shown) <= list_fields
-    assert set(shown["_links"]) == set(real["_links"])
+    assert set(real) - set(documented) <= list_fields
+    assert set(documented["_links"]) == set(real["_links"])

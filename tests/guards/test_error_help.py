@@ -127,16 +127,16 @@ def test_commands_exist_and_are_for_the_operator(code: str) -> None:
         for command in COMMAND.findall(text):
             assert "operator" in text
             words = command.split()
-            found: click.Command = group_of(words[0]) if words[1:] else click.Command("status")
-            if isinstance(found, click.Group):
-                found = found.commands[words[1]]
-            known = {option for one in found.params for option in (*one.opts, *one.secondary_opts)}
-            assert set(OPTION.findall(command)) <= known, command
+            group: click.Command = group_of(words[0]) if words[1:] else click.Command("status")
+            if isinstance(group, click.Group):
+                group = group.commands[words[1]]
+            options = {option for parameter in group.params for option in (*parameter.opts, *parameter.secondary_opts)}
+            assert set(OPTION.findall(command)) <= options, command
 
 
 def test_endpoints_that_are_named_exist() -> None:
     described = {(method.upper(), path) for path, item in describe()["paths"].items() for method in item}
-    known = {("GET", "/v1/")} | {(method, re.sub(r"{[^}]*}", "{id}", path)) for method, path in described}
-    named = {found for one in HELP.values() for text in one for found in ENDPOINT.findall(text)}
+    endpoints = {("GET", "/v1/")} | {(method, re.sub(r"{[^}]*}", "{id}", path)) for method, path in described}
+    named = {endpoint for texts in HELP.values() for text in texts for endpoint in ENDPOINT.findall(text)}
     assert named
-    assert named - known == set()
+    assert named - endpoints == set()

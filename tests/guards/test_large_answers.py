@@ -26,10 +26,10 @@ MADE = ("csv_file", "table_file")
 """Functions that make a file at once."""
 
 
-def calls(inside: ast.AST, *wanted: str) -> bool:
+def calls(inside: ast.AST, *names: str) -> bool:
     """Whether the code calls a function of one of these names."""
     called = (node.func for node in ast.walk(inside) if isinstance(node, ast.Call))
-    return any(isinstance(one, ast.Name) and one.id in wanted for one in called)
+    return any(isinstance(function, ast.Name) and function.id in names for function in called)
 
 
 def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef]:
@@ -47,21 +47,21 @@ def names(inside: ast.AST) -> set[str]:
 @each("path", VIEWS)
 def test_a_file_that_is_made_at_once_has_a_bound(path: Path) -> None:
     unbounded = [
-        one.name
-        for one in definitions(path)
-        if one.name not in MADE
-        and calls(one, *MADE)
-        and BOUND not in names(one)
-        and (path.name, one.name) not in BOUNDED
+        definition.name
+        for definition in definitions(path)
+        if definition.name not in MADE
+        and calls(definition, *MADE)
+        and BOUND not in names(definition)
+        and (path.name, definition.name) not in BOUNDED
     ]
     assert unbounded == [], f"read no more rows than {BOUND}, or use csv_stream"
 
 
 def test_what_is_streamed_has_its_tests() -> None:
-    found = {
-        (path.name, one.name)
+    streamed = {
+        (path.name, definition.name)
         for path in VIEWS
-        for one in definitions(path)
-        if calls(one, "csv_stream", "person_document")
+        for definition in definitions(path)
+        if calls(definition, "csv_stream", "person_document")
     }
-    assert found == STREAMED
+    assert streamed == STREAMED

@@ -197,17 +197,17 @@ def package_of(module: str) -> str:
     return module.partition(".")[0]
 
 
-def described(one: Source, line: int, imported: str) -> str:
+def described(importer: Source, line: int, imported: str) -> str:
     """How a forbidden import is reported."""
-    return f"{one.path.name}:{line} {one.name} imports {imported}"
+    return f"{importer.path.name}:{line} {importer.name} imports {imported}"
 
 
 def test_packages_import_only_those_below_them() -> None:
     wrong = [
-        described(one, line, imported)
-        for one in sources()
-        for imported, line in one.imports()
-        if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(one.name)]
+        described(importer, line, imported)
+        for importer in sources()
+        for imported, line in importer.imports()
+        if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(importer.name)]
     ]
     assert wrong == []
 
@@ -215,11 +215,11 @@ def test_packages_import_only_those_below_them() -> None:
 def test_a_blueprint_imports_only_modules_of_its_own_package() -> None:
     """A plugin stands alone, however many modules it has."""
     wrong = [
-        described(one, line, imported)
-        for one in sources()
-        for imported, line in one.imports()
-        if is_in(one.name, "blueprints") and is_in(imported, "blueprints")
-        if imported.split(".")[1] != one.name.split(".")[1]
+        described(importer, line, imported)
+        for importer in sources()
+        for imported, line in importer.imports()
+        if is_in(importer.name, "blueprints") and is_in(imported, "blueprints")
+        if imported.split(".")[1] != importer.name.split(".")[1]
     ]
     assert wrong == []
 
@@ -232,34 +232,38 @@ def room_of(module: str) -> str:
 def test_rooms_import_only_those_above_them_in_the_table() -> None:
     order = list(ROOMS)
     for room, imported in ROOMS.items():
-        assert [one for one in imported if order.index(one) >= order.index(room)] == [], room
+        assert [imported_room for imported_room in imported if order.index(imported_room) >= order.index(room)] == [], (
+            room
+        )
 
 
 def test_rooms_import_exactly_what_the_table_says() -> None:
     imports: dict[str, set[str]] = {room: set() for room in (*ROOMS, *FOUNDATION)}
-    for one in sources():
-        if package_of(one.name) == "app":
-            imports[room_of(one.name)] |= {room_of(name) for name, _ in one.imports() if package_of(name) == "app"}
-    shown = {room: tuple(sorted(imports[room] - {room, *FOUNDATION})) for room in imports}
-    assert shown == {**ROOMS, **dict.fromkeys(FOUNDATION, ())}
+    for module in sources():
+        if package_of(module.name) == "app":
+            imports[room_of(module.name)] |= {
+                room_of(name) for name, _ in module.imports() if package_of(name) == "app"
+            }
+    table = {room: tuple(sorted(imports[room] - {room, *FOUNDATION})) for room in imports}
+    assert table == {**ROOMS, **dict.fromkeys(FOUNDATION, ())}
 
 
 def test_rooms_of_sends_import_exactly_what_the_table_says() -> None:
     imports: dict[str, set[str]] = {room: set() for room in ROOMS_OF_SENDS}
-    for one in sources():
-        if one.name.count(".") > 2 and is_in(one.name, "app.sends"):
-            imported = {name.split(".")[2] for name, _ in one.imports() if name.startswith("app.sends.")}
-            imports[one.name.split(".")[2]] |= imported & ROOMS_OF_SENDS.keys()
+    for module in sources():
+        if module.name.count(".") > 2 and is_in(module.name, "app.sends"):
+            imported = {name.split(".")[2] for name, _ in module.imports() if name.startswith("app.sends.")}
+            imports[module.name.split(".")[2]] |= imported & ROOMS_OF_SENDS.keys()
     assert {room: tuple(sorted(imports[room] - {room})) for room in imports} == ROOMS_OF_SENDS
 
 
 @pytest.mark.parametrize("library", AT_HOME)
 def test_a_library_is_imported_only_in_its_rooms(library: str) -> None:
     wrong = [
-        described(one, line, imported)
-        for one in sources()
-        for imported, line in one.imports()
-        if package_of(imported) == library and not any(is_in(one.name, room) for room in AT_HOME[library])
+        described(importer, line, imported)
+        for importer in sources()
+        for imported, line in importer.imports()
+        if package_of(imported) == library and not any(is_in(importer.name, room) for room in AT_HOME[library])
     ]
     assert wrong == []
 
@@ -267,10 +271,10 @@ def test_a_library_is_imported_only_in_its_rooms(library: str) -> None:
 @pytest.mark.parametrize("room", WITHOUT_SQLALCHEMY)
 def test_some_rooms_know_no_sql(room: str) -> None:
     wrong = [
-        described(one, line, imported)
-        for one in sources()
-        for imported, line in one.imports()
-        if package_of(imported) == "sqlalchemy" and is_in(one.name, room)
+        described(importer, line, imported)
+        for importer in sources()
+        for imported, line in importer.imports()
+        if package_of(imported) == "sqlalchemy" and is_in(importer.name, room)
     ]
     assert wrong == []
 
@@ -278,10 +282,10 @@ def test_some_rooms_know_no_sql(room: str) -> None:
 def test_only_app_db_knows_the_dialect() -> None:
     """Everything else writes statements that fit both, or takes them from `app/db`."""
     wrong = [
-        f"{one.path.name}:{getattr(node, 'lineno', '?')}"
-        for one in sources()
-        if not is_in(one.name, "app.db")
-        for node in ast.walk(one.tree)
+        f"{source.path.name}:{getattr(node, 'lineno', '?')}"
+        for source in sources()
+        if not is_in(source.name, "app.db")
+        for node in ast.walk(source.tree)
         if DIALECT_NAMES & words(node)
     ]
     assert wrong == []
@@ -313,10 +317,10 @@ def reach(module: str) -> frozenset[str]:
 
 def test_schemas_import_only_pure_modules_of_the_domain() -> None:
     wrong = [
-        described(one, line, imported)
-        for one in sources()
-        if package_of(one.name) == "schemas"
-        for imported, line in one.imports()
+        described(importer, line, imported)
+        for importer in sources()
+        if package_of(importer.name) == "schemas"
+        for imported, line in importer.imports()
         if package_of(imported) == "app" and reach(imported) & IMPURE
     ]
     assert wrong == []
@@ -332,15 +336,15 @@ def test_processes_that_serve_no_api_do_not_load_the_web_framework() -> None:
 
 
 def test_the_client_library_imports_nothing_of_the_service_and_one_other_library() -> None:
-    imported = {package_of(name) for one in library_sources() for name, _ in one.imports()}
+    imported = {package_of(name) for library_source in library_sources() for name, _ in library_source.imports()}
     assert imported - sys.stdlib_module_names == {LIBRARY, "requests"}
 
 
 def test_no_import_stands_inside_a_function() -> None:
     wrong = [
-        f"{one.path.name}:{node.lineno}"
-        for one in (*sources(), *library_sources())
-        for function in one.functions()
+        f"{source.path.name}:{node.lineno}"
+        for source in (*sources(), *library_sources())
+        for function in source.functions()
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
@@ -348,7 +352,7 @@ def test_no_import_stands_inside_a_function() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [one.name for one in (*sources(), *library_sources()) if not ast.get_docstring(one.tree)] == []
+    assert [source.name for source in (*sources(), *library_sources()) if not ast.get_docstring(source.tree)] == []
 
 
 DOORS = ("app.cli", "app.console", "blueprints", "jobs", "schemas")
@@ -361,10 +365,10 @@ READS = {"blueprints.console.audit"}
 def test_acts_are_recorded_below_the_doors() -> None:
     """A use case records what it does in the transaction in which it does it, so no door can forget it."""
     wrong = [
-        f"{one.name}:{line} imports {imported}"
-        for one in sources()
-        if any(is_in(one.name, door) for door in DOORS) and one.name not in READS
-        for imported, line in one.imports()
+        f"{source.name}:{line} imports {imported}"
+        for source in sources()
+        if any(is_in(source.name, door) for door in DOORS) and source.name not in READS
+        for imported, line in source.imports()
         if any(is_in(imported, writer) for writer in OF_WRITERS)
     ]
     assert wrong == []

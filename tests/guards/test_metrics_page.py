@@ -15,10 +15,12 @@ FORBIDDEN = {"account", "address", "domain", "email", "mobile", "url", "uuid"}
 
 def test_the_page_has_the_metrics_of_the_code() -> None:
     assert figures.__name__  # it defines the last of them
-    shown = {
+    documented = {
         name: (kind, {*re.findall(r"`(\w+)`", labels)}) for name, kind, labels, _unit, _scope, _ in ROW.findall(PAGE)
     }
-    assert shown == {one.name: (one.type, {*one.labels}) for one in DEFINITIONS.values()}
+    assert documented == {
+        definition.name: (definition.type, {*definition.labels}) for definition in DEFINITIONS.values()
+    }
 
 
 def test_names_and_units_are_those_of_prometheus() -> None:
@@ -30,4 +32,4 @@ def test_names_and_units_are_those_of_prometheus() -> None:
 
 
 def test_no_label_is_of_one_account_or_person() -> None:
-    assert [one.name for one in DEFINITIONS.values() if FORBIDDEN & {*one.labels}] == []
+    assert [definition.name for definition in DEFINITIONS.values() if FORBIDDEN & {*definition.labels}] == []

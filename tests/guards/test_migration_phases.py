@@ -18,19 +18,19 @@ Tables = dict[str, dict[str, Any]]
 
 def tables_of(connection: Connection) -> Tables:
     """What code relies on, of each table."""
-    found = inspect(connection)
-    return {name: table_of(found, name) for name in found.get_table_names()}
+    inspector = inspect(connection)
+    return {name: table_of(inspector, name) for name in inspector.get_table_names()}
 
 
-def table_of(found: Inspector, name: str) -> dict[str, Any]:
-    references = found.get_foreign_keys(name)
+def table_of(inspector: Inspector, name: str) -> dict[str, Any]:
+    references = inspector.get_foreign_keys(name)
     return {
-        "columns": {one["name"]: one for one in found.get_columns(name)},
-        "key": found.get_pk_constraint(name)["constrained_columns"],
-        "indexes": {one["name"]: one for one in found.get_indexes(name)},
-        "unique": {tuple(one["column_names"]) for one in found.get_unique_constraints(name)},
-        "references": {(*one["constrained_columns"], one["referred_table"]) for one in references},
-        "checks": {one["sqltext"] for one in found.get_check_constraints(name)},
+        "columns": {column["name"]: column for column in inspector.get_columns(name)},
+        "key": inspector.get_pk_constraint(name)["constrained_columns"],
+        "indexes": {index["name"]: index for index in inspector.get_indexes(name)},
+        "unique": {tuple(unique["column_names"]) for unique in inspector.get_unique_constraints(name)},
+        "references": {(*reference["constrained_columns"], reference["referred_table"]) for reference in references},
+        "checks": {check["sqltext"] for check in inspector.get_check_constraints(name)},
     }
 
 
@@ -44,7 +44,7 @@ def losses(before: Tables, after: Tables) -> list[str]:
 
 def _losses(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     columns, were = new["columns"], old["columns"]
-    lost = [f"column {one} is gone" for one in were if one not in columns]
+    lost = [f"column {column} is gone" for column in were if column not in columns]
     for name in were.keys() & columns.keys():
         if str(were[name]["type"]) != str(columns[name]["type"]):
             lost.append(f"column {name} has another type")
@@ -52,18 +52,22 @@ def _losses(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
             lost.append(f"column {name} must have a value now")
     lost += [
         f"new column {name} needs a value"
-        for name, one in columns.items()
-        if name not in were and not one["nullable"] and one["default"] is None
+        for name, column in columns.items()
+        if name not in were and not column["nullable"] and column["default"] is None
     ]
-    lost += [f"index {one} is gone" for one in old["indexes"] if one not in new["indexes"]]
+    lost += [f"index {index} is gone" for index in old["indexes"] if index not in new["indexes"]]
     lost += [
         f"unique index {name} on columns that there were"
-        for name, one in new["indexes"].items()
-        if name not in old["indexes"] and one["unique"] and set(one["column_names"]) <= were.keys()
+        for name, index in new["indexes"].items()
+        if name not in old["indexes"] and index["unique"] and set(index["column_names"]) <= were.keys()
     ]
     lost += ["another key"] if old["key"] != new["key"] else []
     lost += [f"another {kind}" for kind in ("unique", "checks") if old[kind] != new[kind]]
-    lost += [f"new reference {one}" for one in new["references"] - old["references"] if set(one[:-1]) <= were.keys()]
+    lost += [
+        f"new reference {reference}"
+        for reference in new["references"] - old["references"]
+        if set(reference[:-1]) <= were.keys()
+    ]
     return lost
 
 
@@ -95,9 +99,9 @@ def test_the_check_finds_what_breaks_older_code(engine: Engine, statement: str, 
         connection.exec_driver_sql("BEGIN")
         before = tables_of(connection)
         connection.exec_driver_sql(statement)
-        found = losses(before, tables_of(connection))
+        lost = losses(before, tables_of(connection))
         connection.exec_driver_sql("ROLLBACK")
-    assert found == [] if loss is None else loss in found
+    assert lost == [] if loss is None else loss in lost
 
 
 def test_every_expanding_migration_only_adds(engine: Engine) -> None:

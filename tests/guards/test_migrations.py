@@ -72,12 +72,12 @@ def everything(database_url: str) -> list[str]:
     engine = create_engine(database_url)
     with engine.connect() as connection, warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*expression-based index")
-        (found := MetaData()).reflect(connection)
-        kept = [one for one in found.sorted_tables if one.name not in ("alembic_version", "schema_state")]
-        rows = [f"{one.name}: {row}" for one in kept for row in connection.execute(select(one))]
+        (metadata := MetaData()).reflect(connection)
+        kept = [table for table in metadata.sorted_tables if table.name not in ("alembic_version", "schema_state")]
+        rows = [f"{table.name}: {row}" for table in kept for row in connection.execute(select(table))]
     engine.dispose()
-    columns = [f"{one}: {one.type}" for table in kept for one in table.columns]
-    return sorted([*columns, *(str(one.name) for table in kept for one in table.indexes), *rows])
+    columns = [f"{column}: {column.type}" for table in kept for column in table.columns]
+    return sorted([*columns, *(str(index.name) for table in kept for index in table.indexes), *rows])
 
 
 def revisions(database_url: str) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def test_migrations_and_models_make_the_same_indexes(migrated_url: str) -> None:
         with engine.connect() as connection:
             made = index_definitions(connection)
             included = migrate.included_on(connection.dialect.name)
-            for index in (one for table in Base.metadata.tables.values() for one in table.indexes):
+            for index in (index for table in Base.metadata.tables.values() for index in table.indexes):
                 if included(index, index.name, "index", False, None):
                     connection.execute(DropIndex(index))
                     connection.execute(CreateIndex(index))
@@ -191,13 +191,13 @@ def test_migrations_and_models_make_the_same_indexes(migrated_url: str) -> None:
 def index_definitions(connection: Connection) -> dict[str, str]:
     """All indexes but those of partitions, as the database writes them."""
     if connection.dialect.name == "postgresql":
-        found = (
+        query = (
             "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() AND "
             "to_regclass(tablename) NOT IN (SELECT inhrelid FROM pg_inherits)"
         )
     else:
-        found = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql <> ''"
-    return {name: definition.replace('"', "") for name, definition in connection.execute(text(found)).all()}
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql <> ''"
+    return {name: definition.replace('"', "") for name, definition in connection.execute(text(query)).all()}
 
 
 def test_migrations_and_models_give_the_same_defaults(migrated_url: str) -> None:
@@ -213,11 +213,11 @@ def test_migrations_and_models_give_the_same_defaults(migrated_url: str) -> None
         warnings.filterwarnings("ignore", ".*expression-based index")
         options = {"compare_server_default": True, "include_object": migrate.included_on(connection.dialect.name)}
         context_of = MigrationContext.configure(connection, opts=options)
-        found = inspect(connection)
+        inspector = inspect(connection)
         given = {
             f"{name}.{column['name']}"
             for name in Base.metadata.tables
-            for column in found.get_columns(name)
+            for column in inspector.get_columns(name)
             if column["default"] is not None and "nextval" not in column["default"]
         }
         assert given == expected
@@ -233,7 +233,9 @@ def test_no_id_is_given_twice_on_sqlite() -> None:
         with engine.connect() as connection:
             rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all()
         engine.dispose()
-    promised = {name for name, one in Base.metadata.tables.items() if one.dialect_options["sqlite"]["autoincrement"]}
+    promised = {
+        name for name, table in Base.metadata.tables.items() if table.dialect_options["sqlite"]["autoincrement"]
+    }
     assert promised <= {row.name for row in rows if "AUTOINCREMENT" in row.sql}
 
 

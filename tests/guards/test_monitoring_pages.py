@@ -49,13 +49,13 @@ def metric(name: str) -> tuple[str, set[str]]:
 
 @each(("place", "expression"), list(expressions()))
 def test_a_query_selects_metrics_and_labels_that_exist(place: str, expression: str) -> None:
-    known = set(OF_PROMETHEUS)
+    known_labels = set(OF_PROMETHEUS)
     for name, selected in SELECTOR.findall(expression):
         labels = metric(name)[1] | OF_PROMETHEUS
         assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)\"", selected)) <= labels, (place, name)
-        known |= labels
-    grouped = {label.strip() for found in GROUPED.findall(expression) for label in found.split(",")}
-    assert grouped <= known, place
+        known_labels |= labels
+    grouped = {label.strip() for match in GROUPED.findall(expression) for label in match.split(",")}
+    assert grouped <= known_labels, place
 
 
 @each("rule", RULES)

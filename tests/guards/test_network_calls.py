@@ -59,7 +59,7 @@ def is_below(module: str, tops: tuple[str, ...]) -> bool:
 def in_reach() -> set[str]:
     """Our modules that a request can reach."""
     seen: set[str] = set()
-    waiting = [one.name for one in sources() if is_below(one.name, ROOTS)]
+    waiting = [source.name for source in sources() if is_below(source.name, ROOTS)]
     while waiting:
         name = waiting.pop()
         if name not in seen:
@@ -69,17 +69,19 @@ def in_reach() -> set[str]:
 
 
 def test_every_module_in_reach_of_a_request_that_can_wait_for_the_network_says_why_no_request_does() -> None:
-    found = {name for name in in_reach() if any(is_below(imported, WAITS) for imported, _ in source(name).imports())}
-    assert found == ALLOWED.keys()
+    importers = {
+        name for name in in_reach() if any(is_below(imported, WAITS) for imported, _ in source(name).imports())
+    }
+    assert importers == ALLOWED.keys()
 
 
 def test_functions_that_wait_are_imported_in_reach_of_a_request_only_where_that_is_known() -> None:
-    found: dict[str, set[str]] = {name: set() for name in ASKERS}
+    importers: dict[str, set[str]] = {name: set() for name in ASKERS}
     for module in in_reach():
         for imported in source(module).imported_names("app.network"):
-            if imported in found:
-                found[imported].add(module)
-    assert found == ASKERS
+            if imported in importers:
+                importers[imported].add(module)
+    assert importers == ASKERS
 
 
 def test_checks_are_carried_out_out_of_reach() -> None:

@@ -20,18 +20,18 @@ def holds_text(column: Column[object]) -> bool:
 
 def test_each_column_of_text_is_personal_or_impersonal() -> None:
     """Otherwise: mark it in the model, as `personal` with its place, or as `Impersonal`."""
-    assert [str(one) for one in COLUMNS if holds_text(one) != (PLACE in one.info)] == []
+    assert [str(column) for column in COLUMNS if holds_text(column) != (PLACE in column.info)] == []
 
 
 def test_each_personal_column_belongs_to_a_place_and_each_place_has_some() -> None:
-    places = {one.info[PLACE] for one in COLUMNS if one.info.get(PLACE)}
+    places = {column.info[PLACE] for column in COLUMNS if column.info.get(PLACE)}
     assert places == {place.name for place in PLACES}
 
 
 def test_the_page_names_every_place() -> None:
     text = PAGE.read_text("utf-8")
     for place in PLACES:
-        tables = {one.table.name for one in COLUMNS if one.info.get(PLACE) == place.name}
+        tables = {column.table.name for column in COLUMNS if column.info.get(PLACE) == place.name}
         rows = [line for line in text.splitlines() if line.startswith(f"| `{place.name}` | {place.holds} |")]
         assert len(rows) == 1, place.name
         assert all(f"`{table}`" in rows[0] for table in tables), place.name

@@ -36,12 +36,12 @@ def test_a_reason_that_ends_an_attempt_has_a_text_and_a_code() -> None:
 def test_the_page_shows_the_table() -> None:
     page = (ROOT / "docs" / "waiting.md").read_text("utf-8")
     section, _, _ = page.partition("\n## ")
-    shown = [(reason.value, how.waits, ATTEMPT[how.text is None]) for reason, how in POSTPONEMENTS.items()]
-    assert ROW.findall(section) == shown
+    rows_of_table = [(reason.value, how.waits, ATTEMPT[how.text is None]) for reason, how in POSTPONEMENTS.items()]
+    assert ROW.findall(section) == rows_of_table
 
 
 def test_the_page_of_metrics_names_the_reasons_without_an_attempt() -> None:
     page = (ROOT / "docs" / "monitoring" / "metrics.md").read_text("utf-8")
     (named,) = re.findall(r"`tms_deferrals_total`.*or without an attempt: (.*)\. \|$", page, re.MULTILINE)
-    found = set(re.findall(r"`(\w+)`", named))
-    assert found == {reason.value for reason, how in POSTPONEMENTS.items() if how.text is None}
+    reasons = set(re.findall(r"`(\w+)`", named))
+    assert reasons == {reason.value for reason, how in POSTPONEMENTS.items() if how.text is None}

@@ -88,12 +88,12 @@ CONSOLE = {
     ("GET", "/console/domains.csv"): ("contact.view",),
     ("GET", "/console/domains/<>"): ("contact.view",),
     ("GET", "/console/domains/<>/records.csv"): ("contact.view",),
-    **{("POST", f"/console/domains/<>/{one}"): ("manage",) for one in ("check", "delete", "hosts", "rotate")},
+    **{("POST", f"/console/domains/<>/{action}"): ("manage",) for action in ("check", "delete", "hosts", "rotate")},
     ("GET", "/console/inbox"): ("contact.view",),
     ("GET", "/console/inbox.csv"): ("contact.view",),
     **{
-        ("GET", f"/console/inbox/{one}{part}"): ("contact.view",)
-        for one in ("<>", "folders/<>")
+        ("GET", f"/console/inbox/{path}{part}"): ("contact.view",)
+        for path in ("<>", "folders/<>")
         for part in ("", "/attachment", "/html", "/image", "/source")
     },
     ("GET", "/console/inbox/folders"): ("contact.view",),
@@ -136,7 +136,7 @@ CONSOLE = {
     ("POST", "/console/messages/<>/retry"): ("send.email", "send.sms"),
     ("POST", "/console/messages/<>/unblock"): ("contact.update",),
     ("GET", "/console/people"): ("manage",),
-    **{("POST", f"/console/people/{one}"): ("manage",) for one in ("export", "forget", "held")},
+    **{("POST", f"/console/people/{action}"): ("manage",) for action in ("export", "forget", "held")},
     ("GET", "/console/queues"): ("contact.view",),
     ("POST", "/console/queues/pauses"): ("manage",),
     ("POST", "/console/queues/pauses/<>/end"): ("manage",),
@@ -155,8 +155,8 @@ CONSOLE = {
     ("GET", "/console/stored-messages/<>/versions/<>"): ("contact.view",),
     ("POST", "/console/stored-messages/<>/versions/<>/restore"): ("manage",),
     **{
-        ("POST", f"/console/stored-messages/<>/{one}"): ("send.email", "send.sms")
-        for one in ("html", "preview", "test")
+        ("POST", f"/console/stored-messages/<>/{action}"): ("send.email", "send.sms")
+        for action in ("html", "preview", "test")
     },
     ("GET", "/console/suppressions"): ("contact.view",),
     ("POST", "/console/suppressions"): ("contact.update",),
@@ -175,8 +175,8 @@ CONSOLE = {
     ("GET", "/console/webhooks/<>/deliveries/<>"): ("contact.view",),
     ("POST", "/console/webhooks/<>/deliveries/<>/redeliver"): ("manage",),
     **{
-        ("POST", f"/console/webhooks/<>/{one}"): ("manage",)
-        for one in ("check", "choice", "delete", "remove-secret", "replay", "rotate", "test")
+        ("POST", f"/console/webhooks/<>/{action}"): ("manage",)
+        for action in ("check", "choice", "delete", "remove-secret", "replay", "rotate", "test")
     },
 }
 """Every page of the console for which one signs in, with its scopes (docs/console.md#signing-in)."""
@@ -201,8 +201,8 @@ def test_exactly_the_paths_outside_the_api_need_no_key(app: Flask) -> None:
 
 
 def test_the_console_has_these_pages_with_these_scopes(app: Flask) -> None:
-    found = {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/console")}
-    assert {route: scopes for route, scopes in found.items() if PUBLIC not in scopes} == CONSOLE
+    console_routes = {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/console")}
+    assert {route: scopes for route, scopes in console_routes.items() if PUBLIC not in scopes} == CONSOLE
 
 
 def test_no_rule_ends_with_a_slash_without_which_the_router_would_not_know_its_other_methods(app: Flask) -> None:

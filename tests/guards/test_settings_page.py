@@ -31,10 +31,10 @@ def test_words_for_a_default_are_no_value_to_fill_in() -> None:
 
 def test_every_value_of_the_file_to_fill_in_is_valid(tmp_path: Path) -> None:
     """Each default and each example; a file for GEOIP_DATABASE is not there."""
-    found = re.findall(r"^#([A-Z][A-Z0-9_]*)=(.+)$", example(), re.MULTILINE)
-    assert [name for name, _ in found] == [variable_of(one) for one in fields(Settings)]
-    values = {name: value for name, value in found if name != "GEOIP_DATABASE"}
+    settings_in_file = re.findall(r"^#([A-Z][A-Z0-9_]*)=(.+)$", example(), re.MULTILINE)
+    assert [name for name, _ in settings_in_file] == [variable_of(field) for field in fields(Settings)]
+    values = {name: value for name, value in settings_in_file if name != "GEOIP_DATABASE"}
     settings = from_environment({**values, "DATA_DIR": str(tmp_path)})
-    for one in fields(Settings):
-        if not one.metadata["shown"] and one.name != "data_dir":
-            assert getattr(settings, one.name) == one.default, one.name
+    for field in fields(Settings):
+        if not field.metadata["shown"] and field.name != "data_dir":
+            assert getattr(settings, field.name) == field.default, field.name

@@ -31,11 +31,11 @@ UNKNOWN = re.compile(
 
 def found_in(text: str) -> list[str]:
     """What the text should not name."""
-    return [one[0] for pattern in (UNKNOWN, BARE_COMMAND) for one in pattern.finditer(text)]
+    return [match[0] for pattern in (UNKNOWN, BARE_COMMAND) for match in pattern.finditer(text)]
 
 
 def test_no_text_names_a_command_in_another_way_or_a_file_that_a_wheel_lacks() -> None:
-    wrong = {(place, found) for place, text in shown_texts() for found in found_in(text)}
+    wrong = {(place, name) for place, text in shown_texts() for name in found_in(text)}
     assert wrong == set()
 
 

@@ -20,11 +20,11 @@ def length(function: Function) -> int:
     return lines
 
 
-def too_long(one: Source) -> dict[str, int]:
+def too_long(module: Source) -> dict[str, int]:
     """The functions of a module that are too long, by full name."""
-    lengths = {f"{one.name}.{function.name}": length(function) for function in one.functions()}
+    lengths = {f"{module.name}.{function.name}": length(function) for function in module.functions()}
     return {name: lines for name, lines in lengths.items() if lines > MOST_FUNCTION_LINES}
 
 
 def test_no_function_is_long() -> None:
-    assert [name for one in (*sources(), *library_sources()) for name in too_long(one)] == []
+    assert [name for source in (*sources(), *library_sources()) for name in too_long(source)] == []

@@ -24,6 +24,6 @@ def imports_encrypt(node: ast.AST) -> bool:
 
 
 def test_what_is_encrypted_is_stored_in_columns_that_say_so() -> None:
-    encrypting = {one.name for one in sources() for node in ast.walk(one.tree) if imports_encrypt(node)}
+    encrypting = {source.name for source in sources() for node in ast.walk(source.tree) if imports_encrypt(node)}
     assert encrypting - {"app.maintenance.stored_secrets"} == set(ENCRYPTING)
     assert {str(column) for column in encrypted_columns()} == set(ENCRYPTING.values())

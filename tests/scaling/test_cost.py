@@ -25,37 +25,37 @@ Table = dict[str, dict[str, float]]
 
 def table_in(text: str) -> Table:
     """The table of costs in a text."""
-    header, *rows = (found.split(" | ") for found in ROW.findall(text[text.index("| case | SQL statements |") :]))
+    header, *rows = (row.split(" | ") for row in ROW.findall(text[text.index("| case | SQL statements |") :]))
     columns = [column.strip() for column in header[1:]]
-    found: Table = {}
+    table: Table = {}
     for case, *numbers in rows:
         if case.startswith("---"):
             continue
         if len(numbers) != len(columns) or not case[0].isupper():
             break
-        found[case.strip()] = dict(zip(columns, (float(one.replace(",", "")) for one in numbers), strict=True))
-    return found
+        table[case.strip()] = dict(zip(columns, (float(number.replace(",", "")) for number in numbers), strict=True))
+    return table
 
 
 def differs_from_the_lock() -> list[str]:
     """The packages that are installed in another version than the locked one, which the table is of."""
     locked = re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", LOCK.read_text("utf-8"), re.MULTILINE)
-    return [f"{name} {version(name)}" for name, wanted in locked if version(name) != wanted]
+    return [f"{name} {version(name)}" for name, locked_version in locked if version(name) != locked_version]
 
 
 def test_no_case_costs_more_than_the_table_says() -> None:
     run = [sys.executable, "-m", "bench.cost"]
     printed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     print(printed)
-    counted, known = table_in(printed), table_in(PAGE.read_text("utf-8"))
-    assert counted.keys() == known.keys()
+    counted, documented = table_in(printed), table_in(PAGE.read_text("utf-8"))
+    assert counted.keys() == documented.keys()
     columns = next(iter(counted.values())).keys()
-    if not columns <= next(iter(known.values())).keys() or differs_from_the_lock():
+    if not columns <= next(iter(documented.values())).keys() or differs_from_the_lock():
         return  # calls of functions differ between versions of Python and of the libraries
     dearer = [
-        f"{case}: {number:g} {column} instead of {known[case][column]:g}"
+        f"{case}: {number:g} {column} instead of {documented[case][column]:g}"
         for case, numbers in counted.items()
         for column, number in numbers.items()
-        if number > known[case][column] * TOLERANCE
+        if number > documented[case][column] * TOLERANCE
     ]
     assert not dearer, "\n".join([*dearer, ADVICE])

@@ -285,7 +285,7 @@ def send(full: Full) -> None:
 
 def uuids_of(answer: Any) -> list[str]:
     """The uuids in the response to a send."""
-    uuids = [one["uuid"] for one in answer.get_json()["_embedded"]["recipients"]]
+    uuids = [recipient["uuid"] for recipient in answer.get_json()["_embedded"]["recipients"]]
     assert uuids
     return uuids
 
@@ -435,15 +435,15 @@ def act_in_bulk(full: Full) -> None:
         ("unblock", "creation_time:in=2020-01-01..2020-01-02"),
     ):
         with database.read() as session:
-            found = preview(session, KINDS[kind], session.get_one(Account, 1), query_of(query))
-        if found.messages:
+            previewed = preview(session, KINDS[kind], session.get_one(Account, 1), query_of(query))
+        if previewed.messages:
             with database.write() as transaction:
-                action = ask(transaction, transaction.get_one(Account, 1), found)
+                action = ask(transaction, transaction.get_one(Account, 1), previewed)
                 action.due_time = now()
             assert run_due(full.services) > 0
     with database.write() as transaction:
-        found = Preview(RETRY, 1, "", "state=failed", now(), 1, (now(), ROWS), Inspection(1), [], {})
-        cancel_action(transaction, 1, ask(transaction, transaction.get_one(Account, 1), found).id)
+        previewed = Preview(RETRY, 1, "", "state=failed", now(), 1, (now(), ROWS), Inspection(1), [], {})
+        cancel_action(transaction, 1, ask(transaction, transaction.get_one(Account, 1), previewed).id)
 
 
 def automate(full: Full) -> None:
@@ -456,10 +456,10 @@ def automate(full: Full) -> None:
         advance_due(services, due)
     drain(services)
     with services.database.read() as session:
-        of_contact = AutomationRun.automation_id == 1, AutomationRun.contact_id == contact_id
-        run = select(AutomationRun.id).where(*of_contact).scalar_subquery()
+        criteria = AutomationRun.automation_id == 1, AutomationRun.contact_id == contact_id
+        run = select(AutomationRun.id).where(*criteria).scalar_subquery()
         passed = select(AutomationPassedStep.recipient_id).where(AutomationPassedStep.run_id == run)
-        sent = next(found for found in session.scalars(passed) if found)
+        sent = next(step_id for step_id in session.scalars(passed) if step_id)
     assert anon.get(f"/o/{recipient_token(secret, OPEN_PURPOSE, sent)}.gif", headers=READER).status_code == 200
     assert full.app.extensions[VISITS].flush(30)
     for _ in range(3):
@@ -508,7 +508,7 @@ def hold_back(full: Full) -> None:
     with services.database.read() as session:
         account = session.get_one(Account, account_id)
         for of in (account_id, None):
-            assert [one.waiting for one in list_pauses(session, of)][-1] == 1
+            assert [pause.waiting for pause in list_pauses(session, of)][-1] == 1
             active_shown(session, of, 10)
         pauses_everywhere(session)
         assert len(pauses_concerning(session, account, list_id=1, domain="paused.example")) == 1
@@ -524,20 +524,20 @@ def retire(full: Full) -> None:
     services, retention = full.services, timedelta(days=8)
     with services.database.read() as session:
         oldest = session.get_one(Send, 1).creation_time
-    of_accounts = [Period(number, retention - timedelta(seconds=0.5)) for number in (1, 2)]
+    periods = [Period(number, retention - timedelta(seconds=0.5)) for number in (1, 2)]
     for stage, ready in ((Stage.CONTENT, 0), (Stage.RECIPIENTS, 10)):
-        assert purge(services, stage, of_accounts, oldest + retention) == ready
+        assert purge(services, stage, periods, oldest + retention) == ready
         with services.database.write() as transaction:
-            of_stage = DelayedPurge.account_id == 1, DelayedPurge.stage == stage
-            delayed = transaction.scalars(select(DelayedPurge.send_id).where(*of_stage)).all()
+            criteria = DelayedPurge.account_id == 1, DelayedPurge.stage == stage
+            delayed = transaction.scalars(select(DelayedPurge.send_id).where(*criteria)).all()
             assert len(delayed) >= 40
             first = oldest - timedelta(days=1)
             transaction.execute(update(DelayedPurge).where(DelayedPurge.send_id.in_(delayed[:20])).values(since=first))
             settled = Recipient.send_id.in_(delayed[:10])
             transaction.execute(update(Recipient).where(settled).values(sent_time=first))
             transaction.execute(delete(QueueEntry).where(QueueEntry.recipient_id.in_(delayed[:10])))
-        assert purge(services, stage, of_accounts, oldest + retention) == 10
-        assert purge(services, stage, of_accounts, oldest + retention) == 0
+        assert purge(services, stage, periods, oldest + retention) == 10
+        assert purge(services, stage, periods, oldest + retention) == 0
 
 
 def age(full: Full) -> None:
