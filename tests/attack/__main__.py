@@ -30,8 +30,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--broken", action="store_true", help="attack builds without a guard; each must be found")
     parser.add_argument("--list", action="store_true", help="name the families, or the broken builds")
     options = parser.parse_args(arguments)
-    known = BREAKS if options.broken else FAMILIES
-    options.names = chosen_names(parser, options.only, known)
+    all_names = BREAKS if options.broken else FAMILIES
+    options.names = chosen_names(parser, options.only, all_names)
     options.databases = chosen_databases(options, ["sqlite"] if options.short or options.broken else DATABASES)
     return options
 
@@ -67,11 +67,11 @@ def _hold(options: argparse.Namespace) -> int:
 
 def _run(on: Stage, name: str, database: str, tally: Tally) -> None:
     began, before = time.monotonic(), set(tally.faults)
-    for one in FAMILIES[name].attack(on):
-        tally.add(name, database, one)
-    found = [fault for fault in tally.faults if fault not in before]
-    print(f"{name} on {database}: {time.monotonic() - began:.0f} s, {len(found)} got through", flush=True)
-    print(*(f"  {fault[:600]}" for fault in found[:MOST_SHOWN]), sep="\n", end="\n" if found else "", flush=True)
+    for attack_case in FAMILIES[name].attack(on):
+        tally.add(name, database, attack_case)
+    faults = [fault for fault in tally.faults if fault not in before]
+    print(f"{name} on {database}: {time.monotonic() - began:.0f} s, {len(faults)} got through", flush=True)
+    print(*(f"  {fault[:600]}" for fault in faults[:MOST_SHOWN]), sep="\n", end="\n" if faults else "", flush=True)
 
 
 def _find(options: argparse.Namespace) -> int:
@@ -80,12 +80,12 @@ def _find(options: argparse.Namespace) -> int:
     for database in options.databases:
         with _server(database) as postgres:
             for name in options.names:
-                one, tally = BREAKS[name], Tally()
-                for strict in FAMILIES[one.family].stages:
+                build, tally = BREAKS[name], Tally()
+                for strict in FAMILIES[build.family].stages:
                     with stage(postgres, strict=strict, short=True, broken=name) as on:
-                        _run(on, one.family, database, tally)
-                found = any(row.faults for row in tally.rows.values() if row.attack == one.shows)
-                rows.append((name, one.family, database, one.shows if found else "NOT FOUND"))
+                        _run(on, build.family, database, tally)
+                is_found = any(row.faults for row in tally.rows.values() if row.attack == build.shows)
+                rows.append((name, build.family, database, build.shows if is_found else "NOT FOUND"))
     print("", *table(("build", "family", "database", "found"), rows), sep="\n")
     found_all = all(row[-1] != "NOT FOUND" for row in rows)
     print("each broken build was found" if found_all else "a broken build was NOT FOUND")

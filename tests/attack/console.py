@@ -57,7 +57,7 @@ class Page:
 
     def path(self, values: Mapping[str, Any]) -> str:
         """Its path with these values."""
-        return PARAMETER.sub(lambda found: quote(str(values[found[1]]), safe=""), self.rule)
+        return PARAMETER.sub(lambda match: quote(str(values[match[1]]), safe=""), self.rule)
 
 
 def pages() -> list[Page]:
@@ -87,10 +87,10 @@ class Shown:
     @property
     def cookies(self) -> dict[str, str]:
         """The cookies that it sets; one that it deletes is empty."""
-        found: dict[str, str] = {}
+        cookies_of_answer: dict[str, str] = {}
         for header in self.headers.get_all("Set-Cookie") or ():
-            found.update({name: one.value for name, one in SimpleCookie(header).items()})
-        return found
+            cookies_of_answer.update({name: cookie.value for name, cookie in SimpleCookie(header).items()})
+        return cookies_of_answer
 
     @property
     def target(self) -> str:
@@ -115,17 +115,17 @@ class Console:
     @property
     def private(self) -> list[Page]:
         """Pages that need a session."""
-        return [one for one in self.pages if not one.is_public]
+        return [page for page in self.pages if not page.is_public]
 
     @property
     def reading(self) -> list[Page]:
         """Pages without a path parameter that are read, which may have filters."""
-        return [one for one in self.private if one.method == "GET" and not one.parameters]
+        return [page for page in self.private if page.method == "GET" and not page.parameters]
 
     @property
     def changing(self) -> list[Page]:
         """Pages that change something."""
-        return [one for one in self.pages if one.method != "GET"]
+        return [page for page in self.pages if page.method != "GET"]
 
     @property
     def origin(self) -> str:
@@ -205,10 +205,10 @@ class Browser:
             return Shown(method, target, ENDED, Message(), "")
         finally:
             link.close()
-        shown = Shown(method, target, answer.status, answer.headers, text)
+        page_shown = Shown(method, target, answer.status, answer.headers, text)
         if sent["Host"] == own_host:  # under another host there is no console, and so no page of it
-            self.console.seen.append(shown)
-        return shown
+            self.console.seen.append(page_shown)
+        return page_shown
 
     def _proxied(self) -> dict[str, str]:
         return {"X-Forwarded-Proto": "https", "X-Forwarded-For": f"10.{self.address}"}

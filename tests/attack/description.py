@@ -50,8 +50,10 @@ def operations(document: Mapping[str, Any]) -> list[Operation]:
 
 def _operation(document: Mapping[str, Any], method: str, path: str, item: Mapping[str, Any]) -> Operation:
     described = item[method]
-    given = [_resolved(document, one) for one in (*item.get("parameters", ()), *described.get("parameters", ()))]
-    query = [one["name"] for one in given if one["in"] == "query"]
+    given = [
+        _resolved(document, parameter) for parameter in (*item.get("parameters", ()), *described.get("parameters", ()))
+    ]
+    query = [parameter["name"] for parameter in given if parameter["in"] == "query"]
     is_collection = "cursor" in query and "filters" in query
     schema = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     leaves = list(_leaves(document, schema, ()))
@@ -68,20 +70,20 @@ def _operation(document: Mapping[str, Any], method: str, path: str, item: Mappin
 
 def _resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
     while "$ref" in node:
-        found: Any = document
+        target: Any = document
         for part in node["$ref"].split("/")[1:]:
-            found = found[part]
-        node = found
+            target = target[part]
+        node = target
     return node
 
 
 def _leaves(document: Mapping[str, Any], node: Mapping[str, Any], where: Path) -> Iterator[tuple[Path, str]]:
     """The texts and the integers of a body."""
     node = _resolved(document, node)
-    for one in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())):
-        yield from _leaves(document, one, where)
-    for name, one in node.get("properties", {}).items():
-        yield from _leaves(document, one, (*where, name))
+    for part_of_schema in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())):
+        yield from _leaves(document, part_of_schema, where)
+    for name, part_of_schema in node.get("properties", {}).items():
+        yield from _leaves(document, part_of_schema, (*where, name))
     if "items" in node:
         yield from _leaves(document, node["items"], (*where, 0))
     kinds = node.get("type", ())

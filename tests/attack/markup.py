@@ -59,18 +59,18 @@ def _is_meant(name: str, value: str) -> bool:
     return name not in LEADING or (OWN.fullmatch(value) is not None and not CLIMBING.search(value.partition("?")[0]))
 
 
-def read(shown: Shown) -> Reader:
+def read(answer: Shown) -> Reader:
     """The page as a browser reads it."""
     reader = Reader()
-    if shown.is_page:
-        reader.feed(shown.text)
+    if answer.is_page:
+        reader.feed(answer.text)
         reader.close()
     return reader
 
 
-def faults(shown: Shown) -> Iterator[str]:
+def faults(answer: Shown) -> Iterator[str]:
     """What is wrong with an answer, whatever was asked."""
-    headers = shown.headers
+    headers = answer.headers
     rules: dict[str, Any] = {}
     for rule in headers.get("Content-Security-Policy", "").split(";"):
         name, *sources = rule.split() or [""]
@@ -84,20 +84,20 @@ def faults(shown: Shown) -> Iterator[str]:
         yield f"its policy is {rules}"
     if rules.get("frame-ancestors") not in (["'none'"], ["'self'"]):
         yield f"it may be framed: {rules}"
-    for name, wanted in WANTED.items():
-        if headers.get_all(name) != [wanted]:
+    for name, expected in WANTED.items():
+        if headers.get_all(name) != [expected]:
             yield f"{name} is {headers.get_all(name)}"
-    is_asset = shown.status == 200 and ASSET.fullmatch(shown.path) is not None
+    is_asset = answer.status == 200 and ASSET.fullmatch(answer.path) is not None
     if headers.get("Cache-Control") != "no-store" and not is_asset:
         yield f"it may be stored: {headers.get('Cache-Control')}"
     if open_ := [name for name in headers if name.lower().startswith("access-control-")]:
         yield f"pages of others may read it: {open_}"
-    if shown.target and not is_own(shown.target):
-        yield f"it leads to {shown.target!r}"
-    if shown.status >= 500:
-        yield f"it failed: {shown.status}"
+    if answer.target and not is_own(answer.target):
+        yield f"it leads to {answer.target!r}"
+    if answer.status >= 500:
+        yield f"it failed: {answer.status}"
     if not is_framed:
-        yield from read(shown).faults
+        yield from read(answer).faults
 
 
 def _without_images(rules: dict[str, Any]) -> dict[str, Any]:

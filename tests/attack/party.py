@@ -216,8 +216,8 @@ class Party:
             wait_until(lambda model=model: self._first_id(on, model) is not None, f"{self.name} has a {name}")
             self.ids[name] = self._first_id(on, model)
         with on.services.database.read() as session:
-            own = select(Account.id).where(Account.name == self.name)
-            self.ids |= {"state": BLOCKED, "account_id": session.scalar(own), "transport_name": DEFAULT_TRANSPORT}
+            account_id = select(Account.id).where(Account.name == self.name)
+            self.ids |= {"state": BLOCKED, "account_id": session.scalar(account_id), "transport_name": DEFAULT_TRANSPORT}
             self.ids["version_number"] = 1
 
     def _add_bulk_action(self, on: Stage) -> None:
@@ -238,8 +238,8 @@ class Party:
 
     def _first_id(self, on: Stage, model: type[Any]) -> int | None:
         with on.services.database.read() as session:
-            of_party = select(func.min(model.id)).join(Account, Account.id == model.account_id)
-            return session.scalar(of_party.where(Account.name == self.name))
+            first_id = select(func.min(model.id)).join(Account, Account.id == model.account_id)
+            return session.scalar(first_id.where(Account.name == self.name))
 
     def _items(self, on: Stage, path: str, level: str = "standard") -> list[Any]:
         (items,) = on.ask("GET", path, self.tokens[level]).json()["_embedded"].values()

@@ -44,12 +44,12 @@ class Tally:
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Row] = {}
 
-    def add(self, family: str, database: str, one: Case) -> None:
+    def add(self, family: str, database: str, attack_case: Case) -> None:
         """Counts a case."""
-        row = self.rows.setdefault((family, one.attack), Row(family, one.attack))
+        row = self.rows.setdefault((family, attack_case.attack), Row(family, attack_case.attack))
         row.cases[database] = row.cases.get(database, 0) + 1
-        if one.fault:
-            row.faults.append(f"{database}: {one.fault}")
+        if attack_case.fault:
+            row.faults.append(f"{database}: {attack_case.fault}")
 
     @property
     def faults(self) -> list[str]:

@@ -53,8 +53,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--list", action="store_true", help="name the faults with the promises that they try to break, or the builds"
     )
     options = parser.parse_args(arguments)
-    known = BREAKS if options.broken else FAULTS
-    options.names = chosen_names(parser, options.only, known, SHORT if options.short else None)
+    all_names = BREAKS if options.broken else FAULTS
+    options.names = chosen_names(parser, options.only, all_names, SHORT if options.short else None)
     return options
 
 
@@ -79,8 +79,8 @@ def main() -> int:
 
 def _listed(name: str) -> str:
     """A line with the name, and the promises that the fault tries to break or the check that must find the build."""
-    shown = [BREAKS[name].shows] if name in BREAKS else FAULTS[name].tries
-    return f"{name:<30} {'; '.join(shown)}"
+    promises = [BREAKS[name].shows] if name in BREAKS else FAULTS[name].tries
+    return f"{name:<30} {'; '.join(promises)}"
 
 
 def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None], seed: int) -> Iterator[Plan]:
@@ -120,7 +120,7 @@ def _hold(rounds: Iterator[tuple[Plan, Result]], figures: Path | None) -> int:
         kept = kept and not result.broken
         if figures:
             table.keep(figures, plan.fault.name, plan.database, plan.seed, result)
-        print(table.lines(rows[-1:])[-1], *(f"  {one}" for one in result.broken), sep="\n", flush=True)
+        print(table.lines(rows[-1:])[-1], *(f"  {complaint}" for complaint in result.broken), sep="\n", flush=True)
     print("", *(table.page(figures, FAULTS) if figures else table.lines(rows)), sep="\n")
     print("all guarantees were kept" if kept else "guarantees were VIOLATED")
     return 0 if kept else 1
@@ -132,11 +132,13 @@ def _find(plans: Iterator[Plan]) -> int:
     for plan in plans:
         result, build = run(plan), BREAKS[plan.broken or ""]
         others = sorted(result.violated - {build.shows, *build.beside} - TIMES)
-        found = build.shows in result.violated and not others
-        found_all = found_all and found
-        verdict = build.shows if found else "NOT FOUND" if not others else f"found SOMETHING ELSE: {', '.join(others)}"
+        is_found = build.shows in result.violated and not others
+        found_all = found_all and is_found
+        verdict = (
+            build.shows if is_found else "NOT FOUND" if not others else f"found SOMETHING ELSE: {', '.join(others)}"
+        )
         rows.append((plan.broken or "", plan.fault.name, plan.database, verdict))
-        print(" | ".join(rows[-1]), *(f"  {one}" for one in result.broken), sep="\n", flush=True)
+        print(" | ".join(rows[-1]), *(f"  {complaint}" for complaint in result.broken), sep="\n", flush=True)
     print("", *table.lines(rows, ("build", "fault", "database", "found")), sep="\n")
     print("each broken build was found" if found_all else "a broken build was NOT FOUND")
     return 0 if found_all else 1

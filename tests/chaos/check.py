@@ -78,7 +78,7 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     result.complain("contacts without the values of their last change", _without_values(seen, facts))
     result.complain(
         "timelines without exactly one end",
-        [one.address for one in facts.people if sum(step in CLOSING for step in one.steps) != 1],
+        [person.address for person in facts.people if sum(step in CLOSING for step in person.steps) != 1],
     )
     for account in sorted({delivery.account for delivery in seen.deliveries} | facts.contacts.keys()):
         for what, examples in check_events.broken(account, seen, facts):
@@ -95,32 +95,42 @@ def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:
     result.refused = len(failed)
     conflicts = [request for request in failed if request.status == 409]
     result.wrong_conflicts = len(conflicts)
-    result.complain("wrong 409s", [f"{one.kind}: {one.trouble}" for one in conflicts])
-    late = [one for one in seen.requests if one.status is not None and one.ended - one.began > limits.answering]
-    result.complain("answers that took too long", [f"{one.kind}: after {one.ended - one.began:.1f} s" for one in late])
+    result.complain("wrong 409s", [f"{conflict.kind}: {conflict.trouble}" for conflict in conflicts])
+    late = [
+        request
+        for request in seen.requests
+        if request.status is not None and request.ended - request.began > limits.answering
+    ]
+    result.complain(
+        "answers that took too long",
+        [f"{request.kind}: after {request.ended - request.began:.1f} s" for request in late],
+    )
     lost_answers = {request.key for request in failed if request.status in (None, 503)}
-    for what, found in _wrong_refusals(failed, lost_answers, limits):
-        result.complain(what, found)
+    for what, examples in _wrong_refusals(failed, lost_answers, limits):
+        result.complain(what, examples)
     result.complain("requests repeated in vain", seen.never_answered)
 
 
 def _wrong_refusals(
     failed: Sequence[Request], lost_answers: set[str | None], limits: Limits
 ) -> Iterator[tuple[str, list[str]]]:
-    yield "requests without an answer in time", [f"{one.kind}: {one.trouble}" for one in failed if one.silent]
+    yield (
+        "requests without an answer in time",
+        [f"{request.kind}: {request.trouble}" for request in failed if request.silent],
+    )
     if not limits.cuts_requests:
-        cut = [one for one in failed if one.status is None and not one.silent]
-        yield "requests cut off", [f"{one.kind}: {one.trouble}" for one in cut]
-    hasty = [one for one in failed if one.status == 503 and not (one.retry_after or "").isdecimal()]
-    yield "503s without Retry-After", [f"{one.kind}: {one.retry_after}" for one in hasty]
+        cut = [request for request in failed if request.status is None and not request.silent]
+        yield "requests cut off", [f"{request.kind}: {request.trouble}" for request in cut]
+    hasty = [request for request in failed if request.status == 503 and not (request.retry_after or "").isdecimal()]
+    yield "503s without Retry-After", [f"{request.kind}: {request.retry_after}" for request in hasty]
     other = [
-        one
-        for one in failed
-        if one.status not in (None, 409, 503)
+        request
+        for request in failed
+        if request.status not in (None, 409, 503)
         # The response to an earlier attempt was lost, though its work was done.
-        and not (one.kind == "deleted" and one.status == 404 and one.key in lost_answers)
+        and not (request.kind == "deleted" and request.status == 404 and request.key in lost_answers)
     ]
-    yield "other refusals", [f"{one.kind}: {one.status} {one.trouble}" for one in other]
+    yield "other refusals", [f"{request.kind}: {request.status} {request.trouble}" for request in other]
 
 
 def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
@@ -128,14 +138,16 @@ def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
     people = Counter(person.address for person in facts.people if person.subject == SUBJECT and person.address)
     result.complain("recipients written twice", [address for address, count in people.items() if count > 1])
     halves, gone = [], []
-    for one in seen.tried_once:
-        contacts = facts.contacts.get(one.account, {})
-        counts = [people[mark] if one.kind == "send" else contacts.get(mark, 0) for mark in one.marks]
-        with_contact = [contacts.get(mark, 0) for mark in one.marks]
+    for request in seen.tried_once:
+        contacts = facts.contacts.get(request.account, {})
+        counts = [people[mark] if request.kind == "send" else contacts.get(mark, 0) for mark in request.marks]
+        with_contact = [contacts.get(mark, 0) for mark in request.marks]
         if sorted({*counts, *with_contact}) not in ([0], [1]):
-            halves.append(f"{one.kind} {one.marks[0]} answered {one.status}: {sum(counts)} of {len(counts)}")
-        elif one.status is not None and one.status < 300 and 0 in counts:
-            gone.append(f"{one.kind} {one.marks[0]}")
+            halves.append(
+                f"{request.kind} {request.marks[0]} answered {request.status}: {sum(counts)} of {len(counts)}"
+            )
+        elif request.status is not None and request.status < 300 and 0 in counts:
+            gone.append(f"{request.kind} {request.marks[0]}")
     result.complain("requests half done", halves)
     result.complain("answered requests whose work is gone", gone)
 
@@ -172,7 +184,7 @@ def broken_groups(facts: Facts) -> Iterator[tuple[str, list[str]]]:
 def _shown_otherwise(facts: Facts) -> list[str]:
     return [
         f"group {group} shows {dict(counters)}, has {dict(facts.groups.get(group, {}))}"
-        for group, counters in facts.shown.items()
+        for group, counters in facts.counters_in_api.items()
         if dict(counters) != dict(facts.groups.get(group, {}))
     ]
 
@@ -187,8 +199,10 @@ def _without_values(seen: Seen, facts: Facts) -> list[str]:
 
 
 def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> None:
-    accepted = [one.ended for one in seen.requests if one.status is not None and one.status < 300]
-    mails, texts = ([one.time for one in found if one.step == "taken"] for found in (seen.mails, seen.texts))
+    accepted = [request.ended for request in seen.requests if request.status is not None and request.status < 300]
+    mails, texts = (
+        [mail.time for mail in sent_messages if mail.step == "taken"] for sent_messages in (seen.mails, seen.texts)
+    )
     accepting, mailing, texting = (_seconds_until(times, course.ended) for times in (accepted, mails, texts))
     stall = check_events.longest_stall(seen.deliveries, course)
     result.recovery, result.stall = max(accepting, mailing, texting), stall
@@ -204,4 +218,4 @@ def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> 
 
 def _seconds_until(times: Sequence[float], moment: float) -> float:
     """The time from the moment to the first of the times after it."""
-    return min((one - moment for one in times if one >= moment), default=float("inf"))
+    return min((moment_taken - moment for moment_taken in times if moment_taken >= moment), default=float("inf"))

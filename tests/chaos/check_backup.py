@@ -28,8 +28,10 @@ def complaints(stage: Stage, seen: Seen, command: Callable[..., object] | None =
         services = make_services(from_environment({**stage.service.environment, **settings, "DATABASE_POOL": "2"}))
         kept.callback(services.redis.close)
         kept.callback(services.database.close)
-        found = list(broken(began, seen, facts(stage.services), facts(services)))
-    return [f"in the backup {len(examples)} {what}: {', '.join(examples[:5])}" for what, examples in found if examples]
+        all_broken = list(broken(began, seen, facts(stage.services), facts(services)))
+    return [
+        f"in the backup {len(examples)} {what}: {', '.join(examples[:5])}" for what, examples in all_broken if examples
+    ]
 
 
 def broken(began: float, seen: Seen, live: Facts, restored: Facts) -> Iterator[tuple[str, list[str]]]:
@@ -37,11 +39,13 @@ def broken(began: float, seen: Seen, live: Facts, restored: Facts) -> Iterator[t
     uuids = {person.uuid for person in restored.people}
     accepted = {to for to, moment in seen.answered.items() if moment < began}
     yield "accepted messages are missing", sorted(to for to in accepted if seen.accepted[to] not in uuids)
-    known = {person.uuid for person in live.people}
-    yield "messages are of nobody", [one.address for one in restored.people if one.uuid not in known]
-    loose = [one for one in restored.people if one.state not in (*SETTLED, "held")]
-    yield "messages are neither settled nor held", [f"{one.address} is {one.state}" for one in loose]
-    taken = {one.to for one in (*seen.mails, *seen.texts) if one.step == "taken"}
-    early = [one for one in restored.people if one.state in ("delivered", "sent") and one.address not in taken]
-    yield "messages are sent that nobody has", [one.address for one in early]
+    live_uuids = {person.uuid for person in live.people}
+    yield "messages are of nobody", [person.address for person in restored.people if person.uuid not in live_uuids]
+    loose = [person for person in restored.people if person.state not in (*SETTLED, "held")]
+    yield "messages are neither settled nor held", [f"{person.address} is {person.state}" for person in loose]
+    taken = {mail.to for mail in (*seen.mails, *seen.texts) if mail.step == "taken"}
+    early = [
+        person for person in restored.people if person.state in ("delivered", "sent") and person.address not in taken
+    ]
+    yield "messages are sent that nobody has", [person.address for person in early]
     yield from broken_groups(restored)

@@ -24,8 +24,8 @@ Broken = Iterator[tuple[str, list[str]]]
 
 def broken(account: str, seen: Seen, facts: Facts) -> Broken:
     """The violated guarantees of the deliveries to the account's webhook, each with examples."""
-    deliveries = [one for one in seen.deliveries if one.account == account]
-    yield "deliveries without a valid signature", [one.jti for one in deliveries if not one.signed]
+    deliveries = [delivery for delivery in seen.deliveries if delivery.account == account]
+    yield "deliveries without a valid signature", [delivery.jti for delivery in deliveries if not delivery.signed]
     yield from _broken_batches(deliveries)
     yield from _broken_spacing(deliveries)
     events = accepted_events(deliveries)
@@ -38,29 +38,31 @@ def broken(account: str, seen: Seen, facts: Facts) -> Broken:
 
 def accepted_events(deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
     """The events as a receiver sees them that recognizes a `jti`: those of each batch once."""
-    known: set[str] = set()
+    seen_ids: set[str] = set()
     events: list[dict[str, Any]] = []
-    for one in deliveries:
-        if one.status is not None and one.jti not in known:
-            known.add(one.jti)
-            events += one.events
+    for delivery in deliveries:
+        if delivery.status is not None and delivery.jti not in seen_ids:
+            seen_ids.add(delivery.jti)
+            events += delivery.events
     return events
 
 
 def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
     """A batch that was not accepted is repeated next, with the same `jti` and the same events."""
     contents: dict[str, list[dict[str, Any]]] = {}
-    changed = [one.jti for one in deliveries if contents.setdefault(one.jti, one.events) != one.events]
+    changed = [
+        delivery.jti for delivery in deliveries if contents.setdefault(delivery.jti, delivery.events) != delivery.events
+    ]
     yield "batches that changed their events", changed
     following = itertools.pairwise(deliveries)
-    skipped = [one.jti for one, other in following if one.status is None and other.jti != one.jti]
+    skipped = [delivery.jti for delivery, other in following if delivery.status is None and other.jti != delivery.jti]
     yield "batches not repeated next", skipped
 
 
 def _broken_spacing(deliveries: Sequence[Delivery]) -> Broken:
     """One request at a time, with the spacing between three of them. A busy machine reads a request later than it came,
     which makes the time to the next one shorter."""
-    yield "requests to a webhook that overlap", [one.jti for one in deliveries if one.overlaps]
+    yield "requests to a webhook that overlap", [delivery.jti for delivery in deliveries if delivery.overlaps]
     threes = zip(deliveries, deliveries[2:], strict=False)
     yield (
         "requests to a webhook in quick succession",
@@ -71,7 +73,9 @@ def _broken_spacing(deliveries: Sequence[Delivery]) -> Broken:
 def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
     """One event for each recipient, with its outcome, and another one for the receipt of a text."""
     reported = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
-    happened = {(one.uuid, name) for one in facts.people if one.account == account for name in _events_of(one)}
+    happened = {
+        (person.uuid, name) for person in facts.people if person.account == account for name in _events_of(person)
+    }
     yield "events of recipients missing", [f"{event} {uuid}" for uuid, event in sorted(happened - reported.keys())]
     yield (
         "events of recipients without an outcome",
@@ -132,7 +136,7 @@ def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, s
     numbered = [(*step, chain[: place + 1].count(step)) for place, step in enumerate(chain)]
     yield (
         "changes of contacts without an event",
-        [f"{name} {one}" for one, name, number in numbered if (one, name, number) not in places],
+        [f"{name} {event}" for event, name, number in numbered if (event, name, number) not in places],
     )
     changes = [step for step in numbered if step in places]
     turned = [
@@ -147,18 +151,18 @@ def longest_stall(deliveries: Sequence[Delivery], course: Course) -> float:
     Events wait all that time. The first delivery after it still counts if its events are older.
     """
     stalls = [0.0]
-    for account in {one.account for one in deliveries}:
-        times = [one for one in deliveries if one.account == account and one.status is not None]
+    for account in {delivery.account for delivery in deliveries}:
+        times = [delivery for delivery in deliveries if delivery.account == account and delivery.status is not None]
         before = course.up
-        for one in times:
-            if one.time < course.up:
+        for delivery in times:
+            if delivery.time < course.up:
                 continue
             # Later than its delivery is an event of a clock that was ahead.
-            if course.load_ended < min(map(_moment, one.events)) <= one.time:
+            if course.load_ended < min(map(_moment, delivery.events)) <= delivery.time:
                 break
-            stalls.append(one.time - before)
-            before = one.time
-            if one.time > course.load_ended:
+            stalls.append(delivery.time - before)
+            before = delivery.time
+            if delivery.time > course.load_ended:
                 break
     return max(stalls)
 

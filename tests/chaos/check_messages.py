@@ -51,11 +51,11 @@ def broken(seen: Seen, facts: Facts) -> Broken:
         ],
     )
     confirmed = {(text.to, SUBJECT) for text in seen.texts if text.step == "confirmed"}
-    named = [one for one in facts.people if one.address]
-    wrong = [one for one in named if one.state != _state(one, taken, refused, confirmed)]
-    yield "recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong]
-    often = [one for one in named if one.steps.count("acknowledged") != (one.mail in confirmed)]
-    yield "receipts not written once", [f"{one.address} {one.steps}" for one in often]
+    named = [person for person in facts.people if person.address]
+    wrong = [person for person in named if person.state != _state(person, taken, refused, confirmed)]
+    yield "recipients in a wrong state", [f"{person.address} is {person.state}" for person in wrong]
+    often = [person for person in named if person.steps.count("acknowledged") != (person.mail in confirmed)]
+    yield "receipts not written once", [f"{person.address} {person.steps}" for person in often]
     yield from _broken_forgetting(seen, facts)
 
 
@@ -66,26 +66,26 @@ def _kept(seen: Seen) -> dict[str, str]:
 
 def _broken_forgetting(seen: Seen, facts: Facts) -> Broken:
     """Those who were forgotten are gone, their messages have ended, and nobody else has lost the address."""
-    there = {one.address for one in facts.people}.union(*facts.contacts.values())
+    there = {person.address for person in facts.people}.union(*facts.contacts.values())
     yield "forgotten people that are still there", sorted(seen.forgotten & there)
     theirs = {seen.accepted.get(address) for address in seen.forgotten}
-    nameless = [one for one in facts.people if not one.address]
+    nameless = [person for person in facts.people if not person.address]
     yield (
         "messages without an address whose recipient was not forgotten",
-        [one.uuid for one in nameless if one.uuid not in theirs],
+        [person.uuid for person in nameless if person.uuid not in theirs],
     )
     yield (
         "messages to forgotten people that have not ended",
         [
-            f"{one.uuid} is {one.state}"
-            for one in nameless
-            if one.state not in ("delivered", "sent", "bounced", "failed")
+            f"{person.uuid} is {person.state}"
+            for person in nameless
+            if person.state not in ("delivered", "sent", "bounced", "failed")
         ],
     )
 
 
 def _with_step(seen: Seen, *steps: str) -> set[Name]:
-    return {(one.to, one.subject) for one in (*seen.mails, *seen.texts) if one.step in steps}
+    return {(mail.to, mail.subject) for mail in (*seen.mails, *seen.texts) if mail.step in steps}
 
 
 def _state(person: Person, taken: set[Name], refused: set[Name], confirmed: set[Name]) -> str:
@@ -103,17 +103,17 @@ def _state(person: Person, taken: set[Name], refused: set[Name], confirmed: set[
 def early(seen: Seen) -> list[Mail]:
     """All copies of messages but the last one of each."""
     copies: dict[Name, list[Mail]] = defaultdict(list)
-    for one in (*seen.mails, *seen.texts):
-        if one.step == "taken":
-            copies[one.to, one.subject].append(one)
-    return [one for found in copies.values() for one in found[:-1]]
+    for mail in (*seen.mails, *seen.texts):
+        if mail.step == "taken":
+            copies[mail.to, mail.subject].append(mail)
+    return [mail for copies_of_mail in copies.values() for mail in copies_of_mail[:-1]]
 
 
 def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
     """Each early copy had no answer, or was in flight when its connection was cut, or its sender killed or
     suspended."""
     copies = early(seen)
-    unanswered = {one for one in copies if not one.answered and limits.doubles_in_flight}
+    unanswered = {mail for mail in copies if not mail.answered and limits.doubles_in_flight}
     in_flight: set[Mail] = set()
     for messages, window in ((seen.mails, 1), (seen.texts, WINDOW)):
         if limits.doubles_in_flight:
@@ -121,39 +121,44 @@ def broken_doubles(seen: Seen, course: Course, limits: Limits) -> Broken:
         if limits.stops_senders:
             in_flight |= _in_flight_at_stops(messages, course, window)
     excused = unanswered | in_flight
-    yield "messages doubled that were not in flight", [one.to for one in copies if one not in excused]
-    of_binds = Counter(one.connection for one in copies if is_text(one.to) and one in in_flight - unanswered)
+    yield "messages doubled that were not in flight", [mail.to for mail in copies if mail not in excused]
+    counts_by_bind = Counter(mail.connection for mail in copies if is_text(mail.to) and mail in in_flight - unanswered)
     yield (
         "texts doubled on a bind, more than were in flight",
-        [f"{count} on {bind}" for bind, count in of_binds.items() if count > WINDOW],
+        [f"{count} on {bind}" for bind, count in counts_by_bind.items() if count > WINDOW],
     )
 
 
 def _in_flight_at_ends(messages: Sequence[Mail], course: Course, window: int) -> set[Mail]:
     """What was in flight on connections that were cut, when they were, or whose sender was killed, when it was."""
-    found: set[Mail] = set()
+    in_flight: set[Mail] = set()
     taken: dict[str, list[Mail]] = defaultdict(list)
-    for one in messages:
-        if one.step == "taken":
-            taken[one.connection].append(one)
-        elif one.step in ("lost", "cut"):
-            kills = [moment for moment in course.kills if moment <= one.time]
-            moments = [one.time] if one.step == "cut" else kills[-1:]
-            found.update(*(_in_flight(taken[one.connection], moment, window) for moment in moments))
-    return found
+    for mail in messages:
+        if mail.step == "taken":
+            taken[mail.connection].append(mail)
+        elif mail.step in ("lost", "cut"):
+            kills = [moment for moment in course.kills if moment <= mail.time]
+            moments = [mail.time] if mail.step == "cut" else kills[-1:]
+            in_flight.update(*(_in_flight(taken[mail.connection], moment, window) for moment in moments))
+    return in_flight
 
 
 def _in_flight_at_stops(messages: Sequence[Mail], course: Course, window: int) -> set[Mail]:
     """What was in flight on each connection when a sender was suspended."""
     taken: dict[str, list[Mail]] = defaultdict(list)
-    for one in messages:
-        if one.step == "taken" and one.time <= course.ended:
-            taken[one.connection].append(one)
-    return {one for of_one in taken.values() for moment in course.kills for one in _in_flight(of_one, moment, window)}
+    for mail in messages:
+        if mail.step == "taken" and mail.time <= course.ended:
+            taken[mail.connection].append(mail)
+    return {
+        mail
+        for mails_of_connection in taken.values()
+        for moment in course.kills
+        for mail in _in_flight(mails_of_connection, moment, window)
+    }
 
 
 def _in_flight(taken: Sequence[Mail], moment: float, window: int) -> Sequence[Mail]:
     """The last messages of a connection, if they were in flight at the moment. Of several that may be, one can be
     overtaken by others, so they are among the last ones."""
     last = taken[-(window if window == 1 else 2 * window) :]
-    return [one for one in last if one.began <= moment + BUSY and moment <= one.time + BUSY]
+    return [mail for mail in last if mail.began <= moment + BUSY and moment <= mail.time + BUSY]

@@ -37,11 +37,11 @@ def broken(seen: Seen, facts: Facts) -> Broken:
 
 def _broken_messages(facts: Facts) -> Broken:
     """A step that a run has passed with a message has exactly one recipient, and a recipient has one step."""
-    written = {(one.address, one.subject, one.id) for one in facts.people if one.subject != SUBJECT}
+    written = {(person.address, person.subject, person.id) for person in facts.people if person.subject != SUBJECT}
     passed = {(run.address, name, recipient_id) for run in facts.runs for name, recipient_id in run.recipients}
     yield "steps passed without their message", [f"{address} {name}" for address, name, _ in passed - written]
     yield "messages of steps that no run has passed", [f"{address} {name}" for address, name, _ in written - passed]
-    sent = Counter(one.mail for one in facts.people if one.subject != SUBJECT)
+    sent = Counter(person.mail for person in facts.people if person.subject != SUBJECT)
     yield "messages of steps doubled", [f"{address} {name}" for (address, name), count in sent.items() if count > 1]
 
 

@@ -86,15 +86,15 @@ class Facts:
     runs: Sequence[Run] = ()
     values: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
     """Account and address of a contact -> its first name."""
-    shown: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    counters_in_api: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Id of a group -> its counters in the API."""
 
 
 def in_hand(services: Services) -> dict[str, float]:
     """What the service still has to do, without zeros."""
     with services.database.read() as session:
-        shown = status_of(read_figures(session, services.settings))
-        return {name: count for name, count in shown.items() if count}
+        figures = status_of(read_figures(session, services.settings))
+        return {name: count for name, count in figures.items() if count}
 
 
 def left_behind(services: Services) -> list[str]:
@@ -112,17 +112,17 @@ def left_behind(services: Services) -> list[str]:
 
 def _abandoned_files(data_dir: Path) -> list[Path]:
     """Files that a running process would have locked, and their drafts."""
-    found = []
+    abandoned = []
     for folder in (data_dir / "journals", data_dir / "dispatchers"):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             with contextlib.ExitStack() as locks:
                 if lock_if_dead(path, locks):
-                    found.append(path)
-    return found
+                    abandoned.append(path)
+    return abandoned
 
 
-def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = None) -> Facts:
-    """`shown` is what the API shows of groups."""
+def facts(services: Services, counters_in_api: Mapping[int, Mapping[str, int]] | None = None) -> Facts:
+    """`counters_in_api` is what the API shows of groups."""
     with services.database.read() as session:
         names = {row.id: row.name for row in session.execute(select(Account.id, Account.name))}
         steps: dict[int, list[str]] = defaultdict(list)
@@ -144,9 +144,11 @@ def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = No
         groups = {
             row.id: {name: getattr(row, name) for name in COUNTERS} for row in session.scalars(select(Group)).all()
         }
-        of_steps = [func.sum(getattr(GroupCount, name)) for name in COUNTERS]
-        of_step = select(GroupCount.group_id, *of_steps).join(AutomationStep, AutomationStep.id == GroupCount.group_id)
-        for step_id, *counts in session.execute(of_step.group_by(GroupCount.group_id)):
+        column_sums = [func.sum(getattr(GroupCount, name)) for name in COUNTERS]
+        step_counters = select(GroupCount.group_id, *column_sums).join(
+            AutomationStep, AutomationStep.id == GroupCount.group_id
+        )
+        for step_id, *counts in session.execute(step_counters.group_by(GroupCount.group_id)):
             groups[step_id] = dict(zip(COUNTERS, map(int, counts), strict=True))
         sums = [func.sum(getattr(HourlyCount, name)) for name in COUNTERS]
         hours = {
@@ -155,13 +157,13 @@ def facts(services: Services, shown: Mapping[int, Mapping[str, int]] | None = No
         }
         contacts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         values: dict[tuple[str, str], str | None] = {}
-        of_contact = Contact.account_id, Contact.email, Contact.mobile, Contact.values
-        for account_id, email, mobile, fields in session.execute(select(*of_contact)).tuples():
+        contact_columns = Contact.account_id, Contact.email, Contact.mobile, Contact.values
+        for account_id, email, mobile, fields in session.execute(select(*contact_columns)).tuples():
             account, address = names[account_id], email or mobile or ""
             contacts[account][address] += 1
             values[account, address] = fields.get("first_name")
         runs = _runs(session, names)
-    return Facts(people, groups, hours, contacts, left_behind(services), runs, values, shown or {})
+    return Facts(people, groups, hours, contacts, left_behind(services), runs, values, counters_in_api or {})
 
 
 def since_requeued(steps: Sequence[str]) -> int:
@@ -177,12 +179,12 @@ def _runs(session: Session, accounts: Mapping[int, str]) -> list[Run]:
     )
     for row in session.execute(statement.order_by(AutomationPassedStep.id)):
         passed[row.run_id].append(row)
-    of_contacts = select(AutomationRun, Contact.email).join(Contact, Contact.id == AutomationRun.contact_id)
+    runs_with_address = select(AutomationRun, Contact.email).join(Contact, Contact.id == AutomationRun.contact_id)
     return [
         Run(
             *(accounts[run.account_id], run.contact_id, email or "", run.state, run.reason),
             tuple((row.name, row.result) for row in passed[run.id]),
             tuple((row.name, row.recipient_id) for row in passed[run.id] if (row.kind, row.result) == ("send", "done")),
         )
-        for run, email in session.execute(of_contacts.order_by(AutomationRun.id)).tuples()
+        for run, email in session.execute(runs_with_address.order_by(AutomationRun.id)).tuples()
     ]

@@ -80,7 +80,7 @@ def _after_pauses(stage: Stage, _seen: Seen) -> list[str]:
     """Nothing is paused, and each pause was made once."""
     with stage.services.database.read() as session:
         paused = session.scalars(select(SendPause).where(SendPause.resumed_time.is_(None))).all()
-    return [*(f"account {one.account_id} is still paused" for one in paused), *_unkilled(stage)]
+    return [*(f"account {pause.account_id} is still paused" for pause in paused), *_unkilled(stage)]
 
 
 @fault("pause-killed", Promise.COMMAND, Promise.LOST, afterwards=_after_pauses, rest=REST, slowly=SLOWLY)
@@ -130,7 +130,7 @@ def _restarted(stage: Stage, between: Callable[[], object] = lambda: None) -> fl
 def _after_backup(stage: Stage, seen: Seen) -> list[str]:
     """The backup is whole, and nothing is left of those that were killed."""
     (_, file), *_ = stage.backups
-    left = [one.name for one in file.parent.iterdir() if one != file]
+    left = [path.name for path in file.parent.iterdir() if path != file]
     complaints = [f"{len(left)} unfinished files are left beside the backup: {left[0]}"] if left else []
     return [*complaints, *check_backup.complaints(stage, seen), *_unkilled(stage)]
 
@@ -163,11 +163,11 @@ def restore_killed(stage: Stage, _chance: random.Random) -> None:
 def migration_killed(stage: Stage, chance: random.Random) -> float:
     """The service is stopped, its database is migrated to a next release and back, both by commands that are killed;
     then the service is started again."""
-    code, own = copy_code(stage.folder / "next"), newest_revision()
+    code, own_revision = copy_code(stage.folder / "next"), newest_revision()
     write_next_migrations(code / "app" / "db" / "migrations" / "versions")
 
     def migrate() -> None:
-        for arguments, revision in ((("upgrade",), CONTRACTED), (("downgrade", own, "--yes"), own)):
+        for arguments, revision in ((("upgrade",), CONTRACTED), (("downgrade", own_revision, "--yes"), own_revision)):
             killed = len(stage.killed_commands)
             stage.command_with_kills(chance, "db", *arguments, code=code)
             current = stage.command("db", "current", code=code)["current"]
@@ -222,8 +222,8 @@ def _after_bulk_actions(stage: Stage, _seen: Seen) -> list[str]:
     """Each action has ended, and has requeued all that it was about."""
     with stage.services.database.read() as session:
         actions = session.scalars(select(BulkAction)).all()
-    complaints = [f"action {one.id} is {one.state}" for one in actions if one.state != "done"]
-    done, requeued = sum(one.done for one in actions), _requeued(stage)
+    complaints = [f"action {action.id} is {action.state}" for action in actions if action.state != "done"]
+    done, requeued = sum(action.done for action in actions), _requeued(stage)
     complaints += [f"{requeued} messages were requeued, {done} are counted"] if requeued != done or not done else []
     complaints += [f"{_failed(stage)} messages have still failed"] if _failed(stage) else []
     return [*complaints, *_unkilled(stage)]
@@ -245,7 +245,7 @@ def bulk_action_killed(stage: Stage, chance: random.Random) -> float:
     with ThreadPoolExecutor(len(NAMES)) as pool:
         retry = ("sends", "retry", "state=failed", "--yes", "--account")
         asked = [pool.submit(stage.command, *retry, name) for name in NAMES]
-        while not (all(one.done() for one in asked) and _has_ended(stage)):
+        while not (all(future.done() for future in asked) and _has_ended(stage)):
             before = _requeued(stage)
             wait_until(lambda before=before: _requeued(stage) > before or _has_ended(stage), "messages are requeued")
             time.sleep(chance.uniform(0, 0.1))
@@ -253,6 +253,6 @@ def bulk_action_killed(stage: Stage, chance: random.Random) -> float:
                 stage.kill(*stage.pids(PROCESSES["automations"]))
                 stage.killed_commands.append("a bulk action")
                 run_again(stage)
-        for one in asked:
-            one.result()
+        for future in asked:
+            future.result()
     return run_again(stage)

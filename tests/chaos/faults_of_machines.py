@@ -178,8 +178,8 @@ def second_service(stage: Stage, chance: random.Random) -> float:
     time.sleep(chance.uniform(0, 0.2))
     stage.service.begin()
     both = (rival, stage.service.process)
-    wait_until(lambda: any(one.poll() is not None for one in both), "one of two launchers ends", START_WITHIN)
-    stage.service.follow(next(one for one in both if one.poll() is None))
+    wait_until(lambda: any(process.poll() is not None for process in both), "one of two launchers ends", START_WITHIN)
+    stage.service.follow(next(process for process in both if process.poll() is None))
     wait_until(stage.answers, "the other one serves", START_WITHIN)
     stage.await_workers()
     return began

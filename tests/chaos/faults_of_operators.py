@@ -34,10 +34,12 @@ def _after_key_rotations(stage: Stage, _seen: Seen) -> list[str]:
     troubles = []
     for name in NAMES[:2]:
         former = stage.former_tokens[name]
-        troubles += [f"a former secret of {name} does not work" for one in former if stage.status_with(one) != 200]
+        troubles += [
+            f"a former secret of {name} does not work" for secret in former if stage.status_with(secret) != 200
+        ]
         newest = stage.command("keys", "rotate", "backend", "--overlap", "0", "--account", name)["token"]
         stale = [*former, stage.tokens[name]]
-        troubles += [f"a secret of {name} works for too long" for one in stale if stage.status_with(one) != 401]
+        troubles += [f"a secret of {name} works for too long" for secret in stale if stage.status_with(secret) != 401]
         troubles += [f"the newest secret of {name} does not work"] * (stage.status_with(newest) != 200)
     return troubles
 
@@ -156,7 +158,7 @@ def choose_people(stage: Stage, *, waits: bool) -> list[str]:
     newest = select(Recipient.email, Recipient.mobile).where(condition, repeated)
     with stage.services.database.read() as session:
         people = session.execute(newest.order_by(Recipient.id.desc()).limit(20)).tuples().all()
-    return [one for email, mobile in people if (one := email or mobile) and one not in stage.forgotten]
+    return [address for email, mobile in people if (address := email or mobile) and address not in stage.forgotten]
 
 
 def _forget(stage: Stage, address: str) -> bool:

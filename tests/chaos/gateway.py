@@ -198,13 +198,13 @@ class Gateway:
             parts[number] = text.body[HEADER:]
             if number < total:
                 return False
-            content = b"".join(parts.get(one, b"") for one in range(1, total + 1))
+            content = b"".join(parts.get(number, b"") for number in range(1, total + 1))
         is_whole = is_whole_text(content.decode("ascii", "replace"), text.destination[2])
         self._note(bind, "taken", text, whole=is_whole, began=time.time(), answered=answered)
         return True
 
-    def _note(self, bind: Bind, step: MailStep, text: Submission | None = None, **of_text: object) -> None:
-        self.log.add(connection=bind.name, step=step, to=text.destination[2] if text else "", **of_text)
+    def _note(self, bind: Bind, step: MailStep, text: Submission | None = None, **fields: object) -> None:
+        self.log.add(connection=bind.name, step=step, to=text.destination[2] if text else "", **fields)
 
     # ------------------------------------------------------------------------------------------ receipts
 
@@ -241,8 +241,8 @@ class Gateway:
                     del bind.in_flight[sequence]
                     self.receipts.append(receipt)
         chosen = []
-        for receipt in [one for one in self.receipts if one.due <= moment]:
-            free = [one for one in self.binds if len(one.in_flight) < RECEIPTS_AT_ONCE]
+        for receipt in [receipt for receipt in self.receipts if receipt.due <= moment]:
+            free = [bind for bind in self.binds if len(bind.in_flight) < RECEIPTS_AT_ONCE]
             if not free:
                 break
             bind, sequence = self.chance.choice(free), next(self._sequence)

@@ -87,8 +87,8 @@ class Load:
 
     def is_accepted_since(self, moment: float) -> bool:
         """Whether a request that began after the moment succeeded."""
-        recent = (one for one in reversed(tuple(self.seen.requests)) if one.began >= moment)
-        return any(one.status is not None and one.status < 300 for one in recent)
+        recent = (request for request in reversed(tuple(self.seen.requests)) if request.began >= moment)
+        return any(request.status is not None and request.status < 300 for request in recent)
 
     def _run(self, account: Account, work: str, seed: float) -> None:
         chance = random.Random(seed)
@@ -138,9 +138,9 @@ class Client:
             for_all = self._bytes()
             body["attachments"] = [_attachment("terms.bin", for_all)]
             for address, recipient in zip(addresses, body["recipients"], strict=True):
-                own = self._bytes()
-                recipient["attachments"] = [_attachment("invoice.bin", own)]
-                digests[address] = digest((for_all, own))
+                own_content = self._bytes()
+                recipient["attachments"] = [_attachment("invoice.bin", own_content)]
+                digests[address] = digest((for_all, own_content))
         self._send(body, addresses)
         self._seen.attached.update(digests)
 
@@ -152,7 +152,7 @@ class Client:
     def _send(self, body: Mapping[str, Any], addresses: list[str]) -> None:
         answer = self._until_answered("POST", SENDS, body, "send")
         if answer is not None:
-            uuids = [one["uuid"] for one in answer["_embedded"]["recipients"]]
+            uuids = [recipient["uuid"] for recipient in answer["_embedded"]["recipients"]]
             self._seen.accepted.update(zip(addresses, uuids, strict=True))
             self._seen.answered.update(dict.fromkeys(addresses, time.time()))
 
@@ -184,11 +184,11 @@ class Client:
     def enter(self, count: int) -> None:
         """Creates contacts that enter an automation, one alone or several in bulk."""
         addresses = self._addresses(count)
-        people = [_person(one) for one in addresses]
+        people = [_person(address) for address in addresses]
         path = f"/v1/lists/{self._account.series_id}/contacts"
         body: Any = {"contacts": people} if count > 1 else people[0]
         if self._until_answered("POST", path, body, "enter") is not None:
-            self._seen.entered += [(self._account.name, one) for one in addresses]
+            self._seen.entered += [(self._account.name, address) for address in addresses]
 
     def try_once(self, count: int) -> None:
         """A send or a change of many contacts, without a repetition."""
@@ -196,11 +196,13 @@ class Client:
         if count % 2:
             name, path, body = "send", SENDS, self._body(addresses, f"tried once by {self._account.name}")
         else:
-            name, path, body = "contacts", self._contacts, {"contacts": [_person(one) for one in addresses]}
+            name, path, body = "contacts", self._contacts, {"contacts": [_person(address) for address in addresses]}
         request, _ = self._request("POST", path, body, f"{name} once", {})
         kind: Any = name
         if name == "contacts" and request.status is not None and request.status < 300:
-            self._seen.values |= {(self._account.name, one): _person(one)["first_name"] for one in addresses}
+            self._seen.values |= {
+                (self._account.name, address): _person(address)["first_name"] for address in addresses
+            }
         self._seen.tried_once.append(Whole(kind, self._account.name, request.status, tuple(addresses)))
 
     def _until_answered(self, method: str, path: str, body: Any, kind: str) -> Any:
@@ -256,7 +258,7 @@ class Client:
             "from_name": self._account.name,
             "from_address": self._account.from_address,
             "body_text": "This is for %%token%%.",
-            "recipients": [{"email": one, "token": one.partition("@")[0]} for one in addresses],
+            "recipients": [{"email": address, "token": address.partition("@")[0]} for address in addresses],
         }
 
     def _text_body(self, mobiles: list[str], group: str) -> dict[str, Any]:
@@ -267,7 +269,7 @@ class Client:
             "from_address": self._account.number,
             "unsubscribe_type": "none",
             "body_text": "This is for %%token%%." + (LONG if self._chance.random() < LONG_TEXTS else ""),
-            "recipients": [{"mobile": one, "token": one} for one in mobiles],
+            "recipients": [{"mobile": mobile, "token": mobile} for mobile in mobiles],
         }
 
 

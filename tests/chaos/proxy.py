@@ -70,11 +70,11 @@ class Proxy:
             while True:
                 readable = select.select([client, server], [], [], POLL)[0]
                 self._wait()
-                for one in readable:
-                    data = one.recv(MOST)
+                for readable_socket in readable:
+                    data = readable_socket.recv(MOST)
                     if not data:
                         raise Cut
-                    if one is client:
+                    if readable_socket is client:
                         self._ask(server, data)
                     else:
                         client.sendall(self._answer(data))

@@ -162,7 +162,7 @@ def is_whole_text(text: str, mobile: str) -> bool:
 
 def digest(contents: Iterable[bytes]) -> str:
     """Of the attachments of a mail, in any order; empty if there are none."""
-    each = sorted(hashlib.sha256(one).hexdigest() for one in contents)
+    each = sorted(hashlib.sha256(content).hexdigest() for content in contents)
     return hashlib.sha256(" ".join(each).encode()).hexdigest() if each else ""
 
 

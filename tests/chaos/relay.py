@@ -91,9 +91,9 @@ class Recorded(Session):
             self.link.close()
             self._note(end)
 
-    def _note(self, step: MailStep, **of_mail: object) -> None:
+    def _note(self, step: MailStep, **fields: object) -> None:
         to = self._to if step in ("taken", "refused", "deferred") else ""
-        self._relay.log.add(connection=self._name, step=step, to=to, **of_mail)
+        self._relay.log.add(connection=self._name, step=step, to=to, **fields)
 
     def _command(self, line: bytes) -> bytes:
         verb = line[:4].upper()
@@ -163,8 +163,8 @@ def _attached(content: bytes) -> str:
     if b"Content-Disposition: attachment" not in content:
         return ""
     parts = email.message_from_bytes(content).walk()
-    files = (one.get_payload(decode=True) for one in parts if one.get_content_disposition() == "attachment")
-    return digest(one for one in files if isinstance(one, bytes))
+    files = (part.get_payload(decode=True) for part in parts if part.get_content_disposition() == "attachment")
+    return digest(content for content in files if isinstance(content, bytes))
 
 
 class Goodbye(Exception):

@@ -90,16 +90,16 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     if fault.at_end:
         fault.at_end(on)
     is_at_rest = _wait(lambda: not _unfinished(on), fault.rest)
-    restless = [] if is_at_rest else [f"after {fault.rest:g} s: {one}" for one in _unfinished(on)]
+    restless = [] if is_at_rest else [f"after {fault.rest:g} s: {trouble}" for trouble in _unfinished(on)]
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.texts = read_mails(on.folder / "gateway.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
-    shown = on.shown_groups()  # before anything else, which may end the validity of keys
+    groups_in_api = on.shown_groups()  # before anything else, which may end the validity of keys
     complaints = [*on.complaints, *(fault.afterwards(on, load.seen) if fault.afterwards else [])]
     course = Course(struck, ended, up, load_ended, on.kills)
-    result = check(load.seen, facts(on.services, shown), course, limits)
-    for name, found in ((ENDED, ending), ("not at rest", restless), (AFTERWARDS, complaints)):
-        result.complain(name, found)
+    result = check(load.seen, facts(on.services, groups_in_api), course, limits)
+    for name, examples in ((ENDED, ending), ("not at rest", restless), (AFTERWARDS, complaints)):
+        result.complain(name, examples)
     return result
 
 
@@ -131,7 +131,7 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
 
 def _keep(on: Stage, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    of_peers = (f"{peer}.{kind}" for peer in ("relay", "gateway", "receiver") for kind in ("log", "output"))
-    for name in ("log", *of_peers):
+    logs_of_peers = (f"{peer}.{kind}" for peer in ("relay", "gateway", "receiver") for kind in ("log", "output"))
+    for name in ("log", *logs_of_peers):
         if (on.folder / name).exists():
             shutil.copy(on.folder / name, folder / name)

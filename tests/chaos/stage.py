@@ -224,12 +224,12 @@ class Stage:
 
     def is_in_motion(self) -> bool:
         """Whether mails and texts are sent and each account has received events."""
-        sent = {one.account for one in self._deliveries() if one.status is not None}
+        sent = {_delivery.account for _delivery in self._deliveries() if _delivery.status is not None}
         return self.taken() > 0 and self.texts("taken") > 0 and len(sent) == len(NAMES)
 
     def is_everybody_unheard(self) -> bool:
         """Whether a request to each webhook was left without an answer."""
-        return len({one.account for one in self._deliveries() if one.status is None}) == len(NAMES)
+        return len({_delivery.account for _delivery in self._deliveries() if _delivery.status is None}) == len(NAMES)
 
     def _deliveries(self) -> list[Delivery]:
         return read_deliveries(self.folder / "receiver.log")
@@ -268,10 +268,11 @@ class Stage:
         self.accounts = [self._account(name) for name in NAMES]
 
     def _account(self, name: str) -> Account:
-        of_key = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(_token(name))).scalar_subquery()
+        account_id = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(_token(name))).scalar_subquery()
         with self.services.database.read() as session:
             lists = {
-                row.name: row.id for row in session.execute(select(List.name, List.id).where(List.account_id == of_key))
+                row.name: row.id
+                for row in session.execute(select(List.name, List.id).where(List.account_id == account_id))
             }
         return Account(name, _number(name), lists["People"], lists[series.LIST])
 
@@ -364,14 +365,14 @@ class Stage:
 
     def shown_groups(self) -> dict[int, dict[str, int]]:
         """Id of a group -> its counters as the API shows them."""
-        shown = {}
+        counters_by_group = {}
         for account in self.accounts:
             headers = {"Authorization": f"Bearer {self.tokens[account.name]}"}
             path = f"{self.base}/v1/transactional-groups?limit=1000"
             answer = requests.get(path, headers=headers, timeout=START_WITHIN)
             for group in answer.json()["_embedded"]["transactional-groups"]:
-                shown[group["id"]] = {name: group[name] for name in COUNTERS}
-        return shown
+                counters_by_group[group["id"]] = {name: group[name] for name in COUNTERS}
+        return counters_by_group
 
     def is_open(self, link: str) -> bool:
         """Whether the link for unsubscribing leads to the page that asks for a confirmation."""

@@ -74,11 +74,13 @@ def page(file: Path, order: Iterable[str]) -> list[str]:
     kept = json.loads(file.read_text())
     runs: dict[tuple[str, int], str] = {}
     rows = []
-    for fault in (one for one in order if one in kept):
+    for fault in (name for name in order if name in kept):
         rounds = [kept[fault].get(database) for database in DATABASES]
-        of_both = zip(*(one["figures"] if one else [NONE] * (len(PAGE_HEAD) - 2) for one in rounds), strict=True)
-        names = [_run_of(one, runs) for one in rounds if one]
-        rows.append((f"`{fault}`", *map(" / ".join, of_both), " / ".join(dict.fromkeys(names))))
+        figures = zip(
+            *(round_["figures"] if round_ else [NONE] * (len(PAGE_HEAD) - 2) for round_ in rounds), strict=True
+        )
+        names = [_run_of(round_, runs) for round_ in rounds if round_]
+        rows.append((f"`{fault}`", *map(" / ".join, figures), " / ".join(dict.fromkeys(names))))
     named = "; ".join(f"{name}: `--seed {seed}`, {date}" for (date, seed), name in runs.items())
     return [*_plain(rows), "", f"Runs: {named}."]
 
@@ -87,7 +89,7 @@ def _run_of(kept: dict[str, Any], runs: dict[tuple[str, int], str]) -> str:
     """The letter of the run, which is added if it is new."""
     letter = runs.setdefault((kept["date"], kept["seed"]), chr(ord("a") + len(runs)))
     broken = kept["broken"]
-    return f"{letter} {'LATE' if all(TIME in one for one in broken) else 'VIOLATED'}" if broken else letter
+    return f"{letter} {'LATE' if all(TIME in complaint for complaint in broken) else 'VIOLATED'}" if broken else letter
 
 
 def _plain(rows: Sequence[Row]) -> list[str]:

@@ -83,7 +83,7 @@ class World:
         """Besides those that the database has."""
         self.written: dict[tuple[str, str], str] = {("acme", ANN): "Ann 3", ("acme", "gone@people.example"): "Ann 1"}
         self.values: dict[tuple[str, str], str | None] = {("acme", ANN): "Ann 3", ("acme", BOB): None}
-        self.shown: dict[int, dict[str, int]] | None = None
+        self.counters_in_api: dict[int, dict[str, int]] | None = None
         """What the API shows of groups, unless it is what they have."""
         self.runs: list[Run] = []
         self.entered: list[tuple[str, str]] = []
@@ -124,9 +124,9 @@ class World:
 
     def facts(self) -> Facts:
         """What the database has."""
-        shown = self.groups if self.shown is None else self.shown
-        of_contacts = self.contacts, self.left_behind, self.runs, self.values
-        return Facts(self.people, self.groups, self.hours, *of_contacts, shown)
+        counters = self.groups if self.counters_in_api is None else self.counters_in_api
+        figures_of_contacts = self.contacts, self.left_behind, self.runs, self.values
+        return Facts(self.people, self.groups, self.hours, *figures_of_contacts, counters)
 
     def only(self, what: str, limits: Limits | None = None) -> None:
         """Exactly one guarantee is violated, with this message."""
@@ -135,11 +135,11 @@ class World:
 
     def among(self, what: str) -> None:
         """One of the violated guarantees is described like this."""
-        assert any(what in one for one in self.broken()), self.broken()
+        assert any(what in complaint for complaint in self.broken()), self.broken()
 
     def change_events(self, change: Any) -> None:
         """Applies a change to all deliveries of a batch."""
-        self.deliveries = [replace(one, events=change(one.events)) for one in self.deliveries]
+        self.deliveries = [replace(delivery, events=change(delivery.events)) for delivery in self.deliveries]
 
 
 def _contact(event: str, contact: int) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def test_a_receipt_that_was_written_twice_is_found(world: World) -> None:
 
 
 def test_a_receipt_without_its_event_is_found(world: World) -> None:
-    world.change_events(lambda events: [one for one in events if one["event"] != "acknowledged"])
+    world.change_events(lambda events: [event for event in events if event["event"] != "acknowledged"])
     world.only("events of recipients missing (acme): acknowledged uuid of 61411111111")
 
 
@@ -410,7 +410,7 @@ def test_hours_that_miscount_are_found(world: World) -> None:
 
 
 def test_a_group_whose_counters_the_api_shows_otherwise_is_found(world: World) -> None:
-    world.shown = {**world.groups, 2: {**world.groups[2], "bounced": 1}}
+    world.counters_in_api = {**world.groups, 2: {**world.groups[2], "bounced": 1}}
     world.only("groups that the API counts otherwise: group 2")
 
 
@@ -433,13 +433,13 @@ def test_what_is_left_behind_is_reported(world: World) -> None:
 
 
 def test_a_missing_event_of_a_recipient_is_found(world: World) -> None:
-    world.change_events(lambda events: [one for one in events if one.get("uuid") != f"uuid of {BOB}"])
+    world.change_events(lambda events: [event for event in events if event.get("uuid") != f"uuid of {BOB}"])
     world.only("events of recipients missing (acme): sent uuid of bob@people.example")
 
 
 def test_an_event_of_an_outcome_that_was_none_is_found(world: World) -> None:
     world.change_events(
-        lambda events: [{**one, "event": "sent"} if one["event"] == "bounced" else one for one in events]
+        lambda events: [{**event, "event": "sent"} if event["event"] == "bounced" else event for event in events]
     )
     world.among("events of recipients without an outcome (acme): sent uuid of cat@people.example")
 
@@ -487,7 +487,7 @@ def test_changes_of_one_client_keep_their_order(world: World) -> None:
 
 
 def test_a_change_of_a_contact_that_was_without_an_event_is_found(world: World) -> None:
-    world.change_events(lambda events: [one for one in events if one["event"] != "updated"])
+    world.change_events(lambda events: [event for event in events if event["event"] != "updated"])
     world.only("changes of contacts without an event (acme): updated 7")
 
 
@@ -524,7 +524,7 @@ def test_sending_goes_on_within_the_limit(world: World) -> None:
 
 
 def test_a_webhook_does_not_stall_after_the_fault(world: World) -> None:
-    world.deliveries[1:3] = [replace(one, time=one.time + 9) for one in world.deliveries[1:3]]
+    world.deliveries[1:3] = [replace(delivery, time=delivery.time + 9) for delivery in world.deliveries[1:3]]
     world.deliveries[3] = replace(world.deliveries[3], time=123.0)
     world.only("the longest stall of a webhook took 11.0 s, more than 10 s")
 
@@ -627,7 +627,7 @@ def without_ann(world: World) -> World:
     world.accepted = {ANN: f"uuid of {ANN}"}
     world.people[0] = replace(world.people[0], address="", steps=("sent", "forgotten"))
     del world.contacts["acme"][ANN]
-    world.change_events(lambda events: [*events, *(_contact("deleted", 1) for one in events if one.get("id") == 1)])
+    world.change_events(lambda events: [*events, *(_contact("deleted", 1) for event in events if event.get("id") == 1)])
     return world
 
 
@@ -656,8 +656,8 @@ def test_a_message_to_a_forgotten_person_ends(without_ann: World) -> None:
 def in_backup(world: World, restored: Facts) -> list[str]:
     """What is wrong about a backup that was begun after all requests had been answered."""
     seen = Seen(mails=world.mails, texts=world.texts, accepted={ANN: f"uuid of {ANN}"}, answered={ANN: 105.0})
-    found = check_backup.broken(106.0, seen, world.facts(), restored)
-    return [f"{what}: {', '.join(examples)}" for what, examples in found if examples]
+    all_broken = check_backup.broken(106.0, seen, world.facts(), restored)
+    return [f"{what}: {', '.join(examples)}" for what, examples in all_broken if examples]
 
 
 def test_a_sound_backup_holds_what_had_been_accepted(world: World) -> None:
@@ -680,5 +680,5 @@ def test_a_backup_of_more_than_one_moment_is_found(
     world: World, changed: dict[str, Any] | None, complaint: str
 ) -> None:
     first = [] if changed is None else [replace(world.people[0], **changed)]
-    found = in_backup(world, replace(world.facts(), people=[*first, *world.people[1:]]))
-    assert any(one.startswith(complaint) for one in found), found
+    complaints = in_backup(world, replace(world.facts(), people=[*first, *world.people[1:]]))
+    assert any(line.startswith(complaint) for line in complaints), complaints

@@ -28,8 +28,8 @@ def test_each_promise_of_the_suite_is_a_row_of_the_page() -> None:
 
 def test_each_promise_is_tried_by_a_fault_and_has_a_check() -> None:
     checked = set(filter(None, CHECKS.values()))
-    assert {one for fault in FAULTS.values() for one in fault.tries} | checked == set(Promise)
-    checked_by_faults = {one for fault in FAULTS.values() if fault.afterwards for one in fault.tries}
+    assert {promise for fault in FAULTS.values() for promise in fault.tries} | checked == set(Promise)
+    checked_by_faults = {promise for fault in FAULTS.values() if fault.afterwards for promise in fault.tries}
     assert checked | checked_by_faults == set(Promise)
 
 

@@ -110,7 +110,7 @@ def wrong_to_a_reader(mail: Mail, domain: str) -> Iterator[str]:
     """The same in what a mail program makes of it. Raises `ValueError` for addresses with line ends."""
     parsed = parsed_mail(mail)
     sender = parsed["From"].addresses
-    if [one.domain for one in sender] != [domain] or len(parsed["To"].addresses) != 1:
+    if [address.domain for address in sender] != [domain] or len(parsed["To"].addresses) != 1:
         yield f"from {parsed['From']} to {parsed['To']}"
     for part in parsed.walk():
         if part is not parsed and (unknown := {name.lower() for name in part.keys()} - OF_PARTS):  # noqa: SIM118
@@ -125,18 +125,18 @@ def parsed_mail(mail: Mail) -> EmailMessage:
 def recipients_of_mails(on: Stage) -> dict[str, str | None]:
     """The uuids of all recipients, with the address of the blind copy of their send."""
     with on.services.database.read() as session:
-        found = session.execute(select(Recipient.uuid, Send.bcc_address).outerjoin(Send, Send.id == Recipient.send_id))
-        return {str(row.uuid): row.bcc_address for row in found}
+        rows = session.execute(select(Recipient.uuid, Send.bcc_address).outerjoin(Send, Send.id == Recipient.send_id))
+        return {str(row.uuid): row.bcc_address for row in rows}
 
 
 def at_the_gateways(on: Stage, before: Before) -> Iterator[Case]:
     """PDUs and parameters."""
     unknown = {hex(command) for command in on.gateway.commands if command & ~smpp.ANSWER not in SMPP}
     yield case("PDUs at the gateway", not unknown, f"commands {unknown}")
-    for one in on.gateway.submissions[before.submissions :]:
-        is_meant = re.fullmatch(NUMBER, one.destination[2]) is not None
-        held = is_meant and one.source[2] == MOBILES[on.attacker.name]
-        yield case("PDUs at the gateway", held, f"{one}")
+    for submission in on.gateway.submissions[before.submissions :]:
+        is_meant = re.fullmatch(NUMBER, submission.destination[2]) is not None
+        held = is_meant and submission.source[2] == MOBILES[on.attacker.name]
+        yield case("PDUs at the gateway", held, f"{submission}")
     for hit in on.kannel.hits[before.hits :]:
         parts = urlsplit(hit.path)
         given = parse_qsl(parts.query, keep_blank_values=True)
@@ -154,12 +154,12 @@ def at_the_gateways(on: Stage, before: Before) -> Iterator[Case]:
 
 def in_a_browser(on: Stage, mails: list[Mail]) -> Iterator[Case]:
     """The pages and redirects behind the links of the mails."""
-    found: set[str] = set()
+    links: set[str] = set()
     for mail in mails:
         parsed = parsed_mail(mail)
         bodies = [part.get_content() for part in parsed.walk() if part.get_content_type() == "text/html"]
-        found.update(LINK.findall(str(parsed["List-Unsubscribe"])), *(LINK.findall(str(body)) for body in bodies))
-    for link in sorted(found):
+        links.update(LINK.findall(str(parsed["List-Unsubscribe"])), *(LINK.findall(str(body)) for body in bodies))
+    for link in sorted(links):
         answer = on.ask("GET", urlsplit(link).path)
         target = answer.headers.get("Location", "https://")
         policy = answer.headers.get("Content-Security-Policy", "")
@@ -177,10 +177,10 @@ def in_a_browser(on: Stage, mails: list[Mail]) -> Iterator[Case]:
 
 def on_a_terminal(on: Stage) -> Iterator[Case]:
     """What the commands of an operator show."""
-    name, of_list = on.attacker.name, ("--list", LIST.format(on.attacker.name))
+    name, list_option = on.attacker.name, ("--list", LIST.format(on.attacker.name))
     account = ("--account", name)
     commands = (
-        ("contacts", "list", *of_list, *account),
+        ("contacts", "list", *list_option, *account),
         ("sends", "list", *account),
         ("groups", "list", *account),
         ("suppressions", "list", *account),
@@ -189,10 +189,10 @@ def on_a_terminal(on: Stage) -> Iterator[Case]:
     )
     for command in commands[: 2 if on.short else None]:
         done = on.run(*command)
-        shown = done.stdout + done.stderr
-        control = CONTROLS.search(shown)
+        output = done.stdout + done.stderr
+        control = CONTROLS.search(output)
         yield case("terminal", done.returncode == 0 and control is None, f"{command}: {control} {done.stderr}")
-        injected = any(line.startswith(('{"level"', "X-Injected")) for line in shown.splitlines())
+        injected = any(line.startswith(('{"level"', "X-Injected")) for line in output.splitlines())
         yield case("terminal", not injected, f"{command}: a line of the attacker")
 
 

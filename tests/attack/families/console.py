@@ -60,9 +60,13 @@ def attack(on: Stage) -> Iterator[Case]:
         yield case("rows of the victim afterwards", before[name] == after[name], f"{name} has changed")
     if not on.strict:
         yield from console_texts.stored(console)
-    for shown in console.seen:
-        found = [*faults(shown)]
-        yield case("headers and scripts of answers", not found, f"{shown.method} {shown.path[:200]}: {found}")
+    for answer in console.seen:
+        faults_of_answer = [*faults(answer)]
+        yield case(
+            "headers and scripts of answers",
+            not faults_of_answer,
+            f"{answer.method} {answer.path[:200]}: {faults_of_answer}",
+        )
 
 
 # ---------------------------------------------------------------------------------------------- cookies and keys
@@ -108,9 +112,9 @@ def limits(console: Console) -> Iterator[Case]:
         browser = console.browser()
         tries = [guess(browser, {**OWN, **_numbered(spoof, number)}) for number in range(1, 2 * MAX_ATTEMPTS + 2)]
         # A minute may end meanwhile.
-        refused = [one for one in tries if one.status == 429 and int(one.headers.get("Retry-After", 0)) > 0]
+        refused = [guess for guess in tries if guess.status == 429 and int(guess.headers.get("Retry-After", 0)) > 0]
         yield case("guesses", bool(refused), f"{way} with {spoof}: none of {len(tries)} was refused")
-        yield from (signed_out("guesses", one) for one in tries)
+        yield from (signed_out("guesses", guess) for guess in tries)
 
 
 def _numbered(headers: dict[str, str], number: int) -> dict[str, str]:
@@ -148,11 +152,11 @@ def wrong(console: Console) -> Iterator[Case]:
         yield signed_out("keys", console.browser().ask("POST", SIGN_IN, headers, body=body.encode()))
     inside = console.signed_in(on.attacker.tokens["test"])
     for path in (f"{HOME}/messages", f"{HOME}/messages.csv"):
-        shown = inside.get(path)
-        held = shown.status == 200 and on.attacker.ids["uuid"] not in shown.text
-        yield case("keys", held, f"{path} shows a live message to a test key: {shown.status}")
-    one = inside.get(f"{HOME}/messages/{on.attacker.ids['uuid']}")
-    yield case("keys", one.status == 404, f"a live message for a test key: {one.status}")
+        live_page = inside.get(path)
+        held = live_page.status == 200 and on.attacker.ids["uuid"] not in live_page.text
+        yield case("keys", held, f"{path} shows a live message to a test key: {live_page.status}")
+    answer_of_live = inside.get(f"{HOME}/messages/{on.attacker.ids['uuid']}")
+    yield case("keys", answer_of_live.status == 404, f"a live message for a test key: {answer_of_live.status}")
 
 
 def fixed(console: Console) -> Iterator[Case]:
@@ -187,17 +191,17 @@ def links(console: Console) -> Iterator[Case]:
         answer = console.browser().ask("POST", f"{HOME}/login/{forged}".replace(" ", "%20"), OWN)
         yield signed_out("links", answer)
     with ThreadPoolExecutor(8) as several:
-        answers = [*several.map(lambda one: one.ask("POST", path, OWN), [console.browser() for _ in range(8)])]
-    statuses = sorted(one.status for one in answers)
+        answers = [*several.map(lambda browser: browser.ask("POST", path, OWN), [console.browser() for _ in range(8)])]
+    statuses = sorted(answer.status for answer in answers)
     yield case("links", statuses == [303, *[404] * 7], f"eight at once: {statuses}")
     yield signed_out("links", console.browser().follow(token))
     late = console.link(VICTIM)
     with console.on.services.database.write() as transaction:
-        of_token = ConsoleLink.token_hash == hash_token(late)
-        transaction.execute(update(ConsoleLink).where(of_token).values(end_time=now()))
+        criteria = ConsoleLink.token_hash == hash_token(late)
+        transaction.execute(update(ConsoleLink).where(criteria).values(end_time=now()))
     yield signed_out("links", console.browser().follow(late))
-    shown = console.linked(ATTACKER).get(f"{HOME}?account=1")
-    yield case("links", ATTACKER in shown.text and VICTIM not in shown.text, "the link of an account shows another")
+    page = console.linked(ATTACKER).get(f"{HOME}?account=1")
+    yield case("links", ATTACKER in page.text and VICTIM not in page.text, "the link of an account shows another")
     log = console.on.service.output()
     yield case("links", token not in log and late not in log, "the log has the token of a link")
 
@@ -211,14 +215,14 @@ def ends(console: Console) -> Iterator[Case]:
 
     def end(browser: Browser) -> None:
         with on.services.database.write() as transaction:
-            found = find_session(transaction, browser.cookie or "")
-            assert found is not None
-            end_session(transaction, found.session_id)
+            session = find_session(transaction, browser.cookie or "")
+            assert session is not None
+            end_session(transaction, session.session_id)
 
     def expire(browser: Browser) -> None:
         with on.services.database.write() as transaction:
-            of_token = ConsoleSession.token_hash == hash_token(browser.cookie or "")
-            transaction.execute(update(ConsoleSession).where(of_token).values(end_time=now() - timedelta(seconds=1)))
+            criteria = ConsoleSession.token_hash == hash_token(browser.cookie or "")
+            transaction.execute(update(ConsoleSession).where(criteria).values(end_time=now() - timedelta(seconds=1)))
 
     for way in (sign_out, end, expire, None):
         with on.services.database.write() as transaction:

@@ -64,8 +64,8 @@ def no_sessions(console: Console) -> dict[str, str | None]:
     live = console.signed_in(console.on.victim.token).cookie or ""
     signed_out.ask("POST", f"{HOME}/sign-out", OWN)
     with console.on.services.database.write() as transaction:
-        of_late = ConsoleSession.token_hash == hash_token(late.cookie or "")
-        transaction.execute(update(ConsoleSession).where(of_late).values(end_time=now()))
+        criteria = ConsoleSession.token_hash == hash_token(late.cookie or "")
+        transaction.execute(update(ConsoleSession).where(criteria).values(end_time=now()))
     return {
         "no cookie": None,
         "an empty one": "",
@@ -169,10 +169,10 @@ def filters(console: Console) -> Iterator[Case]:
         uuids = set(map(str, session.scalars(owned.where(Account.name == VICTIM))))
     levels = ("report", "standard") if on.short else (*LEVELS, "test")
     browsers = {level: console.signed_in(on.attacker.tokens[level]) for level in levels}
-    known = {name for one in on.operations for name in one.filters}
+    filter_names = {name for operation in on.operations for name in operation.filters}
     for page, (who, browser) in itertools.product(console.reading, browsers.items()):
         path = page.path({})
-        names = set() if on.short else known
+        names = set() if on.short else filter_names
         for name in sorted(names | set(read(browser.get(path)).fields) | {"account", "find"}):
             for value in _values(console, name, victim):
                 for operator in ("",) if on.short else ("", ":in", ":ne"):
@@ -180,34 +180,34 @@ def filters(console: Console) -> Iterator[Case]:
                     foreign = (uuids - {value}) & set(UUID.findall(answer.text))
                     yield case("filters", not foreign, f"{page.name} as {who} by {name}{operator}: {foreign}")
                     yield seen_nothing("filters", answer, [value])
-    yield from wildcards(console, browsers["standard"], known)
+    yield from wildcards(console, browsers["standard"], filter_names)
     yield from cursors(console, victim)
 
 
 def _values(console: Console, name: str, account: int) -> list[str]:
     """What the victim has of that name."""
     ids, person = console.on.victim.ids, console.on.victim.person
-    found = {"account": [str(account)], "find": [ids["uuid"], person], "email": [person]}
-    return found.get(name) or [str(ids.get(name) or VICTIM)]
+    values_by_name = {"account": [str(account)], "find": [ids["uuid"], person], "email": [person]}
+    return values_by_name.get(name) or [str(ids.get(name) or VICTIM)]
 
 
-def wildcards(console: Console, browser: Browser, known: set[str]) -> Iterator[Case]:
+def wildcards(console: Console, browser: Browser, filter_names: set[str]) -> Iterator[Case]:
     """Texts that some language of searches takes for anything: here they are themselves, and find nothing."""
     for page in console.reading:
-        fields = ((set() if console.on.short else known) | set(read(browser.get(page.path({}))).fields)) - CHOSEN
+        fields = ((set() if console.on.short else filter_names) | set(read(browser.get(page.path({}))).fields)) - CHOSEN
         for name, text in itertools.product(sorted(fields), WILDCARDS[: 1 if console.on.short else None]):
             query = {name: text.encode("utf-8", "surrogatepass")}
             answer = browser.get(page.path({}), query=query)
-            found = UUID.findall(answer.text)
-            held = answer.status in (200, 303, 400, 403, 422) and not found
-            yield case("wildcards", held, f"{page.name} by {name}={text!r}: {answer.status} {found[:3]}")
+            uuids = UUID.findall(answer.text)
+            held = answer.status in (200, 303, 400, 403, 422) and not uuids
+            yield case("wildcards", held, f"{page.name} by {name}={text!r}: {answer.status} {uuids[:3]}")
 
 
 def cursors(console: Console, victim: int) -> Iterator[Case]:
     """A cursor of the victim's messages, as the service would make it, and one of another page."""
     secret_keys, position = console.on.services.settings.secret_keys, Position((now(), NOTHING))
-    of_api = CursorScope(secret_keys, victim, "/v1/transactional-sends")
-    tried = [scope.make(position, []) for scope in (CursorScope(secret_keys, victim, PATH), of_api)]
+    scope_of_api = CursorScope(secret_keys, victim, "/v1/transactional-sends")
+    tried = [scope.make(position, []) for scope in (CursorScope(secret_keys, victim, PATH), scope_of_api)]
     browser = console.signed_in(console.on.attacker.token)
     for page, cursor in itertools.product(console.reading, [*tried, tried[0][:-2], "A" * 40, "%"]):
         answer = browser.get(page.path({}), query={CURSOR: cursor})

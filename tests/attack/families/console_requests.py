@@ -38,14 +38,14 @@ LEADING = ("wanted", "next", "url", "redirect", "redirect_uri", "return", "retur
 
 def values_of(console: Console, page: Page) -> dict[str, str]:
     """A value for each parameter of the path of a page: the victim's ids, and for public pages what nobody has."""
-    known = {"token": "A" * 43, "hash_": "0" * 16, "name": "page.js", **console.on.victim.ids}
-    return {name: known.get(name, "1") for name in page.parameters}
+    values = {"token": "A" * 43, "hash_": "0" * 16, "name": "page.js", **console.on.victim.ids}
+    return {name: values.get(name, "1") for name in page.parameters}
 
 
 def foreign(console: Console) -> dict[str, dict[str, str]]:
     """Headers that a browser sends for a page of somebody else; a page cannot choose its `Origin` or `Sec-Fetch-Site`,
     but other headers."""
-    own, parts = console.origin, urlsplit(console.origin)
+    own_origin, parts = console.origin, urlsplit(console.origin)
     scheme = "http" if parts.scheme == "https" else "https"
     origins = {
         "another site": "https://evil.example",
@@ -53,24 +53,27 @@ def foreign(console: Console) -> dict[str, dict[str, str]]:
         "an empty origin": "",
         "another port": f"{parts.scheme}://{parts.hostname}:{(parts.port or 443) + 1}",
         "another scheme": f"{scheme}://{parts.netloc}",
-        "a host that begins so": f"{own}.evil.example",
+        "a host that begins so": f"{own_origin}.evil.example",
         "a host below": f"{parts.scheme}://evil.{parts.netloc}",
-        "a user of that name": f"{own}@evil.example",
-        "two origins": f"{own} https://evil.example",
-        "a list of origins": f"{own}, https://evil.example",
+        "a user of that name": f"{own_origin}@evil.example",
+        "two origins": f"{own_origin} https://evil.example",
+        "a list of origins": f"{own_origin}, https://evil.example",
     }
-    found: dict[str, dict[str, str]] = {"nothing": {}, "the right page before": {"Referer": f"{own}{HOME}"}}
-    found |= {name: {"Origin": origin} for name, origin in origins.items()}
+    headers_by_name: dict[str, dict[str, str]] = {
+        "nothing": {},
+        "the right page before": {"Referer": f"{own_origin}{HOME}"},
+    }
+    headers_by_name |= {name: {"Origin": origin} for name, origin in origins.items()}
     for site in ("same-site", "cross-site", "none", "", "same-origin, cross-site", "cross-site, same-origin"):
-        found[f"Sec-Fetch-Site {site!r}"] = {"Sec-Fetch-Site": site}
-        found[f"Sec-Fetch-Site {site!r} with the origin"] = {"Sec-Fetch-Site": site, "Origin": own}
+        headers_by_name[f"Sec-Fetch-Site {site!r}"] = {"Sec-Fetch-Site": site}
+        headers_by_name[f"Sec-Fetch-Site {site!r} with the origin"] = {"Sec-Fetch-Site": site, "Origin": own_origin}
     # Only a proxy may say which host was asked for, and it replaces what a client says.
     names = [name for name in HOSTS if name != "Host" and not (console.on.strict and name == "X-Forwarded-Host")]
     for name in names:
-        found[name] = {"Origin": f"https://{POISON}", name: POISON, "X-Forwarded-Proto": "https"}
-    found["Forwarded"] = {"Origin": f"https://{POISON}", "Forwarded": f"host={POISON};proto=https"}
-    found["X-HTTP-Method-Override"] = {"Origin": "https://evil.example", "X-HTTP-Method-Override": "GET"}
-    return found
+        headers_by_name[name] = {"Origin": f"https://{POISON}", name: POISON, "X-Forwarded-Proto": "https"}
+    headers_by_name["Forwarded"] = {"Origin": f"https://{POISON}", "Forwarded": f"host={POISON};proto=https"}
+    headers_by_name["X-HTTP-Method-Override"] = {"Origin": "https://evil.example", "X-HTTP-Method-Override": "GET"}
+    return headers_by_name
 
 
 def other_pages(console: Console) -> Iterator[Case]:
@@ -105,9 +108,9 @@ def addressed(console: Console) -> Iterator[Case]:
     climbing = f"\\..\\..\\messages\\{console.on.victim.ids['uuid']}\\retry"
     for text in (climbing, climbing.replace("\\", "/"), "..", ".", "\\\\evil.example\\", "x?y", "x#y", "javascript:x"):
         for path in (f"{HOME}/login/", f"{HOME}/messages/", f"{HOME}/"):
-            shown = console.browser().ask("GET", f"{path}{quote(text, safe='')}")
-            found = read(shown).faults
-            yield case("requests of other pages", not found, f"{path}{text}: {found}")
+            answer = console.browser().ask("GET", f"{path}{quote(text, safe='')}")
+            faults_of_answer = read(answer).faults
+            yield case("requests of other pages", not faults_of_answer, f"{path}{text}: {faults_of_answer}")
 
 
 def redirects(console: Console) -> Iterator[Case]:
@@ -116,12 +119,12 @@ def redirects(console: Console) -> Iterator[Case]:
     victim = console.signed_in(on.victim.token)
     for target in ELSEWHERE:
         asked = console.browser().ask("GET", SIGN_IN, query={"wanted": target})
-        wanted = read(asked).fields.get("wanted", "")
-        yield case("redirects", is_own(wanted), f"{target!r}: the form has {wanted!r}")
+        target_in_form = read(asked).fields.get("wanted", "")
+        yield case("redirects", is_own(target_in_form), f"{target!r}: the form has {target_in_form!r}")
         answer = console.browser().sign_in(on.attacker.token, wanted=target)
         yield case("redirects", answer.status == 303 and is_own(answer.target), f"{target!r}: {answer.target!r}")
     targets = ELSEWHERE[: 3 if on.short else None]
-    for page, target in itertools.product((one for one in console.pages if one.method == "GET"), targets):
+    for page, target in itertools.product((page for page in console.pages if page.method == "GET"), targets):
         path = page.path(values_of(console, page))
         answer = victim.ask("GET", path, query=dict.fromkeys(LEADING, target))
         held = not answer.target or is_own(answer.target)
@@ -131,8 +134,8 @@ def redirects(console: Console) -> Iterator[Case]:
         path = page.path(values_of(console, page))
         form = {"key": on.attacker.token} if page.method == "POST" else None
         answer = browser.ask(page.method, path, {**OWN, name: POISON}, form=form)
-        shown = answer.text + str(answer.headers)
-        yield case("redirects", POISON not in shown, f"{page.name} with {name}: {shown[:300]}")
+        text = answer.text + str(answer.headers)
+        yield case("redirects", POISON not in text, f"{page.name} with {name}: {text[:300]}")
 
 
 def sizes(console: Console) -> Iterator[Case]:

@@ -70,16 +70,16 @@ def reflected(console: Console) -> Iterator[Case]:
     """In everything that a request says."""
     browsers = [console.browser(), console.signed_in(console.on.attacker.token), console.linked(None)]
     for text, browser in itertools.product(SCRIPTS[: 1 if console.on.short else None], browsers):
-        for shown in said(console, browser, text):
-            found = [*faults(shown), *([EVALUATED] if EVALUATED in shown.text else [])]
-            held = not found and "injected" not in str(shown.headers.get_all("Set-Cookie"))
-            yield case("texts of requests", held, f"{shown.path[:200]}: {found}")
+        for answer in said(console, browser, text):
+            faults_of_answer = [*faults(answer), *([EVALUATED] if EVALUATED in answer.text else [])]
+            held = not faults_of_answer and "injected" not in str(answer.headers.get_all("Set-Cookie"))
+            yield case("texts of requests", held, f"{answer.path[:200]}: {faults_of_answer}")
 
 
 def said(console: Console, browser: Browser, text: str) -> Iterator[Shown]:
     """Answers to requests that say it in a path, in each field, as the name of a field, and in headers."""
     plain = text.replace("\r", "").replace("\n", "")
-    for page in (one for one in console.pages if one.method == "GET"):
+    for page in (page for page in console.pages if page.method == "GET"):
         yield browser.get(page.path({**values_of(console, page), **dict.fromkeys(page.parameters, text)}))
         path = page.path(values_of(console, page))
         for name in {*read(browser.get(path)).fields, "wanted", "account", "cursor", "filters", text}:
@@ -106,27 +106,31 @@ def stored(console: Console) -> Iterator[Case]:
     browsers = {level: console.signed_in(on.attacker.tokens[level]) for level in levels}
     browsers |= {"link": console.linked(ATTACKER), "operator": console.linked(None)}
     with written(console, STORED, account):
-        shown = list(visits(console, browsers, account, uuid))
-    known: set[str] = set()
-    for who, answer in shown:
+        visited = list(visits(console, browsers, account, uuid))
+    labels_seen: set[str] = set()
+    for who, answer in visited:
         labels = {label.rpartition(".")[0] for label in LABEL.findall(answer.text)}
-        known |= labels
-        found = [*faults(answer)]
+        labels_seen |= labels
+        faults_of_answer = [*faults(answer)]
         is_there = answer.status == 200 or (
             answer.status in (303, 404) and NOT_ALL_HAVE.search(answer.path) is not None
         )
-        yield case("stored texts", not found and is_there, f"{answer.path} as {who}: {answer.status} {found}")
+        yield case(
+            "stored texts",
+            not faults_of_answer and is_there,
+            f"{answer.path} as {who}: {answer.status} {faults_of_answer}",
+        )
         if who in ("report", "limited"):
             hidden = {label for label in labels if label.partition(".")[2] in PERSONAL} - OF_RUNS
             yield case("what a report does not show", not hidden, f"{answer.path} as {who}: {hidden}")
         if who != "operator":
             yield case("what a report does not show", FOR_OPERATORS not in labels, f"{answer.path} as {who}: a note")
-    missing = MUST_SHOW - known
+    missing = MUST_SHOW - labels_seen
     assert not missing, f"no page has shown {missing}, so the attack proves nothing"
     for payload in CELLS[: 3 if on.short else None]:
         with written(console, payload, account):
-            shown = list(visits(console, browsers, account, uuid))
-        for who, answer in shown:
+            visited = list(visits(console, browsers, account, uuid))
+        for who, answer in visited:
             if answer.headers.get_content_type() == "text/csv":
                 yield from cells(who, answer)
 
@@ -135,7 +139,7 @@ def cells(who: str, answer: Shown) -> Iterator[Case]:
     """No cell of a file is a formula, none begins a row, and the file is stored rather than shown."""
     rows = list(csv.reader(io.StringIO(answer.text, newline="")))
     for row in rows:
-        formulas = [one for one in row if FORMULA.match(one)]
+        formulas = [cell for cell in row if FORMULA.match(cell)]
         held = not formulas and len(row) == len(rows[0])
         yield case("cells of files", held, f"{answer.path} as {who}: {formulas} {row}")
     disposition = str(answer.headers.get("Content-Disposition"))
@@ -146,7 +150,7 @@ def cells(who: str, answer: Shown) -> Iterator[Case]:
 def visits(console: Console, browsers: dict[str, Browser], account: int, uuid: str) -> Iterator[tuple[str, Shown]]:
     """Every page that is read, as everybody who may see it."""
     values = console.on.attacker.ids | {"uuid": uuid}
-    for page in (one for one in console.private if one.method == "GET"):
+    for page in (page for page in console.private if page.method == "GET"):
         if not set(page.parameters) <= set(values):
             continue
         for who, browser in browsers.items():
@@ -178,7 +182,10 @@ def written(console: Console, shape: str, account: int) -> Iterator[None]:
             if owner is None or not names or table.name == AuditEntry.__tablename__:
                 continue  # entries are never changed; the visits to the pages add some, with the names of keys
             newest = (
-                select(table).where(owner == account).order_by(*(one.desc() for one in table.primary_key)).limit(MOST)
+                select(table)
+                .where(owner == account)
+                .order_by(*(column.desc() for column in table.primary_key))
+                .limit(MOST)
             )
             for number, row in enumerate(transaction.execute(newest).all()):
                 # The reason of a failure is a code of this service.
@@ -197,14 +204,17 @@ def written(console: Console, shape: str, account: int) -> Iterator[None]:
 
 def _texts(table: Table) -> list[str]:
     return [
-        one.name
-        for one in table.columns
-        if isinstance(one.type, String) and one.name not in KEPT and not one.primary_key and not one.foreign_keys
+        column.name
+        for column in table.columns
+        if isinstance(column.type, String)
+        and column.name not in KEPT
+        and not column.primary_key
+        and not column.foreign_keys
     ]
 
 
 def _row(table: Table, row: Row[Any]) -> ColumnElement[bool]:
-    return and_(*(one == getattr(row, one.name) for one in table.primary_key))
+    return and_(*(column == getattr(row, column.name) for column in table.primary_key))
 
 
 def _shaped(shape: str, label: str, name: str) -> str:

@@ -68,17 +68,17 @@ def hosts(on: Stage) -> Iterator[Case]:
     before = len(on.relay.mails)
     sent = 0
     for headers in ({name: POISON} for name in HOSTS), ([OTHERS | {"Host": f"127.0.0.1:{on.service.port}"}]):
-        for one in headers:
+        for header in headers:
             html = '<p><a href="https://att4ck3r.example/">x</a> %%unsubscribe_link%%</p>'
             body = on.attacker.send(group_name="hosts", body_html=html)
-            answer = on.ask("POST", SENDS, on.attacker.token, body=body, headers=one)
+            answer = on.ask("POST", SENDS, on.attacker.token, body=body, headers=header)
             sent += answer.status_code == 202
-            yield case("hosts", POISON not in answer.text + str(answer.headers), f"{one}: {answer.text}")
+            yield case("hosts", POISON not in answer.text + str(answer.headers), f"{header}: {answer.text}")
             for path in ("/docs/openapi.json", "/docs", "/", "/u/x", "/c/x", "/v1//lists", "/v1/lists/?limit=1"):
-                page = on.ask("GET", path, on.attacker.token, headers=one)
-                shown = page.text + str(page.headers)
-                held = POISON not in shown and 'href="/evil' not in shown
-                yield case("hosts", held, f"{path} with {one}: {page.headers} {page.text[:200]}")
+                page = on.ask("GET", path, on.attacker.token, headers=header)
+                text = page.text + str(page.headers)
+                held = POISON not in text and 'href="/evil' not in text
+                yield case("hosts", held, f"{path} with {header}: {page.headers} {page.text[:200]}")
     on.await_rest()
     wait_until(lambda: len(on.relay.mails) >= before + sent, "the mails have come")
     for mail in on.relay.mails[before:]:

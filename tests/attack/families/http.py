@@ -139,22 +139,22 @@ def paths(on: Stage) -> Iterator[Case]:
 
 def foreign_pages(on: Stage) -> Iterator[Case]:
     """What a page of another site can make a browser send, and what it may read."""
-    for one in on.operations:
-        path = one.path.format(**on.attacker.ids)
-        for method in ("OPTIONS", one.method):
+    for operation in on.operations:
+        path = operation.path.format(**on.attacker.ids)
+        for method in ("OPTIONS", operation.method):
             if method not in ("OPTIONS", "GET"):
                 continue
             answer = on.ask(method, path, on.attacker.token, headers=FOREIGN)
             allowed = [name for name in answer.headers if name.lower().startswith("access-control-")]
             yield case("foreign pages", not allowed and not answer.cookies, f"{method} {path}: {allowed}")
-        if one.method != "POST":
+        if operation.method != "POST":
             continue
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
             body = on.attacker.send(group_name="foreign pages") if "sends" in path else {}
             headers = {**FOREIGN, "Content-Type": kind}
             without = on.ask("POST", path, None, body=body, headers=headers)
             yield case("foreign pages", without.status_code == 401, f"{kind} without a key: {without.text}")
-            if one.texts:
+            if operation.texts:
                 answer = on.ask("POST", path, on.attacker.token, body=body, headers=headers)
                 held = answer.status_code in (400, 415) and not items(answer)
                 yield case("foreign pages", held or not kind, f"{kind} to {path}: {answer.text}")

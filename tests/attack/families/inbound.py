@@ -72,8 +72,8 @@ def silence(on: Stage) -> Iterator[Case]:
 def reports(on: Stage) -> Iterator[Case]:
     """Reports about a domain of the victim that cost much, and as many as possible."""
     with on.services.database.read() as session:
-        of_victim = select(Domain).join(Account).where(Account.name == on.victim.name)
-        domain = session.scalars(of_victim.where(Domain.name == on.victim.domain)).one()
+        query = select(Domain).join(Account).where(Account.name == on.victim.name)
+        domain = session.scalars(query.where(Domain.name == on.victim.domain)).one()
     to, about = report_address(on.services.settings, domain.id) or "", domain.name
     for name, document in _bombs(about).items():
         answer = _deliver(on, to, with_attachment(to, gzip.compress(document)))

@@ -62,8 +62,8 @@ def attack(on: Stage) -> Iterator[Case]:
     on.await_rest()
     yield from arrivals.judge(on, before)
     after = rows_of_the_victim(on)
-    for name, found in rows.items():
-        yield case("rows of the victim afterwards", found == after[name], f"{name} has changed")
+    for name, rows_before in rows.items():
+        yield case("rows of the victim afterwards", rows_before == after[name], f"{name} has changed")
 
 
 def payloads(on: Stage) -> list[tuple[str, str]]:
@@ -74,36 +74,36 @@ def payloads(on: Stage) -> list[tuple[str, str]]:
 def texts(on: Stage) -> Iterator[Case]:
     """Every text of every body; of a send in a mail and in texts over each gateway."""
     numbers = itertools.count(1)
-    for one in on.operations:
-        if not one.texts:
+    for operation in on.operations:
+        if not operation.texts:
             continue
-        for kind, places in variants(one):
-            plain = post(on, one, filled(on, one, kind, next(numbers)))
+        for kind, places in variants(operation):
+            plain = post(on, operation, filled(on, operation, kind, next(numbers)))
             assert plain.status_code < 300, f"an attack by what is refused anyway proves nothing: {plain.text}"
             for place, (name, payload) in itertools.product(places, payloads(on)):
-                body = changed(filled(on, one, kind, next(numbers)), place, payload)
+                body = changed(filled(on, operation, kind, next(numbers)), place, payload)
                 if place in (("group_id",), ("type",)):
                     continue
-                answer = post(on, one, body)
+                answer = post(on, operation, body)
                 held = answer.status_code < 500
-                yield case("texts of bodies", held, f"{name} in {place} of {one.name}: {answer.text}")
+                yield case("texts of bodies", held, f"{name} in {place} of {operation.name}: {answer.text}")
 
 
-def variants(one: Operation) -> list[tuple[str, tuple[Path, ...]]]:
+def variants(operation: Operation) -> list[tuple[str, tuple[Path, ...]]]:
     """The kinds of bodies of an operation, with the places of their texts."""
-    if one.path == SENDS:
-        places = one.texts + PERSONAL
-        of_texts = tuple(place for place in places if "attachments" not in place)
-        return [("email", places), ("kannel", of_texts), ("smpp", of_texts)]
-    return [("", one.texts + (CONTACT if "/contacts" in one.path and one.method != "DELETE" else ()))]
+    if operation.path == SENDS:
+        places = operation.texts + PERSONAL
+        text_places = tuple(place for place in places if "attachments" not in place)
+        return [("email", places), ("kannel", text_places), ("smpp", text_places)]
+    return [("", operation.texts + (CONTACT if "/contacts" in operation.path and operation.method != "DELETE" else ()))]
 
 
-def filled(on: Stage, one: Operation, kind: str, number: int) -> Any:
+def filled(on: Stage, operation: Operation, kind: str, number: int) -> Any:
     """A valid body for a recipient of its own."""
-    if one.path.endswith("/contacts") and one.method == "POST":
+    if operation.path.endswith("/contacts") and operation.method == "POST":
         return {"contacts": [{"email": f"c{number}@example.org"}]}
-    if one.path != SENDS:
-        return valid_body(on, one)
+    if operation.path != SENDS:
+        return valid_body(on, operation)
     if kind == "email":
         attachment = {"name": "a.txt", "type": "text/plain", "content": "MTAwIEVVUg=="}
         return on.attacker.send(
@@ -129,9 +129,9 @@ def filled(on: Stage, one: Operation, kind: str, number: int) -> Any:
     )
 
 
-def post(on: Stage, one: Operation, body: Any) -> requests.Response:
+def post(on: Stage, operation: Operation, body: Any) -> requests.Response:
     """The answer to a body with the attacker's ids in the path."""
-    return on.ask(one.method, one.path.format(**on.attacker.ids), on.attacker.token, body=body)
+    return on.ask(operation.method, operation.path.format(**on.attacker.ids), on.attacker.token, body=body)
 
 
 def links(on: Stage) -> Iterator[Case]:
@@ -166,15 +166,15 @@ def filters(on: Stage) -> Iterator[Case]:
         "\ud800",
     )
     operators = ("",) if on.short else ("", ":in", ":' OR 1=1 --")
-    for one in on.operations:
-        names = (*one.filters, "note", "x'y") if one.is_collection else ()
+    for operation in on.operations:
+        names = (*operation.filters, "note", "x'y") if operation.is_collection else ()
         for name, value in itertools.product(names, tried[: 1 if on.short else None]):
             for operator in operators:
                 query = {f"{name}{operator}": value.encode("utf-8", "surrogatepass"), "limit": 1000}
-                answer = on.ask("GET", one.path.format(**on.attacker.ids), on.attacker.token, query=query)
+                answer = on.ask("GET", operation.path.format(**on.attacker.ids), on.attacker.token, query=query)
                 # A range without ends has every value, and no filter of such a name restricts nothing.
                 held = answer.status_code in (200, 400, 403) and (value == ".." or not items(answer))
-                yield case("filters", held, f"{one.name} by {name}{operator}={value!r}: {answer.text[:300]}")
+                yield case("filters", held, f"{operation.name} by {name}{operator}={value!r}: {answer.text[:300]}")
                 yield seen_nothing("filters", on, answer, [])
 
 

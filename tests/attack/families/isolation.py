@@ -70,18 +70,20 @@ def attack(on: Stage) -> Iterator[Case]:
 
 def levels(on: Stage) -> Iterator[Case]:
     """Every operation with a key of every level, without one, and with one that is nearly right."""
-    for one in on.operations:
-        path = one.path.format(**{name: NOBODY.get(name, NOTHING) for name in one.parameters})
+    for operation in on.operations:
+        path = operation.path.format(**{name: NOBODY.get(name, NOTHING) for name in operation.parameters})
         for level in LEVELS:
-            answer = on.ask(one.method, path, on.attacker.tokens[level], body={})
+            answer = on.ask(operation.method, path, on.attacker.tokens[level], body={})
             refused = (answer.status_code, code_of(answer)) == (403, "permission_denied")
-            may = bool(one.scopes & set(SCOPES[level]))
-            yield case("every route with keys of every level", refused != may, f"{one.name} as {level}: {answer.text}")
+            may = bool(operation.scopes & set(SCOPES[level]))
+            yield case(
+                "every route with keys of every level", refused != may, f"{operation.name} as {level}: {answer.text}"
+            )
         for name, token in list(wrong_keys(on).items())[: 2 if on.short else None]:
-            answer = on.ask(one.method, path, token, body={})
-            wanted = "api_key_invalid" if token else "api_key_missing"
-            held = (answer.status_code, code_of(answer)) == (401, wanted)
-            yield case("every route without a valid key", held, f"{one.name} with {name}: {answer.text}")
+            answer = on.ask(operation.method, path, token, body={})
+            code = "api_key_invalid" if token else "api_key_missing"
+            held = (answer.status_code, code_of(answer)) == (401, code)
+            yield case("every route without a valid key", held, f"{operation.name} with {name}: {answer.text}")
 
 
 def wrong_keys(on: Stage) -> dict[str, str | None]:
@@ -103,52 +105,59 @@ def wrong_keys(on: Stage) -> dict[str, str | None]:
 
 def paths(on: Stage) -> Iterator[Case]:
     """Every mixture of the victim's ids, own ones and such as nobody has."""
-    for one in on.operations:
-        if not one.parameters:
+    for operation in on.operations:
+        if not operation.parameters:
             continue
-        for name in one.parameters:
-            yield case("every route is covered", name in on.victim.ids, f"no value for {name} of {one.name}")
-        whose = [mixture for mixture in product((True, False), repeat=len(one.parameters)) if any(mixture)]
-        for mixture, (who, token) in product(whose, keys_of_strangers(on, one)):
+        for name in operation.parameters:
+            yield case("every route is covered", name in on.victim.ids, f"no value for {name} of {operation.name}")
+        whose = [mixture for mixture in product((True, False), repeat=len(operation.parameters)) if any(mixture)]
+        for mixture, (who, token) in product(whose, keys_of_strangers(on, operation)):
             mine = on.victim.ids if who == "the victim's test key" else on.attacker.ids
             theirs, absent = (
                 {
                     name: chosen(name) if is_theirs else mine[name]
-                    for name, is_theirs in zip(one.parameters, mixture, strict=True)
+                    for name, is_theirs in zip(operation.parameters, mixture, strict=True)
                 }
                 for chosen in (on.victim.ids.__getitem__, lambda name: NOBODY.get(name, NOTHING))
             )
-            body = body_for(on, one)
-            answer = on.ask(one.method, one.path.format(**theirs), token, body=body, query=query_for(one))
-            nobody = on.ask(one.method, one.path.format(**absent), token, body=body, query=query_for(one))
+            body = body_for(on, operation)
+            answer = on.ask(
+                operation.method, operation.path.format(**theirs), token, body=body, query=query_for(operation)
+            )
+            nobody = on.ask(
+                operation.method, operation.path.format(**absent), token, body=body, query=query_for(operation)
+            )
             same = shape(answer, theirs) == shape(nobody, absent) and answer.status_code >= 400
-            yield case("ids in paths", same, f"{one.name} as {who}: {answer.text} but {nobody.text}")
+            yield case("ids in paths", same, f"{operation.name} as {who}: {answer.text} but {nobody.text}")
             yield seen_nothing("ids in paths", on, answer, theirs.values())
 
 
-def keys_of_strangers(on: Stage, one: Operation) -> list[tuple[str, str]]:
+def keys_of_strangers(on: Stage, operation: Operation) -> list[tuple[str, str]]:
     """Keys for which the victim's ids do not exist. A test key of the victim knows its lists and messages, and no key
     but it the captured mails."""
     keys = [(level, on.attacker.tokens[level]) for level in (*LEVELS, "test")]
-    if not {"list_id", "message_id", "captured_id"} & set(one.parameters) and "contact_id" not in one.parameters:
+    if (
+        not {"list_id", "message_id", "captured_id"} & set(operation.parameters)
+        and "contact_id" not in operation.parameters
+    ):
         keys.append(("the victim's test key", on.victim.tokens["test"]))
-    if "captured_id" in one.parameters:
+    if "captured_id" in operation.parameters:
         keys.append(("the victim's live key", on.victim.token))
     return keys
 
 
-def query_for(one: Operation) -> dict[str, Any] | None:
+def query_for(operation: Operation) -> dict[str, Any] | None:
     """What a request needs besides its path."""
-    return {"id": NOTHING} if one.method == "DELETE" and one.path.endswith("/contacts") else None
+    return {"id": NOTHING} if operation.method == "DELETE" and operation.path.endswith("/contacts") else None
 
 
-def body_for(on: Stage, one: Operation) -> Any:
+def body_for(on: Stage, operation: Operation) -> Any:
     """A body that is valid as far as ids of the path matter."""
-    if one.method not in ("POST", "PATCH"):
+    if operation.method not in ("POST", "PATCH"):
         return None
-    if one.path.endswith("/contacts"):
+    if operation.path.endswith("/contacts"):
         return {"contacts": [{"id": on.attacker.ids["contact_id"], "first_name": "Eve"}]}
-    return {"first_name": "Eve"} if "/contacts/" in one.path else {}
+    return {"first_name": "Eve"} if "/contacts/" in operation.path else {}
 
 
 # ---------------------------------------------------------------------------------------------- bodies
@@ -156,16 +165,18 @@ def body_for(on: Stage, one: Operation) -> Any:
 
 def bodies(on: Stage) -> Iterator[Case]:
     """Every id and every name in a body."""
-    for one in on.operations:
-        for place in one.references:
-            yield case("every reference is covered", place in REFERENCES, f"{place} of {one.name} is not in the table")
-        for place in one.references:
+    for operation in on.operations:
+        for place in operation.references:
+            yield case(
+                "every reference is covered", place in REFERENCES, f"{place} of {operation.name} is not in the table"
+            )
+        for place in operation.references:
             if place in REFERENCES:
                 values = on.victim.ids[REFERENCES[place]], NOTHING
-                yield from referred(on, one, place, values)
-        for place in one.texts:
+                yield from referred(on, operation, place, values)
+        for place in operation.texts:
             if place in NAMED:
-                yield from referred(on, one, place, (NAMED[place], NAMED[place].replace(NAMES[0], "nob0dy")))
+                yield from referred(on, operation, place, (NAMED[place], NAMED[place].replace(NAMES[0], "nob0dy")))
     sender = [
         on.ask("POST", SENDS, on.attacker.token, body=on.attacker.text(from_address=number))
         for number in (MOBILES[NAMES[0]], "61400000009")
@@ -174,29 +185,29 @@ def bodies(on: Stage) -> Iterator[Case]:
     yield case("names in bodies", same and sender[0].status_code == 422, f"the sender: {sender[0].text}")
 
 
-def referred(on: Stage, one: Operation, place: Path, values: tuple[Any, Any]) -> Iterator[Case]:
+def referred(on: Stage, operation: Operation, place: Path, values: tuple[Any, Any]) -> Iterator[Case]:
     """A body with something of the victim is answered as one with something that does not exist."""
-    path = one.path.format(**on.attacker.ids)
+    path = operation.path.format(**on.attacker.ids)
     answers = []
     for value in values:
-        body = changed(valid_body(on, one), place, value)
+        body = changed(valid_body(on, operation), place, value)
         if place == ("group_id",):
             del body["group_name"]
         if place == ("recipients", 0, "contact_id"):
             body["recipients"] = [{"contact_id": value}]
-        answers.append(on.ask(one.method, path, on.attacker.token, body=body))
+        answers.append(on.ask(operation.method, path, on.attacker.token, body=body))
     kind = "ids in bodies" if isinstance(values[0], int) else "names in bodies"
     said = [{"whole": value, "part": str(value).rpartition("@")[2]} for value in values]
     same = shape(answers[0], said[0]) == shape(answers[1], said[1])
-    yield case(kind, same, f"{place} of {one.name}: {answers[0].text} but {answers[1].text}")
+    yield case(kind, same, f"{place} of {operation.name}: {answers[0].text} but {answers[1].text}")
     yield seen_nothing(kind, on, answers[0], said[0].values())
 
 
-def valid_body(on: Stage, one: Operation) -> Any:
+def valid_body(on: Stage, operation: Operation) -> Any:
     """One that names only what the attacker has."""
-    if one.path == SENDS:
+    if operation.path == SENDS:
         return on.attacker.send(group_name="isolation", recipients=[{"email": "eve@example.org"}])
-    if one.path.endswith("/validate"):
+    if operation.path.endswith("/validate"):
         trigger = "When a Contact is created from the REST API"
         return {
             "name": AUTOMATION.format("another"),
@@ -205,7 +216,7 @@ def valid_body(on: Stage, one: Operation) -> Any:
             "trigger": trigger,
             "message": MESSAGE.format(on.attacker.name),
         }
-    return body_for(on, one) or {}
+    return body_for(on, operation) or {}
 
 
 # ---------------------------------------------------------------------------------------------- filters
@@ -213,29 +224,29 @@ def valid_body(on: Stage, one: Operation) -> Any:
 
 def filters(on: Stage) -> Iterator[Case]:
     """Every filter of every collection, with the value that the victim's row has; and all that can be embedded."""
-    for one in on.operations:
-        if not one.is_collection:
+    for operation in on.operations:
+        if not operation.is_collection:
             continue
-        level = "test" if one.path == "/v1/inbox" else "standard"
-        mine = on.ask("GET", one.path.format(**on.attacker.ids), on.attacker.tokens[level], query={"limit": 1000})
-        own = {identity(item) for item in items(mine)}
-        (theirs, *_) = items(on.ask("GET", one.path.format(**on.victim.ids), on.victim.tokens[level])) or [{}]
-        for name in one.filters:
+        level = "test" if operation.path == "/v1/inbox" else "standard"
+        mine = on.ask("GET", operation.path.format(**on.attacker.ids), on.attacker.tokens[level], query={"limit": 1000})
+        own_items = {identity(item) for item in items(mine)}
+        (theirs, *_) = items(on.ask("GET", operation.path.format(**on.victim.ids), on.victim.tokens[level])) or [{}]
+        for name in operation.filters:
             value = value_of(theirs, name)
             for operator in ("", ":in") if on.short else ("", ":ne", ":in"):
                 text = str(value).lower() if isinstance(value, bool) else str(value or on.victim.name)
                 answer = on.ask(
                     "GET",
-                    one.path.format(**on.attacker.ids),
+                    operation.path.format(**on.attacker.ids),
                     on.attacker.tokens[level],
                     query={f"{name}{operator}": text, "expand": "", "limit": 1000},
                 )
-                foreign = {identity(item) for item in items(answer)} - own
-                yield case("filters", not foreign, f"{one.name} by {name}{operator}: {foreign}")
+                foreign = {identity(item) for item in items(answer)} - own_items
+                yield case("filters", not foreign, f"{operation.name} by {name}{operator}: {foreign}")
                 yield seen_nothing("filters", on, answer, [text])
         for expansion in ("contacts", "content", "message"):
             answer = on.ask(
-                "GET", one.path.format(**on.attacker.ids), on.attacker.tokens[level], query={"expand": expansion}
+                "GET", operation.path.format(**on.attacker.ids), on.attacker.tokens[level], query={"expand": expansion}
             )
             yield seen_nothing("filters", on, answer, [])
 
@@ -281,8 +292,8 @@ def cursors(on: Stage, pages: dict[str, dict[str, str]]) -> Iterator[Case]:
             "cut short": {**query, "cursor": query["cursor"][:-5]},
             "of another page": {**query, "limit": "2"},
         }
-        for name, one in tried.items():
-            answer = on.ask("GET", path, on.attacker.token, query=one)
+        for name, cursor in tried.items():
+            answer = on.ask("GET", path, on.attacker.token, query=cursor)
             held = answer.status_code == 400 and code_of(answer) == "invalid_query_syntax"
             yield case("cursors of others", held, f"{path} {name}: {answer.text}")
             yield seen_nothing("cursors of others", on, answer, [])
@@ -292,9 +303,9 @@ def idempotency(on: Stage) -> Iterator[Case]:
     """An idempotency key of the victim, with the very same body and with another one."""
     first = on.ask("POST", SENDS, on.attacker.token, body=on.victim.send(), headers=KEY)
     yield case("idempotency keys of others", first.status_code == 422, f"the same body: {first.text}")
-    own = on.ask("POST", SENDS, on.attacker.token, body=on.attacker.send(group_name="isolation"), headers=KEY)
-    held = own.status_code == 202 and "Idempotent-Replayed" not in own.headers
-    yield case("idempotency keys of others", held, f"another body: {own.text}")
+    answer_to_own = on.ask("POST", SENDS, on.attacker.token, body=on.attacker.send(group_name="isolation"), headers=KEY)
+    held = answer_to_own.status_code == 202 and "Idempotent-Replayed" not in answer_to_own.headers
+    yield case("idempotency keys of others", held, f"another body: {answer_to_own.text}")
 
 
 # ---------------------------------------------------------------------------------------------- judging
@@ -329,15 +340,17 @@ def seen_nothing(attack_name: str, on: Stage, answer: requests.Response, said: A
 
 def rows_of_the_victim(on: Stage) -> dict[str, set[Any]]:
     """All rows of the victim's account, by table."""
-    found: dict[str, set[Any]] = {}
+    rows_by_table: dict[str, set[Any]] = {}
     with on.services.database.read() as session:
         account = session.scalars(select(Account.id).where(Account.name == on.victim.name)).one()
         lists = select(List.id).where(List.account_id == account)
         for table in Base.metadata.sorted_tables:
             if table.name in CHANGES_EVERY_MINUTE or (condition := _of(table, account, lists)) is None:
                 continue
-            found[table.name] = {tuple(map(repr, row)) for row in session.execute(select(table).where(condition))}
-    return found
+            rows_by_table[table.name] = {
+                tuple(map(repr, row)) for row in session.execute(select(table).where(condition))
+            }
+    return rows_by_table
 
 
 def _of(table: Table, account: int, lists: Any) -> Any:

@@ -60,7 +60,10 @@ def set_hosts(on: Stage, party: Party, labels: dict[str, str]) -> None:
 def spellings(name: str) -> Iterator[str]:
     """A name as it is, and texts that a program may take for it."""
     yield from (name, name.upper(), f" {name} ", f"{name}.", f"{name}..", f".{name}", f"{name}\u200b", f"{name}\x00")
-    yield from ("".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in name), name.replace(".", "\u3002"))
+    yield from (
+        "".join(chr(ord(character) + 0xFEE0) if character.isalnum() else character for character in name),
+        name.replace(".", "\u3002"),
+    )
     yield from (f"{name}:443", f"https://{name}", f"{name}/", f"x@{name}", f"+{name}", f"{name}\n", f"xn--{name}")
 
 
@@ -82,8 +85,8 @@ def numbers(on: Stage, manager: Browser) -> Iterator[Case]:
 def senders(on: Stage) -> set[str]:
     """What the attacker may send text messages from."""
     with on.services.database.read() as session:
-        of_attacker = SmsSender.account_id == on.attacker.ids["account_id"]
-        return set(session.scalars(select(SmsSender.address).where(of_attacker)))
+        criteria = SmsSender.account_id == on.attacker.ids["account_id"]
+        return set(session.scalars(select(SmsSender.address).where(criteria)))
 
 
 def domains(on: Stage, manager: Browser) -> Iterator[Case]:
@@ -93,7 +96,9 @@ def domains(on: Stage, manager: Browser) -> Iterator[Case]:
         added = manager.post(PATH, name=name, trust="1")
         path = urlsplit(added.target).path
         if added.status == 303:
-            manager.post(f"{path}/hosts", **{one: f"{label}.{on.victim.domain}" for one, label in HOSTS.items()})
+            manager.post(
+                f"{path}/hosts", **{attribute: f"{label}.{on.victim.domain}" for attribute, label in HOSTS.items()}
+            )
             manager.post(f"{path}/rotate")
         yield case("claims of domains", has_only_own(on), f"{name!r}: {added.status}")
         body = on.attacker.send(from_address=f"hello@{on.victim.domain}")
@@ -109,8 +114,10 @@ def hosts(on: Stage, manager: Browser) -> Iterator[Case]:
     path = f"{PATH}/{on.attacker.ids['domain_id']}"
     names = [f"{label}.{on.victim.domain}" for label in (*HOSTS.values(), "new")]
     names += [on.victim.domain, f"{on.attacker.domain}.{on.victim.domain}", f"x{on.attacker.domain}", "tms.example.org"]
-    for name, attribute in product((spelling for one in names for spelling in spellings(one)), HOSTS):
-        form = {one: f"{label}.{on.attacker.domain}" for one, label in HOSTS.items()} | {attribute: name}
+    for name, attribute in product((spelling for candidate in names for spelling in spellings(candidate)), HOSTS):
+        form = {attribute_name: f"{label}.{on.attacker.domain}" for attribute_name, label in HOSTS.items()} | {
+            attribute: name
+        }
         answer = manager.post(f"{path}/hosts", **form)
         yield case("claims of hosts", answer.status >= 400 and has_only_own(on), f"{name!r}: {answer.status}")
 
@@ -123,8 +130,8 @@ def has_only_own(on: Stage) -> bool:
             .join(Account, Account.id == AccountHost.account_id)
             .where(AccountHost.released_time.is_(None))
         )
-        of_attacker = Domain.account_id == on.attacker.ids["account_id"], Domain.verified_time.is_not(None)
-        verified = set(session.scalars(select(Domain.name).where(*of_attacker)))
+        criteria = Domain.account_id == on.attacker.ids["account_id"], Domain.verified_time.is_not(None)
+        verified = set(session.scalars(select(Domain.name).where(*criteria)))
         owners = {host: name for name, host in held}
     expected = {f"{label}.{party.domain}": party.name for party in (on.victim, on.attacker) for label in HOSTS.values()}
     return owners == expected and verified == {on.attacker.domain}
@@ -154,13 +161,13 @@ def links(on: Stage, attacker: Seen, victim: Seen) -> Iterator[Case]:
 def consoles(console: Console) -> Iterator[Case]:
     """Every page of the console under hosts of accounts and of strangers, whoever is signed in: there is none."""
     on, operator = console.on, console.linked(None)
-    own = urlsplit(console.origin).netloc
+    own_host = urlsplit(console.origin).netloc
     strange = [
         f"click.{on.victim.domain}",
         f"click.{on.attacker.domain}",
         POISON,
-        f"{own}.{POISON}",
-        f"x{own}",
+        f"{own_host}.{POISON}",
+        f"x{own_host}",
         "[::2]",
     ]
     for page in console.pages:

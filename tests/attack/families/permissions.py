@@ -19,16 +19,16 @@ def attack(on: Stage) -> Iterator[Case]:
     yield from private("files of the service", on.service.data)
     made = on.folder / "made"
     made.mkdir()
-    account, of_list = ("--account", on.victim.name), ("--list", LIST.format(on.victim.name))
-    wanted = {
+    account, list_option = ("--account", on.victim.name), ("--list", LIST.format(on.victim.name))
+    commands = {
         "backup.tar": ("backup", str(made / "backup.tar")),
-        "contacts.csv": ("contacts", "export", str(made / "contacts.csv"), *of_list, *account),
+        "contacts.csv": ("contacts", "export", str(made / "contacts.csv"), *list_option, *account),
         "sends.csv": ("sends", "export", str(made / "sends.csv"), *account),
         "suppressions.csv": ("suppressions", "export", str(made / "suppressions.csv"), *account),
     }
     previous = os.umask(0o022)
     try:
-        for name, command in list(wanted.items())[: 1 if on.short else None]:
+        for name, command in list(commands.items())[: 1 if on.short else None]:
             done = on.run(*command)
             is_there = done.returncode == 0 and (made / name).exists()
             yield case("files of commands", is_there, f"{command}: {done.stderr}")

@@ -42,10 +42,12 @@ def attack(on: Stage) -> Iterator[Case]:
     for name, secret in marks.items():
         yield case("metrics", secret not in metrics, f"{name}: {_around(metrics, secret)}")
     for answer in on.answers:
-        shown = [name for name, secret in hidden.items() if secret in answer.text + str(answer.headers)]
+        secrets_shown = [name for name, secret in hidden.items() if secret in answer.text + str(answer.headers)]
         paths = re.findall(r"(?:/tmp/tms-|/root/|Traceback|File \"/)\S*", answer.text)
         told = paths if "/docs" not in str(answer.url) else []
-        yield case("answers", not shown and not told, f"{answer.url}: {shown} {told} {answer.text[:300]}")
+        yield case(
+            "answers", not secrets_shown and not told, f"{answer.url}: {secrets_shown} {told} {answer.text[:300]}"
+        )
     yield from files(on, marks)
     yield from commands(on, marks)
 
@@ -147,8 +149,8 @@ def files(on: Stage, marks: dict[str, str]) -> Iterator[Case]:
     for path in sorted(on.service.data.rglob("*")):
         if path.is_file() and not path.name.startswith("tms.sqlite3"):
             content = path.read_bytes()
-            shown = [name for name, secret in marks.items() if secret.encode() in content]
-            yield case("files", not shown, f"{path.name}: {shown}")
+            secrets_shown = [name for name, secret in marks.items() if secret.encode() in content]
+            yield case("files", not secrets_shown, f"{path.name}: {secrets_shown}")
 
 
 def commands(on: Stage, marks: dict[str, str]) -> Iterator[Case]:
@@ -156,9 +158,9 @@ def commands(on: Stage, marks: dict[str, str]) -> Iterator[Case]:
     for pid in on.service.pids():
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-        shown = [name for name, secret in marks.items() if secret.encode() in line]
+        secrets_shown = [name for name, secret in marks.items() if secret.encode() in line]
         kept = [name for name in HIDDEN if marks[name].encode() in environment]
-        yield case("processes", not shown and not kept, f"{line!r}: {shown} {kept}")
+        yield case("processes", not secrets_shown and not kept, f"{line!r}: {secrets_shown} {kept}")
 
 
 def _around(text: str, secret: str) -> str:

@@ -97,12 +97,12 @@ def rebound(on: Stage) -> Iterator[Case]:
         with on.services.database.read() as session:
             for row in session.execute(select(WebhookAttempt.webhook_id, WebhookAttempt.detail)):
                 told.setdefault(row.webhook_id, set()).add(str(row.detail))
-        return all(any("leads to" in one for one in told.get(number, ())) for number in urls)
+        return all(any("leads to" in line for line in told.get(number, ())) for number in urls)
 
     with suppress(AssertionError):  # those that the guard has not refused are told below
         wait_until(tried, "each name has been tried", ENOUGH)
     for number, url in urls.items():
-        refused = any("which is not a public address" in one for one in told.get(number, ()))
+        refused = any("which is not a public address" in line for line in told.get(number, ()))
         yield case("names that change", refused, f"{url}: {told.get(number)}")
 
 

@@ -70,9 +70,9 @@ def seen_by(on: Stage, domain: str) -> Seen:
         text = str(parsed["List-Unsubscribe"]) + "".join(
             str(part.get_content()) for part in parsed.walk() if part.get_content_maintype() == "text"
         )
-        found = dict(LINK.findall(text))
-        if parsed["From"].addresses[0].domain == domain and set(found) == set(PURPOSES):
-            return Seen(found, re.findall(r"<(.*?)>", mail.sender.decode())[0])
+        links_by_kind = dict(LINK.findall(text))
+        if parsed["From"].addresses[0].domain == domain and set(links_by_kind) == set(PURPOSES):
+            return Seen(links_by_kind, re.findall(r"<(.*?)>", mail.sender.decode())[0])
     raise AssertionError(f"no mail of {domain} has all kinds of links")
 
 
@@ -83,7 +83,7 @@ def altered(token: str, short: bool) -> Iterator[str]:
         yield token[:at]
         yield token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
     last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    yield from (token[:-1] + one for one in last[::step] if one != token[-1])
+    yield from (token[:-1] + character for character in last[::step] if character != token[-1])
     yield from (token + "A", token + "=", token + "AAAA", token.swapcase(), token[::-1], token * 2, "A" * 3000)
     yield from (f"{token}%00", f"{token}%0a", f"{token}.", f" {token}", f"%20{token}", "..", "%2e%2e", "")
 
@@ -95,12 +95,12 @@ def links(on: Stage, victim: Seen, attacker: Seen) -> Iterator[Case]:
         tokens += [other for name, other in (*victim.links.items(), *attacker.links.items()) if name != kind]
         tokens += [recipient_token(OTHER_KEY, PURPOSES[kind], number) for number in range(1, 5)]
         tokens += [link_token(OTHER_KEY, InlineLink(1, "html_email", "https://evil.example/")) or ""]
-        for one in tokens:
+        for other_token in tokens:
             for method in ("GET", "POST") if kind == "u" else ("GET",):
-                answer = on.ask(method, f"/{kind}/{one}" + (".gif" if kind == "o" else ""))
+                answer = on.ask(method, f"/{kind}/{other_token}" + (".gif" if kind == "o" else ""))
                 held = "Location" not in answer.headers and (answer.status_code in (400, 404, 405) or kind == "o")
                 held = held and answer.status_code < 500 and on.victim.person not in answer.text
-                yield case("links", held, f"{method} /{kind}/{one}: {answer.status_code}")
+                yield case("links", held, f"{method} /{kind}/{other_token}: {answer.status_code}")
 
 
 def receipts(on: Stage) -> Iterator[Case]:
@@ -109,12 +109,12 @@ def receipts(on: Stage) -> Iterator[Case]:
     (token, *_) = [urlsplit(url).path.rpartition("/")[2] for url in urls]
     forged = [
         *altered(token, short=True),
-        *(recipient_token(OTHER_KEY, SMS_RECEIPT_PURPOSE, one) for one in range(1, 9)),
+        *(recipient_token(OTHER_KEY, SMS_RECEIPT_PURPOSE, number) for number in range(1, 9)),
     ]
     forged += [recipient_token(OTHER_KEY, UNSUBSCRIBE_PURPOSE, 1), *seen_by(on, on.victim.domain).links.values()]
-    for one in forged:
-        answer = on.ask("GET", f"/inbound/kannel/dlr/{one}", query={"type": "2", "answer": "NACK/1/failed"})
-        yield case("receipts and replies", answer.status_code < 500, f"{one}: {answer.status_code}")
+    for other_token in forged:
+        answer = on.ask("GET", f"/inbound/kannel/dlr/{other_token}", query={"type": "2", "answer": "NACK/1/failed"})
+        yield case("receipts and replies", answer.status_code < 500, f"{other_token}: {answer.status_code}")
     for secret in ("", "x", OTHER_KEY, on.attacker.token, "\x00", "x" * 64):
         reply = {"secret": secret, "from": "61411111111", "to": MOBILES[on.victim.name], "text": "STOP", "id": "1"}
         answer = on.ask("GET", "/inbound/kannel/mo", query=reply)
@@ -126,8 +126,12 @@ def reports(on: Stage, victim: Seen) -> Iterator[Case]:
     local, _, domain = victim.return_path.partition("@")
     name, _, token = local.partition("+")
     # Mail servers may change the case of a local part, so it does not count.
-    others = [one for one in altered(token, short=True) if one.isalnum() and one.lower() != token.lower()]
-    forged = [f"{name}+{one}@{domain}" for one in others]
+    others = [
+        candidate
+        for candidate in altered(token, short=True)
+        if candidate.isalnum() and candidate.lower() != token.lower()
+    ]
+    forged = [f"{name}+{other}@{domain}" for other in others]
     forged += [f"unsubscribe+{token}@{domain}", f"{name}@{domain}", f"{name}+@{domain}"]
     forged += [f"{name}+{address_token(OTHER_KEY, BOUNCE_PURPOSE, number)}@{domain}" for number in range(1, 9)]
     host, _, port = on.service.environment["INBOUND_LISTEN"].rpartition(":")
@@ -196,8 +200,8 @@ def genuine(on: Stage, attacker: Seen) -> Iterator[Case]:
     on.ask("GET", f"/o/{attacker.links['o']}.gif")
 
     def opened() -> bool:
-        found = on.ask("GET", SENDS, on.attacker.token, query={"limit": 100}).json()["_embedded"]["recipients"]
-        return any(one["first_open_time"] for one in found)
+        recipients = on.ask("GET", SENDS, on.attacker.token, query={"limit": 100}).json()["_embedded"]["recipients"]
+        return any(recipient["first_open_time"] for recipient in recipients)
 
     wait_until(opened, "the genuine open is recorded, and so would be a forged one before it")
 
@@ -208,7 +212,7 @@ def signatures(on: Stage) -> Iterator[Case]:
     secrets, header = {"k1": secret_of(on.victim.name)}, _signature(theirs.headers)
     claims = verify(theirs.body, header, secrets)
     assert claims is not None, "what the service has signed must be accepted"
-    unsigned = ".".join(_part(one) for one in ({"alg": "none", "kid": "k1"}, claims)) + "."
+    unsigned = ".".join(_part(part) for part in ({"alg": "none", "kid": "k1"}, claims)) + "."
     forged = {
         "a batch of the attacker": (mine.body, _signature(mine.headers)),
         "its signature over another body": (theirs.body + b" ", header),

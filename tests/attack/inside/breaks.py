@@ -47,7 +47,9 @@ def groups_of_anybody(read: Any) -> None:
     """A group is found by its id alone."""
     read_one, group = read.read_one, read.Group
     read.require_group = lambda _session, _account_id, _group_id: None
-    read.read_one = lambda session, shape, query, found: read_one(session, shape, query, {group.id: found[group.id]})
+    read.read_one = lambda session, shape, query, conditions: read_one(
+        session, shape, query, {group.id: conditions[group.id]}
+    )
 
 
 @breaks("hosts-of-anybody", "app.accounts.domain_hosts", family="names", shows="claims of hosts")
@@ -71,8 +73,8 @@ def console_under_any_host(pages: Any) -> None:
 @breaks("operators-everywhere", "app.accounts.sessions", family="names", shows="claims of numbers")
 def operators_everywhere(sessions: Any) -> None:
     """Who is signed in for an account may do what operators do."""
-    own = sessions._scopes
-    sessions._scopes = lambda row: (*own(row), sessions.OPERATOR)
+    scopes_of_row = sessions._scopes
+    sessions._scopes = lambda row: (*scopes_of_row(row), sessions.OPERATOR)
 
 
 @breaks("unchecked-addresses", "app.events.guarded_connection", family="ssrf", shows="names that change")
@@ -84,11 +86,11 @@ def unchecked_addresses(guarded_connection: Any) -> None:
 @breaks("trusted-strangers", "app.http.context", family="forwarded", shows="allowed networks")
 def trusted_strangers(networks: Any) -> None:
     """Anybody may say which address a request comes from."""
-    own = networks.client_address
+    real_address = networks.client_address
 
     def claimed() -> Any:
         said = request().headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-        return networks.ipaddress.ip_address(said) if said.count(".") == 3 else own()
+        return networks.ipaddress.ip_address(said) if said.count(".") == 3 else real_address()
 
     networks.client_address = claimed
 
@@ -172,8 +174,8 @@ def console_for_other_pages(guard: Any) -> None:
 @breaks("messages-of-anybody", "app.console.messages", family="console", shows="ids in paths")
 def messages_of_anybody(messages: Any) -> None:
     """A page finds a message by its uuid alone."""
-    of_all = messages.message_of
-    messages.message_of = lambda session, _account_id, uuid: of_all(session, None, uuid)
+    read_message = messages.message_of
+    messages.message_of = lambda session, _account_id, uuid: read_message(session, None, uuid)
 
 
 @breaks("unescaped-pages", "app.http.console.pages", family="console", shows="headers and scripts of answers")
@@ -190,9 +192,9 @@ def unescaped_pages(pages: Any) -> None:
 @breaks("links-used-by-looking", "blueprints.console.signing", family="console", shows="links")
 def links_used_by_looking(signing: Any) -> None:
     """A link signs in whoever opens it."""
-    shown = signing.page
+    render_page = signing.page
     signing.page = lambda template, *values, **named: (
-        signing.with_link(**request().view_args) if template == "link.html" else shown(template, *values, **named)
+        signing.with_link(**request().view_args) if template == "link.html" else render_page(template, *values, **named)
     )
 
 
