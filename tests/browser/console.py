@@ -36,7 +36,7 @@ REFUSAL = "550 5.1.1 nobody of that name lives here"
 BUSY = "busy@customers.example"
 """The relay defers it."""
 (_ACCOUNT,) = yaml.safe_load(SEED.read_text("utf-8"))["accounts"]
-TOKENS: dict[str, str] = {one["access_level"]: one["token"] for one in _ACCOUNT["keys"]}
+TOKENS: dict[str, str] = {key["access_level"]: key["token"] for key in _ACCOUNT["keys"]}
 """Access level -> a key of the demo."""
 
 
@@ -63,9 +63,9 @@ class Console:
         """Signs in with the link that the start of the service prints, as `operator`. It ends after five minutes, and
         the tests may take longer."""
         wait_until(lambda: LINK.search(self.service.output()), "the link is printed")
-        found = LINK.search(self.service.output())
-        assert found
-        self._sessions["operator"] = self._signed_in(found[1], {})
+        match = LINK.search(self.service.output())
+        assert match
+        self._sessions["operator"] = self._signed_in(match[1], {})
 
     def _signed_in(self, path: str, form: dict[str, str]) -> dict[str, str]:
         answer = requests.post(
@@ -81,9 +81,9 @@ class Console:
     def link(self, *options: str) -> str:
         """The path of a new link that signs in once."""
         output = self.command("console", "login", *options)
-        found = LINK.search(output)
-        assert found, output
-        return found[1]
+        match = LINK.search(output)
+        assert match, output
+        return match[1]
 
     def test_key(self) -> str:
         """A new test key."""
@@ -145,20 +145,20 @@ class Console:
 
     def click(self, address: str) -> None:
         """Opens the tracked link of the mail to an address, as its recipient does."""
-        (mail,) = [one for one in self.relay.mails if one.recipients == [address]]
+        (mail,) = [mail for mail in self.relay.mails if mail.recipients == [address]]
         html = email.message_from_bytes(mail.content, policy=email.policy.default).get_body(["html"])
         assert html is not None
-        found = TRACKED.search(html.get_content())
-        assert found
+        match = TRACKED.search(html.get_content())
+        assert match
         headers = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/150.0 Safari/537.36"}
-        assert requests.get(found[1], headers=headers, allow_redirects=False, timeout=PATIENCE).status_code == 302
+        assert requests.get(match[1], headers=headers, allow_redirects=False, timeout=PATIENCE).status_code == 302
 
 
 def launch_options() -> dict[str, Any]:
     """How the browser of the system is started. Chromium's own sandbox does not start for root."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    assert found, f"there is none of {', '.join(BROWSERS)}"
-    return {"executable_path": found, "chromium_sandbox": os.geteuid() != 0}
+    browser_path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    assert browser_path, f"there is none of {', '.join(BROWSERS)}"
+    return {"executable_path": browser_path, "chromium_sandbox": os.geteuid() != 0}
 
 
 @contextmanager
@@ -181,7 +181,9 @@ def running_console() -> Iterator[Console]:
             test_key = made.test_key()
             captured = made.send("ann@example.com", test_key, track_opens=True)
             wait_until(lambda: made.state(captured, test_key) == "delivered", "a mail of a test key is captured")
-            wait_until(lambda: all(made.state(one) == state for one, state in settled.items()), "they are settled")
+            wait_until(
+                lambda: all(made.state(expected) == state for expected, state in settled.items()), "they are settled"
+            )
             yield made
         finally:
             service.clear()
@@ -226,17 +228,17 @@ class Watched:
         """The paths of the pages in the navigation, and of those that a page leads to with the first row of its list or
         beside its title."""
         links = self.page.get_by_role("navigation", name="Pages").get_by_role("link")
-        found = [str(one.get_attribute("href")) for one in links.all()]
-        for path in found:  # which grows meanwhile
+        paths_to_visit = [str(link.get_attribute("href")) for link in links.all()]
+        for path in paths_to_visit:  # which grows meanwhile
             self.open(path)
             rows = self.page.locator("main tbody th[scope=row] a").all()[:1]
             beside = self.page.locator("main .title a").all()
-            paths = (str(one.get_attribute("href")) for one in (*rows, *beside))
-            found += [one for one in dict.fromkeys(paths) if one not in found]
-        return found
+            paths = (str(element.get_attribute("href")) for element in (*rows, *beside))
+            paths_to_visit += [new_path for new_path in dict.fromkeys(paths) if new_path not in paths_to_visit]
+        return paths_to_visit
 
     def _said(self, message: ConsoleMessage) -> None:
-        if not any(f"the server responded with a status of {one} " in message.text for one in self.expected):
+        if not any(f"the server responded with a status of {status} " in message.text for status in self.expected):
             self.faults.append(f"console: {message.text} {message.location}")
 
     def _asked(self, request: Request) -> None:

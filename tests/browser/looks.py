@@ -27,15 +27,15 @@ def faults_of(watched: Watched, name: str) -> list[str]:
         page.set_viewport_size({"width": width, "height": height})
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            shown = f"{name} at {width} in {scheme}"
+            place = f"{name} at {width} in {scheme}"
             faults += [
-                f"{shown}: {one['id']} {[node['html'][:120] for node in one['nodes']]}"
-                for one in Axe().run(page).response["violations"]
-                if one["impact"] in SERIOUS
+                f"{place}: {violation['id']} {[node['html'][:120] for node in violation['nodes']]}"
+                for violation in Axe().run(page).response["violations"]
+                if violation["impact"] in SERIOUS
             ]
             if wider := page.evaluate(WIDER):
-                faults.append(f"{shown}: wider than the screen by {wider} pixels")
-            faults += [f"{shown}: smaller than 24 pixels: {one}" for one in page.evaluate(SMALL)]
+                faults.append(f"{place}: wider than the screen by {wider} pixels")
+            faults += [f"{place}: smaller than 24 pixels: {element}" for element in page.evaluate(SMALL)]
     page.set_viewport_size({"width": SCREENS[0][0], "height": SCREENS[0][1]})
     page.emulate_media(color_scheme="light")
     return faults

@@ -32,14 +32,14 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with running_console() as console, sync_playwright() as playwright:
         browser = playwright.chromium.launch(**launch_options())
-        of_account, of_installation = (Watched(browser.new_context().new_page(), console) for _ in range(2))
-        of_account.enter("standard")
+        account_page, installation_page = (Watched(browser.new_context().new_page(), console) for _ in range(2))
+        account_page.enter("standard")
         if given.readme:
-            print(*_for_readme(of_account), sep="\n")
+            print(*_for_readme(account_page), sep="\n")
             browser.close()
             return 0
-        of_installation.sign_in(console.link("--operator"))
-        taken = [*_take(of_account, "account"), *_take(of_installation, "operator")]
+        installation_page.sign_in(console.link("--operator"))
+        taken = [*_take(account_page, "account"), *_take(installation_page, "operator")]
         browser.close()
     print(f"{len(taken)} pictures in {FOLDER}")
     return 0

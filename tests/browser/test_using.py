@@ -52,7 +52,7 @@ def test_the_frame_with_a_mail_runs_nothing_and_its_links_do_nothing(signed_in: 
     assert page.url.endswith(f"/console/messages/{uuid}/content")
     assert len(page.context.pages) == 1
     assert signed_in.faults, "the browser says that it has kept a script from running"
-    assert [one for one in signed_in.faults if "Blocked" not in one] == []
+    assert [fault for fault in signed_in.faults if "Blocked" not in fault] == []
     signed_in.faults.clear()
 
 
@@ -162,17 +162,17 @@ def test_the_first_stop_of_the_keyboard_skips_to_the_content(signed_in: Watched)
 
 
 def test_times_are_in_the_zone_of_the_reader(browser: Browser, console: Console) -> None:
-    shown = {}
+    times_by_zone = {}
     for zone in ("UTC", "Pacific/Kiritimati"):
         context = browser.new_context(timezone_id=zone, locale="en-AU")
         watched = Watched(context.new_page(), console)
         context.add_cookies([console.session("standard")])
         watched.open(f"/console/messages?email={BUSY}")
         moment = watched.page.locator("tbody time").first
-        shown[zone] = moment.inner_text(), moment.get_attribute("title")
+        times_by_zone[zone] = moment.inner_text(), moment.get_attribute("title")
         context.close()
-    assert shown["UTC"][0] != shown["Pacific/Kiritimati"][0]
-    assert shown["UTC"][1] == shown["Pacific/Kiritimati"][1]
+    assert times_by_zone["UTC"][0] != times_by_zone["Pacific/Kiritimati"][0]
+    assert times_by_zone["UTC"][1] == times_by_zone["Pacific/Kiritimati"][1]
 
 
 def test_everything_works_without_scripts(browser: Browser, console: Console) -> None:

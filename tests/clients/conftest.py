@@ -126,8 +126,8 @@ def service() -> Iterator[Service]:
             launched.start()
             seed(launched, folder / "library.yaml")
             with Client(TOKEN, launched.base) as client:
-                found = [part.list().first() for part in (client.lists, client.messages, client.automations)]
-            yield Service(launched, *(one["id"] for one in found if one is not None))
+                first_items = [part.list().first() for part in (client.lists, client.messages, client.automations)]
+            yield Service(launched, *(item["id"] for item in first_items if item is not None))
             launched.stop()
         finally:
             launched.clear()

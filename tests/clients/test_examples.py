@@ -58,9 +58,9 @@ def is_there(language: str) -> bool:
 
 
 def counted(output: str) -> tuple[int, int]:
-    found = re.search(r"read (\d+) of (\d+)", output)
-    assert found is not None, output
-    return int(found[1]), int(found[2])
+    match = re.search(r"read (\d+) of (\d+)", output)
+    assert match is not None, output
+    return int(match[1]), int(match[2])
 
 
 @pytest.mark.parametrize("language", COMMANDS)
@@ -77,8 +77,8 @@ def test_the_first_ten_tasks(language: str, service: Service) -> None:
     assert masked == OUTPUT
 
 
-def mask(found: re.Match[str]) -> str:
-    return re.sub(r"\d+", "N", found[0])
+def mask(match: re.Match[str]) -> str:
+    return re.sub(r"\d+", "N", match[0])
 
 
 @contextmanager

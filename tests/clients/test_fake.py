@@ -24,12 +24,12 @@ def fake() -> FakeService:
 def outcome(call: Callable[[], Any]) -> Any:
     """What a call answers, without what differs from account to account: property names, or the errors."""
     try:
-        found = call()
+        answer = call()
     except ApiError as error:
-        return type(error), [(one.code, one.place) for one in error.errors]
-    if isinstance(found, Resource):
-        return shape(dict(found))
-    return found
+        return type(error), [(detail.code, detail.place) for detail in error.errors]
+    if isinstance(answer, Resource):
+        return shape(dict(answer))
+    return answer
 
 
 def shape(value: Any) -> Any:
@@ -48,11 +48,11 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
     contact = client.contacts.create(list_id, {"email": email, "first_name": run, "loans": 2})
     client.contacts.create_many(list_id, [{"email": other, "first_name": run, "loans": 5}])
     mail: dict[str, Any] = {"type": "email", "list_id": list_id, "message_id": message_id, "group_name": group}
-    own: dict[str, Any] = {"type": "email", "list_id": list_id, "recipients": [{"email": email}]}
+    send_fields: dict[str, Any] = {"type": "email", "list_id": list_id, "recipients": [{"email": email}]}
     sent = client.sends.create(
         **mail, recipients=[{"email": email}, {"contact_id": contact.id}, {"contact_id": 1 << 60}]
     )
-    states = [client.sends.wait(one, timeout=180).state for one in sent.uuids]
+    states = [client.sends.wait(send_uuid, timeout=180).state for send_uuid in sent.uuids]
     mine = client.contacts.list(list_id, first_name=run, limit=1)
     calls: dict[str, Callable[[], Any]] = {
         "contact": lambda: client.contacts.get(list_id, contact.id),
@@ -79,9 +79,9 @@ def story(client: Client, list_id: int, message_id: int) -> dict[str, Any]:
         "nowhere": lambda: client.sends.create(**mail, recipients=[{"first_name": "Ann"}, {"email": "no address"}]),
         "both": lambda: client.sends.create(**mail, recipients=[{"email": email, "contact_id": contact.id}]),
         "secrets of nobody": lambda: client.sends.create(**mail, recipients=[{"email": email}], secret_values=["code"]),
-        "no content": lambda: client.sends.create(**own, group_name=group, subject="Hi"),
-        "no group": lambda: client.sends.create(**own, subject="Hi", body_text="Hello", from_name="A"),
-        "no subject": lambda: client.sends.create(**own, group_name=group, body_text="Hello", from_name="A"),
+        "no content": lambda: client.sends.create(**send_fields, group_name=group, subject="Hi"),
+        "no group": lambda: client.sends.create(**send_fields, subject="Hi", body_text="Hello", from_name="A"),
+        "no subject": lambda: client.sends.create(**send_fields, group_name=group, body_text="Hello", from_name="A"),
         "no message": lambda: client.sends.create(**{**mail, "message_id": 1 << 60}, recipients=[{"email": email}]),
         "dry run": lambda: {**client.sends.dry_run(**mail, recipients=[{"email": email}])}.keys() - {"_links"},
         "unknown": lambda: client.sends.get(str(uuid.uuid4())),
@@ -110,8 +110,8 @@ def test_it_keeps_what_was_sent(fake: FakeService) -> None:
     )
     (message,) = fake.sent
     assert (message.address, message.subject, message.values) == ("ann@example.com", "Your invoice", {"number": "4711"})
-    assert [(one.name, one.content) for one in message.attachments] == [("a.txt", b"a")]
-    assert [one.email for one in client.contacts.list(list_id)] == ["ann@example.com"]
+    assert [(attachment.name, attachment.content) for attachment in message.attachments] == [("a.txt", b"a")]
+    assert [contact.email for contact in client.contacts.list(list_id)] == ["ann@example.com"]
     fake.settle(message.uuid, "bounced", "mailbox full")
     group = client.groups.list(name="Invoices").first()
     assert group is not None

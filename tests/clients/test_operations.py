@@ -52,8 +52,8 @@ def test_contacts_are_created_changed_found_and_deleted(client: Client, service:
     assert (changed.double_opt_in, changed.subscribed.email) == (True, False)
     assert client.contacts.get(list_id, contact.id) == changed
     client.contacts.update_many(list_id, [{"id": contact.id, "loans": 3}])
-    found = client.contacts.list(list_id, email=email, loans=between(3, 4), filters={"subscribed.email": False})
-    assert [one.id for one in found] == [contact.id]
+    contacts = client.contacts.list(list_id, email=email, loans=between(3, 4), filters={"subscribed.email": False})
+    assert [contact.id for contact in contacts] == [contact.id]
     client.contacts.delete(list_id, contact.id)
     with pytest.raises(NotFound):
         client.contacts.get(list_id, contact.id)
@@ -66,11 +66,11 @@ def test_iterating_reads_all_pages_and_every_condition_finds_what_it_says(client
         list_id, ({"email": new_email(), "first_name": name, "loans": loans} for loans, name in enumerate(names))
     )
     mine = any_of(*names)
-    found = client.contacts.list(list_id, first_name=mine, limit=2)
-    assert sorted(one["first_name"] for one in found) == names
-    assert [len(page.items) for page in found.pages()] == [2, 2, 1]
-    assert found.count() == 5
-    newest = found.first()
+    contacts = client.contacts.list(list_id, first_name=mine, limit=2)
+    assert sorted(contact["first_name"] for contact in contacts) == names
+    assert [len(page.items) for page in contacts.pages()] == [2, 2, 1]
+    assert contacts.count() == 5
+    newest = contacts.first()
     assert newest is not None
     assert newest["first_name"] in names
     conditions = {
@@ -81,14 +81,16 @@ def test_iterating_reads_all_pages_and_every_condition_finds_what_it_says(client
         is_not(2): 4,
         is_not(None): 5,
     }
-    assert {one: client.contacts.list(list_id, first_name=mine, loans=one).count() for one in conditions} == conditions
+    assert {
+        condition: client.contacts.list(list_id, first_name=mine, loans=condition).count() for condition in conditions
+    } == conditions
     since = datetime.now(UTC) - timedelta(hours=1)
     assert client.contacts.list(list_id, first_name=mine, creation_time=above(since), born=None).count() == 5
     short = client.contacts.list(list_id, first_name=mine, fields=["id"], time_zone="Australia/Brisbane")
     with pytest.raises(AttributeError, match="fields"):
-        assert [one.email for one in short]
-    client.contacts.delete_many(list_id, [one.id for one in short])
-    assert found.count() == 0
+        assert [contact.email for contact in short]
+    client.contacts.delete_many(list_id, [contact.id for contact in short])
+    assert contacts.count() == 0
 
 
 def test_errors_say_where_they_are(client: Client, service: Service) -> None:
@@ -97,7 +99,7 @@ def test_errors_say_where_they_are(client: Client, service: Service) -> None:
         client.contacts.create_many(service.list_id, contacts)
     error = caught.value
     assert (error.code, error.collection, error.index, error.field) == ("invalid_email_address", "contacts", 1, "email")
-    assert [(one.code, one.place) for one in error.errors] == [
+    assert [(detail.code, detail.place) for detail in error.errors] == [
         ("invalid_email_address", "contacts[1].email"),
         ("invalid_email_address", "contacts[2].email"),
         ("unexpected_field", "contacts[2].size"),
@@ -139,13 +141,15 @@ def test_a_send_arrives_with_attachments_of_every_kind(client: Client, service: 
             ],
             attachments=[Attachment.from_bytes(b"\x00\x01", "data.bin"), Attachment.from_bytes(b"x,y\n", "rows.csv")],
         )
-    for uuid_, title, own in zip(send.uuids, ("Emma", "Persuasion"), (["terms.txt", "a.pdf"], ["b.txt"]), strict=True):
+    for uuid_, title, own_files in zip(
+        send.uuids, ("Emma", "Persuasion"), (["terms.txt", "a.pdf"], ["b.txt"]), strict=True
+    ):
         assert client.sends.wait(uuid_, timeout=180).state == "delivered"
         mail = message_from_bytes((service.launched.data / "mail" / f"{uuid_}.eml").read_bytes(), policy=policy.default)
         body = mail.get_body(("plain",))
         assert body is not None
         assert f"Return {title}" in body.get_content()
-        assert {part.get_filename() for part in mail.iter_attachments()} == {"data.bin", "rows.csv", *own}
+        assert {part.get_filename() for part in mail.iter_attachments()} == {"data.bin", "rows.csv", *own_files}
     assert client.groups.get(send.group_id).name == "Reminders"
 
 
@@ -160,7 +164,7 @@ def test_what_became_of_a_message_is_found_by_its_address_and_its_uuid(client: C
         [step.step for step in client.sends.timeline(uuid_)] == [step.step for step in recipient.timeline] == ["sent"]
     )
     assert recipient.creation_time <= recipient.timeline[0].time
-    assert [one.uuid for one in client.sends.list(email=email, state=any_of("sent", "delivered"))] == [uuid_]
+    assert [send_row.uuid for send_row in client.sends.list(email=email, state=any_of("sent", "delivered"))] == [uuid_]
     sent = client.messages.list_sent_contacts(service.message_id, contact_id=recipient.contact_id).first()
     assert sent is not None
     assert (sent.report_id, sent.open_type) == (recipient.group_id, "not_opened")
@@ -177,7 +181,7 @@ def test_a_dry_run_sends_nothing(client: Client, service: Service) -> None:
     )
     (forecast,) = planned.recipients
     assert (forecast.outcome, forecast.subject, forecast.creates_contact) == ("send", "Hi Ann", True)
-    assert [one.name for one in forecast.wildcards_without_value] == ["title"]
+    assert [wildcard.name for wildcard in forecast.wildcards_without_value] == ["title"]
     assert client.groups.list(name="Never").count() == 0
 
 
@@ -198,7 +202,7 @@ def test_lists_and_messages_are_read_with_what_they_embed(client: Client, servic
     (readers,) = client.lists.list(name="Readers", expand="contacts")
     assert readers == client.lists.get(service.list_id, expand="contacts")
     client.contacts.create(service.list_id, {"email": new_email()})
-    assert {one.list_id for one in client.lists.get(service.list_id, expand="contacts").contacts} == {readers.id}
+    assert {list_.list_id for list_ in client.lists.get(service.list_id, expand="contacts").contacts} == {readers.id}
     (reminder,) = client.messages.list(type="email", expand="content")
     assert reminder.content is not None
     assert reminder.content.body_text == "Return %%title%%"

@@ -63,7 +63,7 @@ def test_what_is_a_file(tmp_path: Path) -> None:
     path.write_bytes(b"a,b")
     as_json = {"type": "text/csv", "name": "rows.csv", "content": "YSxi"}
     with path.open("rb") as opened:
-        assert [attachment_json(one) for one in (path, opened, as_json, Attachment.from_path(str(path)))] == [
+        assert [attachment_json(file) for file in (path, opened, as_json, Attachment.from_path(str(path)))] == [
             as_json
         ] * 4
     assert Attachment.from_bytes(b"", "unknown.xyzzy").type == "application/octet-stream"

@@ -48,23 +48,27 @@ class Compose:
         self._place.image.build_once()
         for name, secret in whole["secrets"].items():
             shutil.copy(file.parent / secret["file"], self._place.secrets / name)
-        services = {name: one for name, one in whole["services"].items() if "build" in one and "profiles" not in one}
+        services = {
+            name: service
+            for name, service in whole["services"].items()
+            if "build" in service and "profiles" not in service
+        }
         migration = self._container("migrate", services.pop("migrate"), file.parent)
         migration.start()
         if migration.wait():
             return "", migration.output(), 1
-        for name, one in services.items():
+        for name, service in services.items():
             for number in range(1, int(scale.get(name, 1)) + 1):
                 numbered = name if number == 1 else f"{name}-{number}"
                 if numbered not in self.containers:
-                    self.containers[numbered] = self._container(numbered, one, file.parent)
+                    self.containers[numbered] = self._container(numbered, service, file.parent)
                     self.containers[numbered].start()
         return "", "", 0
 
     def _container(self, name: str, service: Mapping[str, Any], folder: Path) -> Container:
         settings: dict[str, str] = {}
-        for one in service["env_file"]:
-            settings |= LINE.findall((folder / one).read_text("utf-8"))
+        for file_name in service["env_file"]:
+            settings |= LINE.findall((folder / file_name).read_text("utf-8"))
         return Container(self._place, name, service, settings)
 
 

@@ -71,16 +71,16 @@ class Image:
             (self.folder / f"work{number}").mkdir()
             self._make_base(number)
             folder = "/"
-            for one in stage:
-                if one.name == "FROM" and " AS " in one.text:
-                    built[one.text.split(" AS ")[1]] = self.layer
-                elif one.name == "WORKDIR":
-                    folder = one.text
+            for instruction in stage:
+                if instruction.name == "FROM" and " AS " in instruction.text:
+                    built[instruction.text.split(" AS ")[1]] = self.layer
+                elif instruction.name == "WORKDIR":
+                    folder = instruction.text
                     self._inside(number, f"mkdir -p {folder}", "/")
-                elif one.name == "COPY":
-                    self._copy(one, folder, built)
-                elif one.name == "RUN":
-                    self._inside(number, one.text, folder)
+                elif instruction.name == "COPY":
+                    self._copy(instruction, folder, built)
+                elif instruction.name == "RUN":
+                    self._inside(number, instruction.text, folder)
         self._add_what_an_engine_adds()
 
     def remove(self) -> None:
@@ -112,10 +112,10 @@ class Image:
         )
         assert done.returncode == 0, f"RUN {command}\n{done.stdout}\n{done.stderr}"
 
-    def _copy(self, one: Instruction, folder: str, built: Mapping[str, Path]) -> None:
+    def _copy(self, instruction: Instruction, folder: str, built: Mapping[str, Path]) -> None:
         """From an earlier stage, or from the repository as far as it is sent to the build."""
-        *sources, target = one.words
-        stage = one.option("from")
+        *sources, target = instruction.words
+        stage = instruction.option("from")
         if stage:
             destination = self.layer / target.lstrip("/")
             destination.parent.mkdir(parents=True, exist_ok=True)
@@ -125,8 +125,8 @@ class Image:
             ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
         )
         for name in tracked.stdout.splitlines():
-            wanted = "." in sources or any(name == source or name.startswith(f"{source}/") for source in sources)
-            if wanted and is_in_context(name) and (ROOT / name).is_file():
+            is_copied = "." in sources or any(name == source or name.startswith(f"{source}/") for source in sources)
+            if is_copied and is_in_context(name) and (ROOT / name).is_file():
                 destination = self.layer / folder.lstrip("/") / target / name
                 destination.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, destination)
@@ -161,14 +161,23 @@ class Container:
 
     def start(self, command: Sequence[str] | None = None) -> None:
         """Starts the entrypoint with the command of the service, or with another one."""
-        (entry,) = [one.parts for one in stages()[-1] if one.name == "ENTRYPOINT"]
-        own = ["unshare", "--mount", "--propagation=private", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+        (entry,) = [instruction.parts for instruction in stages()[-1] if instruction.name == "ENTRYPOINT"]
+        namespaces = [
+            "unshare",
+            "--mount",
+            "--propagation=private",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]
         tracer = trace_calls(refused_calls()) if shutil.which("strace") else []
         arguments = [*tracer, *entry, *(command or self._service["command"])]
         script = f"hostname {self.name}\n{self._mounts()}exec chroot . {self._as_user()} {self._arguments(arguments)}"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._place.network.enter, *own, "bash", "-c", script],
+                [*self._place.network.enter, *namespaces, "bash", "-c", script],
                 env={"PATH": ROOT_PATH},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -240,7 +249,7 @@ class Container:
 
     def stop(self) -> int:
         """Sends the signal of the image to its first process; returns the exit status."""
-        (name,) = [one.text for one in stages()[-1] if one.name == "STOPSIGNAL"]
+        (name,) = [instruction.text for instruction in stages()[-1] if instruction.name == "STOPSIGNAL"]
         os.kill(self.pid, signal.Signals[name])
         return self.wait()
 
@@ -259,5 +268,5 @@ class Container:
 
 def stages_user() -> str:
     """The user of the image, as UID:GID."""
-    (user,) = [one.text for one in stages()[-1] if one.name == "USER"]
+    (user,) = [instruction.text for instruction in stages()[-1] if instruction.name == "USER"]
     return user

@@ -41,9 +41,18 @@ class Machine:
         source = Path(__file__).with_name("systemd.py").read_text("utf-8")
         (checkout / "systemd.py").write_text(f"#!{INTERPRETER} -IS\n{source}", "utf-8")
         (checkout / "systemd.py").chmod(0o755)
-        own = ["unshare", "--mount", "--propagation=private", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+        namespaces = [
+            "unshare",
+            "--mount",
+            "--propagation=private",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]
         self._holder = subprocess.Popen(
-            [*network.enter, *own, "bash", "-ec", script],
+            [*network.enter, *namespaces, "bash", "-ec", script],
             env={"PATH": ROOT_PATH},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -70,8 +79,8 @@ class Machine:
 
     def processes(self) -> dict[str, int]:
         """Unit -> the id of its process."""
-        shown = self.type(f"cd {UNITS}; for file in *.pid; do echo $file $(cat $file); kill -0 $(cat $file); done")
-        return {name: int(pid) for name, pid in re.findall(r"^(\S+)\.pid (\d+)$", shown, re.MULTILINE)}
+        output = self.type(f"cd {UNITS}; for file in *.pid; do echo $file $(cat $file); kill -0 $(cat $file); done")
+        return {name: int(pid) for name, pid in re.findall(r"^(\S+)\.pid (\d+)$", output, re.MULTILINE)}
 
     def end(self) -> None:
         """With all of its processes."""

@@ -31,10 +31,10 @@ def refused_calls() -> frozenset[str]:
 
 def calls_of(group: str) -> set[str]:
     """The system calls of a group, which may contain other groups."""
-    shown = subprocess.run(
+    completed = subprocess.run(
         ["systemd-analyze", "syscall-filter", "--no-pager", group], capture_output=True, text=True, check=True
     )
     names = [
-        line.strip() for line in shown.stdout.splitlines()[1:] if line.strip() and not line.strip().startswith("#")
+        line.strip() for line in completed.stdout.splitlines()[1:] if line.strip() and not line.strip().startswith("#")
     ]
     return {call for name in names for call in (calls_of(name) if name.startswith("@") else {name})}

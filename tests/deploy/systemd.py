@@ -40,18 +40,18 @@ def file_of(name: str) -> Path:
 
 def read(name: str) -> Settings:
     """The settings of a unit, those of its drop-ins last, with their specifiers replaced."""
-    prefixes = [name[: one.end()] for one in re.finditer("-", name)]
+    prefixes = [name[: dash.end()] for dash in re.finditer("-", name)]
     drop_ins = [path for prefix in prefixes for path in sorted((UNITS / f"{prefix}.service.d").glob("*.conf"))]
     instance = name.partition("@")[2].partition(".")[0]
-    found: Settings = {}
+    settings: Settings = {}
     for path in (file_of(name), *drop_ins):
         if not path.is_file():
             refuse(f"Unit {name} does not exist")
         for line in path.read_text("utf-8").splitlines():
             key, equals, value = line.partition("=")
             if equals and not line.startswith("#"):
-                found.setdefault(key, []).append(value.replace("%S", STATE).replace("%i", instance))
-    return found
+                settings.setdefault(key, []).append(value.replace("%S", STATE).replace("%i", instance))
+    return settings
 
 
 def assigned(words: Iterable[str]) -> dict[str, str]:
@@ -96,9 +96,9 @@ def start(names: Iterable[str]) -> None:
 
     def add(name: str) -> None:
         settings = read(name)
-        wanted = [one for line in settings.get("Wants", []) for one in line.split() if file_of(one).exists()]
-        for one in (*wanted, *sorted(path.name for path in (UNITS / f"{name}.wants").glob("*"))):
-            add(one)
+        wanted_units = [unit for line in settings.get("Wants", []) for unit in line.split() if file_of(unit).exists()]
+        for unit in (*wanted_units, *sorted(path.name for path in (UNITS / f"{name}.wants").glob("*"))):
+            add(unit)
         if "ExecStart" in settings and name not in jobs and main_pid(name) is None:
             jobs.append(name)
 
@@ -140,7 +140,7 @@ def main_pid(name: str) -> int | None:
 
 def reload(patterns: Iterable[str]) -> None:
     running = [path.stem for path in sorted(RUN.glob("*.pid")) if main_pid(path.stem)]
-    for name in (one for one in running if any(fnmatch.fnmatch(one, pattern) for pattern in patterns)):
+    for name in (unit for unit in running if any(fnmatch.fnmatch(unit, pattern) for pattern in patterns)):
         command = read(name)["ExecReload"][0].replace("$MAINPID", str(main_pid(name)))
         subprocess.run(shlex.split(command), check=True)
 
@@ -148,13 +148,13 @@ def reload(patterns: Iterable[str]) -> None:
 def systemd_run(arguments: list[str]) -> int:
     """One command with the properties of a unit."""
     settings: Settings = {}
-    known = {"--quiet", "--pipe", "--wait", "--collect", "--service-type=exec"}
+    options_without_effect = {"--quiet", "--pipe", "--wait", "--collect", "--service-type=exec"}
     while arguments and arguments[0].startswith("--"):
         option, _, value = arguments.pop(0).partition("=")
         if option in ("--property", "--setenv"):
             name, _, rest = value.partition("=") if option == "--property" else ("Environment", "", shlex.quote(value))
             settings.setdefault(name, []).append(rest)
-        elif f"{option}={value}".removesuffix("=") not in known:
+        elif f"{option}={value}".removesuffix("=") not in options_without_effect:
             refuse(f"unrecognized option {option}")
     return run(settings, arguments, {}).wait()
 
@@ -165,4 +165,4 @@ if __name__ == "__main__":
     verbs = {"enable": enable, "start": start, "reload": reload}
     if sys.argv[1] not in verbs:
         refuse(f"Unknown command verb {sys.argv[1]}")
-    verbs[sys.argv[1]]([full_name(one) for one in sys.argv[2:]])
+    verbs[sys.argv[1]]([full_name(unit) for unit in sys.argv[2:]])

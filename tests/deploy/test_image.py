@@ -118,7 +118,7 @@ def containers(operator: Operator, printed: str) -> dict[str, Container]:
 
 def test_the_image_has_the_command_and_nothing_of_the_checkout(image: Image, place: Place) -> None:
     image.build_once()
-    (service,) = [one for name, one in own_services().items() if name == "scheduler"]
+    (service,) = [service_of_compose for name, service_of_compose in own_services().items() if name == "scheduler"]
     container = Container(place, "version", {**service, "environment": {}}, {})
     container.start(["--version"])
     assert (container.wait(), container.output()) == (0, f"tms {VERSION}\n")
@@ -177,7 +177,9 @@ def test_a_first_mail_reaches_the_relay(place: Place, containers: dict[str, Cont
 @pytest.mark.skipif(not all(map(shutil.which, ("strace", "systemd-analyze"))), reason="there is no strace or systemd")
 def test_no_process_needs_what_the_sandbox_of_the_units_refuses(containers: dict[str, Container]) -> None:
     """They have started, sent and answered by now. At the end, that a refused call would be seen."""
-    assert {name: one.refused_calls() for name, one in containers.items()} == {name: [] for name in containers}
+    assert {name: container.refused_calls() for name, container in containers.items()} == {
+        name: [] for name in containers
+    }
     change_owner = ["python", "-c", "import os; os.chown('/tmp/control', -1, -1)"]
     containers["sends"].run([*trace_calls(refused_calls(), "/tmp/control"), *change_owner])
     wait_until(lambda: "chown" in containers["sends"].run(["cat", "/tmp/control"]).stdout, "the call is seen")
@@ -186,7 +188,7 @@ def test_no_process_needs_what_the_sandbox_of_the_units_refuses(containers: dict
 def test_more_senders_and_a_new_version_are_started_beside_what_runs(
     operator: Operator, containers: dict[str, Container]
 ) -> None:
-    before = {name: one.pid for name, one in containers.items()}
+    before = {name: container.pid for name, container in containers.items()}
     operator.type(MORE)
     assert containers.keys() - before.keys() == {"sends-2", "sends-3"}
     for name in ("sends-2", "sends-3"):

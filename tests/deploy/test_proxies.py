@@ -67,11 +67,14 @@ def tenants(settings: Settings) -> dict[str, str]:
     """The keys of two accounts by the network from which they may be used."""
     app = create_app(settings)
     networks = {"here": ["127.0.0.0/8", "::1/128"], "there": ["198.51.100.0/24"]}
-    found = {name: new_tenant(app, allowed_networks=one).tokens["standard"] for name, one in networks.items()}
+    keys_by_name = {
+        name: new_tenant(app, allowed_networks=allowed_networks).tokens["standard"]
+        for name, allowed_networks in networks.items()
+    }
     services: Services = app.extensions[EXTENSION]
     services.database.close()
     services.redis.close()
-    return found
+    return keys_by_name
 
 
 @pytest.fixture(scope="module")

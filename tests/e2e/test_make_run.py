@@ -50,8 +50,8 @@ def launch() -> Iterator[Launch]:
 def started(folder_name: str, **settings: str) -> Iterator[Launched]:
     """A service for several tests; it is removed also when it does not start."""
     with short_folder() as folder:
-        (own := folder / folder_name).mkdir()
-        service = Launched(own, **PATIENT, **settings)
+        (service_folder := folder / folder_name).mkdir()
+        service = Launched(service_folder, **PATIENT, **settings)
         try:
             service.start()
             yield service
@@ -87,9 +87,9 @@ class Relayed:
         """It answers."""
         if self.service is None:
             self._made += 1
-            (own := self._folder / f"service{self._made}").mkdir()
+            (service_folder := self._folder / f"service{self._made}").mkdir()
             relay = f"smtp://127.0.0.1:{port}"
-            self.service = Launched(own, **PATIENT, EMAIL_TRANSPORT_URL=relay, SEND_CONNECTIONS="2")
+            self.service = Launched(service_folder, **PATIENT, EMAIL_TRANSPORT_URL=relay, SEND_CONNECTIONS="2")
             self.service.start()
         elif not self.service.pids():
             self.service.start()
@@ -121,9 +121,9 @@ def sink(relay: tuple[Sink, int]) -> Sink:
 @pytest.fixture(scope="module")
 def relayed() -> Iterator[Relayed]:
     with short_folder() as folder:
-        one = Relayed(folder)
-        yield one
-        one.clear()
+        relayed_service = Relayed(folder)
+        yield relayed_service
+        relayed_service.clear()
 
 
 @pytest.fixture
@@ -268,14 +268,14 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
 
 
 def test_two_services_on_one_machine_are_independent(launch: Launch, running: Launched) -> None:
-    one = launch()
-    one.start()
+    first = launch()
+    first.start()
     mails, groups = running.mails(), running.get("/v1/transactional-groups")["size"]
-    one.send(addresses(1))
-    wait_until(lambda: one.mails() == 1, "the mail is there")
+    first.send(addresses(1))
+    wait_until(lambda: first.mails() == 1, "the mail is there")
     assert running.mails() == mails
     assert running.get("/v1/transactional-groups")["size"] == groups
-    one.stop()
+    first.stop()
     assert running.is_ready()
 
 

@@ -79,10 +79,10 @@ def walk(service: Launched, relay: MailServer) -> None:
         wait_until(lambda: states(service) == ["bounced"] * number, "it has bounced")  # noqa: B023
     send(service, "c", "d", "e")
     wait_until(lambda: is_noticed(service), "it is noticed")
-    (line,) = (one for one in flask(service, "status").splitlines() if one.startswith("! "))
+    (line,) = (text for text in flask(service, "status").splitlines() if text.startswith("! "))
     assert line.startswith("! the transport default has refused everything of Acme since "), line
     assert f", with: {REPLY}; its messages wait and nobody is blocked" in line
-    listing, retrying = (shlex.split(one)[3:] for one in re.findall(r"`(flask [^`]+)`", line))
+    listing, retrying = (shlex.split(command)[3:] for command in re.findall(r"`(flask [^`]+)`", line))
     assert len(re.findall(r"554 5\.7\.1", flask(service, *listing))) == 2
     relay.always.clear()
     flask(service, *retrying)

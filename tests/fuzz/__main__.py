@@ -16,7 +16,7 @@ from tests.support.chosen import chosen_names
 API = "api"
 
 
-def parse(known: Sequence[str], arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse(all_names: Sequence[str], arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--only", metavar="TARGET,…", help="only these targets; see --list")
     parser.add_argument("--inputs", type=int, help="for each reader, instead of 1,000,000 or 100,000")
@@ -26,7 +26,7 @@ def parse(known: Sequence[str], arguments: Sequence[str] | None = None) -> argpa
     parser.add_argument("--short", action="store_true", help="the main readers, and the API for one key: what CI runs")
     parser.add_argument("--list", action="store_true", help="name the targets")
     options = parser.parse_args(arguments)
-    options.names = chosen_names(parser, options.only, known)
+    options.names = chosen_names(parser, options.only, all_names)
     return options
 
 

@@ -131,9 +131,9 @@ def _fork(work: Callable[[], None], log: Path) -> int:
 
 def _fault(running: Running, log: str) -> str:
     """What was raised, or what libFuzzer says of it, and where the input is."""
-    raised, reported, found = RAISED.search(log), REPORTED.search(log), FOUND.search(log)
+    raised, reported, input_match = RAISED.search(log), REPORTED.search(log), FOUND.search(log)
     what = raised[1] if raised else reported[1] if reported else "the process ended"
-    return f"{what} (input: {found[1] if found else running.folder / 'log'})"
+    return f"{what} (input: {input_match[1] if input_match else running.folder / 'log'})"
 
 
 def _escaped(word: bytes) -> str:

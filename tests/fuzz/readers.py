@@ -39,7 +39,9 @@ def fuzz(names: Iterable[str], seed: int, jobs: int, *, inputs: int | None, shor
 def _finds_what_is_planted(seed: int) -> bool:
     """Whether a reader that fails and one whose time grows are both found."""
     with tempfile.TemporaryDirectory() as folder:
-        missed = [one.target.name for one in _outcomes(PLANTED, seed, len(PLANTED), Path(folder)) if not one.fault]
+        missed = [
+            outcome.target.name for outcome in _outcomes(PLANTED, seed, len(PLANTED), Path(folder)) if not outcome.fault
+        ]
     for name in missed:
         print(f"{name} was planted, and NOT FOUND")
     return not missed
@@ -50,11 +52,11 @@ def _fuzz(chosen: Iterable[Target], seed: int, jobs: int) -> bool:
         "| target | inputs | seconds | branches | corpus | fault |\n| --- | --- | --- | --- | --- | --- |", flush=True
     )
     faults: list[str] = []
-    for one in _outcomes(chosen, seed, jobs, FOLDER):
-        if one.fault:
-            faults.append(f"{one.target.name}: {one.fault}")
-        figures = f"{one.inputs:,} | {one.seconds:.0f} | {one.covered} | {one.corpus}"
-        print(f"| {one.target.name} | {figures} | {one.fault or 'none'} |", flush=True)
+    for outcome in _outcomes(chosen, seed, jobs, FOLDER):
+        if outcome.fault:
+            faults.append(f"{outcome.target.name}: {outcome.fault}")
+        figures = f"{outcome.inputs:,} | {outcome.seconds:.0f} | {outcome.covered} | {outcome.corpus}"
+        print(f"| {outcome.target.name} | {figures} | {outcome.fault or 'none'} |", flush=True)
     print("\n".join(["FAULTS:", *faults]) if faults else "no target has a fault")
     return not faults
 

@@ -95,9 +95,9 @@ class Target:
 
 def targets() -> dict[str, Target]:
     """All of them by key, those with the most inputs first."""
-    found = [*_of_files(), *map(_of_reader, (*IN_REQUESTS, *IN_SENDS, *INBOUND))]
-    by_key = {target.key: target for target in sorted(found, key=lambda target: -target.inputs)}
-    assert len(by_key) == len(found), "two targets have the same name"
+    all_targets = [*_file_targets(), *map(_reader_target, (*IN_REQUESTS, *IN_SENDS, *INBOUND))]
+    by_key = {target.key: target for target in sorted(all_targets, key=lambda target: -target.inputs)}
+    assert len(by_key) == len(all_targets), "two targets have the same name"
     return by_key
 
 
@@ -108,7 +108,7 @@ PROMISED = {"a template", "invalid markup", "conditions", "a query", "parts", "a
 PROMISED_KINDS = ("a filter of ", "the operator ")
 
 
-def _of_reader(reader: Reader) -> Target:
+def _reader_target(reader: Reader) -> Target:
     def read(data: bytes) -> object:
         return reader.read(reader.head + data.decode("utf-8", "replace") + reader.tail)
 
@@ -126,7 +126,7 @@ def _as_bytes(texts: tuple[str, ...] | list[str]) -> tuple[bytes, ...]:
 # ---------------------------------------------------------------------------------------------- bytes and files
 
 
-def _of_files() -> Iterator[Target]:
+def _file_targets() -> Iterator[Target]:
     mails = tuple(
         text.encode() for text in (HEAD, MULTIPART, MULTIPART + "".join(PARTS), MULTIPART + "".join(STATUSES))
     )

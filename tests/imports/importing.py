@@ -63,18 +63,18 @@ def sliced(
         valid.add(row)
     valid.rewind()
     with services.database.write() as transaction:
-        found = find_import(transaction, kind.contact_list, [digest]) if resume else None
-        if found is None:
-            found = new_import(kind.contact_list, [digest], "")
-            begin_import(transaction, found, [digest])
-    return SlicedImport(services.database, kind, valid, found, keep=keep)
+        contact_import = find_import(transaction, kind.contact_list, [digest]) if resume else None
+        if contact_import is None:
+            contact_import = new_import(kind.contact_list, [digest], "")
+            begin_import(transaction, contact_import, [digest])
+    return SlicedImport(services.database, kind, valid, contact_import, keep=keep)
 
 
 def imported(services: Services, kind: Kind, text: str, way: str = AT_ONCE, *, keep: bool = True) -> Done:
     """Imports the valid rows; without `keep` it takes that back."""
     rows, faults = checked(services, kind, text)
     if way == AT_ONCE and keep:
-        return Done.of(services.database.transact(lambda one: write_at_once(one, kind, rows)), faults)
+        return Done.of(services.database.transact(lambda transaction: write_at_once(transaction, kind, rows)), faults)
     if way == AT_ONCE:
         return Done.of(try_out(services.database, kind, rows), faults)
     assert isinstance(kind, ContactsOfList)
@@ -92,13 +92,13 @@ def stored(tenant: Tenant, list_id: int) -> dict[Any, dict[str, Any]]:
     """Email or mobile -> values of the contacts of the list."""
     columns: tuple[Any, ...] = (Contact.email, Contact.mobile, Contact.values)
     with tenant.services.database.read() as session:
-        found = session.execute(select(*columns).where(Contact.list_id == list_id).order_by(Contact.id))
-        return {row[0] or row[1]: row[2] for row in found}
+        rows = session.execute(select(*columns).where(Contact.list_id == list_id).order_by(Contact.id))
+        return {row[0] or row[1]: row[2] for row in rows}
 
 
 def acts(tenant: Tenant) -> list[tuple[str, dict[str, int]]]:
     """The audit log of the account."""
     columns: tuple[Any, ...] = (AuditEntry.action, AuditEntry.counts)
     with tenant.services.database.read() as session:
-        of_account = AuditEntry.account_id == tenant.id
-        return [tuple(row) for row in session.execute(select(*columns).where(of_account).order_by(AuditEntry.id))]
+        criteria = AuditEntry.account_id == tenant.id
+        return [tuple(row) for row in session.execute(select(*columns).where(criteria).order_by(AuditEntry.id))]

@@ -124,7 +124,7 @@ def heard(tenant: Tenant) -> tuple[list[str], list[str]]:
     with tenant.services.database.read() as session:
         events = session.scalars(select(Event.payload).where(Event.account_id == tenant.id))
         firings = session.scalars(select(TriggerFiring.action).where(TriggerFiring.account_id == tenant.id))
-        return [json.loads(one)["event"] for one in events], list(firings)
+        return [json.loads(event)["event"] for event in events], list(firings)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -162,8 +162,10 @@ def test_an_empty_cell_leaves_a_field_as_it_is_unless_empty_cells_clear(tenant: 
     assert imported(tenant.services, clearing, text, way).counts == (0, 1, 0)
     assert stored(tenant, list_id) == {"ann@example.com": {}, "bob@example.com": {}}
     with tenant.services.database.read() as session:
-        found = session.scalars(select(Contact).where(Contact.list_id == list_id, Contact.email == "ann@example.com"))
-        after = found.one()
+        contacts = session.scalars(
+            select(Contact).where(Contact.list_id == list_id, Contact.email == "ann@example.com")
+        )
+        after = contacts.one()
         assert (after.subscribed_email, after.is_active) == (False, False)
 
 
@@ -174,8 +176,8 @@ def test_forgotten_people_who_had_unsubscribed_or_were_blocked_are_left_out(tena
     with tenant.services.database.write() as transaction:
         unsubscribe(transaction, tenant.id, "email", off, None)
         block(transaction, tenant.id, "email", blocked, "by hand")
-    for one in (off, blocked, plain):
-        forget(tenant.services, [tenant.id], "email", one, wait=0)
+    for address in (off, blocked, plain):
+        forget(tenant.services, [tenant.id], "email", address, wait=0)
     text = f"email,subscribed.email\n{off},yes\n{blocked.upper()},yes\n{plain},yes\n"
     kind = contacts_of(tenant, list_id)
     for run in (tried_out, imported):

@@ -117,4 +117,6 @@ def test_trying_out_writes_nothing(tenant: Tenant, count_statements: Callable[[]
     """It waits for nobody who writes, and nobody waits for it."""
     with count_statements() as counter:
         assert tried_out(tenant.services, kind_of(tenant), "address\nann@example.com").created == 1
-    assert [one for one in counter.statements if one != "BEGIN" and not one.startswith("SELECT")] == []
+    assert [
+        statement for statement in counter.statements if statement != "BEGIN" and not statement.startswith("SELECT")
+    ] == []

@@ -43,10 +43,10 @@ def test_a_fresh_machine_sends_its_first_mail(
     settings |= {"SPF_INCLUDE": "spf.service.example"}
 
     def init(*options: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(
+        output: dict[str, Any] = json.loads(
             installed.tms(elsewhere, "init", "--domain", DOMAIN, *options, "--json", **settings)
         )
-        return found
+        return output
 
     with mail_sink(relay) as sink:
         first = init("--owner", OWNER, "--relay", f"smtp://127.0.0.1:{relay}")

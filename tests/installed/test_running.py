@@ -70,7 +70,7 @@ def test_each_process_is_started_by_a_command_of_its_own(
     installed: Installed, elsewhere: Path, migrated: dict[str, str]
 ) -> None:
     """They have the command lines of the others, and end by themselves when they are asked to."""
-    wanted = {
+    patterns = {
         ("web", "--", "--workers", "1"): r"gunicorn .*--workers 1 wsgi:application",
         ("worker", "sends"): r"-m jobs\.worker sends\s*$",
         ("scheduler",): r"-m jobs\.schedule\s*$",
@@ -79,17 +79,17 @@ def test_each_process_is_started_by_a_command_of_its_own(
     started: dict[str, Launched] = {}
     with redis_server() as redis:
         try:
-            for arguments, pattern in wanted.items():
+            for arguments, pattern in patterns.items():
                 service = installed.service(elsewhere, *arguments, REDIS_URL=redis, **migrated)
                 service.begin()
                 started[pattern] = service
-            web = started[wanted["web", "--", "--workers", "1"]]
+            web = started[patterns["web", "--", "--workers", "1"]]
             wait_until(web.is_ready, "the API is ready")
             for pattern, service in started.items():
-                wait_until(lambda one=service, line=pattern: one.process.pid in one.pids(line), pattern)
-            wait_until(lambda: "worker started" in started[wanted["worker", "sends"]].output(), "the worker runs")
-            wait_until(lambda: "scheduler started" in started[wanted["scheduler",]].output(), "the scheduler runs")
-            wait_until(lambda: "nothing to do" in started[wanted["inbound",]].output(), "the listener runs")
+                wait_until(lambda process=service, line=pattern: process.process.pid in process.pids(line), pattern)
+            wait_until(lambda: "worker started" in started[patterns["worker", "sends"]].output(), "the worker runs")
+            wait_until(lambda: "scheduler started" in started[patterns["scheduler",]].output(), "the scheduler runs")
+            wait_until(lambda: "nothing to do" in started[patterns["inbound",]].output(), "the listener runs")
             for service in started.values():
                 service.stop()
                 assert service.process.returncode == 0

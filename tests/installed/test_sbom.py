@@ -26,8 +26,8 @@ def text(dist: dict[str, bytes]) -> str:
 
 @pytest.fixture
 def sbom(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+    bill: dict[str, Any] = json.loads(text)
+    return bill
 
 
 def test_it_is_the_same_whenever_it_is_written(text: str) -> None:
@@ -44,7 +44,7 @@ def test_it_names_the_package_and_every_locked_dependency_with_its_hashes(sbom: 
     assert (sbom["metadata"]["component"]["name"], sbom["metadata"]["component"]["version"]) == (NAME, VERSION)
     locked = {*PINNED.findall((ROOT / "requirements.lock").read_text("utf-8"))}
     assert len(locked) > 40
-    assert {(one["name"], one["version"]) for one in sbom["components"]} == locked
-    for one in sbom["components"]:
-        assert one["purl"].startswith("pkg:pypi/"), one["name"]
-        assert any(reference.get("hashes") for reference in one["externalReferences"]), one["name"]
+    assert {(component["name"], component["version"]) for component in sbom["components"]} == locked
+    for component in sbom["components"]:
+        assert component["purl"].startswith("pkg:pypi/"), component["name"]
+        assert any(reference.get("hashes") for reference in component["externalReferences"]), component["name"]

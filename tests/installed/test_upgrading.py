@@ -58,14 +58,16 @@ def processes(installed: Installed, elsewhere: Path, wheel: Path) -> Iterator[di
     """Each started by a command of its own; the API is ready. Afterwards the environment has this version again."""
     with ExitStack() as stack:
         settings = {"REDIS_URL": stack.enter_context(redis_server()), "PORT": str(free_port()), "RATE_LIMIT": "off"}
-        started = {one: installed.service(elsewhere, *one, WEB_WORKERS="1", **settings) for one in PROCESSES}
+        started = {
+            arguments: installed.service(elsewhere, *arguments, WEB_WORKERS="1", **settings) for arguments in PROCESSES
+        }
         data = started["web",].data
         installed.tms(elsewhere, "db", "upgrade", DATA_DIR=str(data))
         installed.tms(elsewhere, "seed", str(elsewhere / "seed.yaml"), DATA_DIR=str(data))
         stack.callback(installed.install, "--no-deps", "--force-reinstall", wheel)
-        for one in started.values():
-            stack.callback(one.clear)
-            one.begin()
+        for service in started.values():
+            stack.callback(service.clear)
+            service.begin()
         wait_until(started["web",].is_ready, "the API is ready")
         wait_until(
             lambda: len([*(data / "processes").glob("*.background.alive")]) == len(PROCESSES) - 1,
@@ -94,16 +96,16 @@ def test_an_upgrade_refuses_no_request_and_every_process_has_the_new_code(
         f"left until all processes run this release: {CONTRACTED}; then `tms db upgrade --contract`",
     ]
     assert said.splitlines()[-1] == f"the database is at revision {CONTRACTED}"
-    for one in processes.values():
-        assert one.process.poll() is None
-        assert f"process {one.process.pid} has the code of {NEXT}" in one.output()
-        assert "is no setting of this service" not in one.output()
+    for service in processes.values():
+        assert service.process.poll() is None
+        assert f"process {service.process.pid} has the code of {NEXT}" in service.output()
+        assert "is no setting of this service" not in service.output()
     wait_until(lambda: web.mails() >= len(load.accepted), "everything accepted is sent")
     assert received(web).keys() == set(load.accepted)
     assert [address for address, mails in received(web).items() if mails > 1] == []
-    for one in processes.values():
-        one.stop()
-        assert one.process.returncode == 0
+    for service in processes.values():
+        service.stop()
+        assert service.process.returncode == 0
 
 
 def test_tms_run_reloads_the_new_code_and_signs_with_the_rotated_key(
@@ -135,8 +137,8 @@ def typed(installed: Installed, folder: Path, data: Path) -> str:
 def version(web: Launched) -> str:
     """The version of the API process that answers."""
     text = requests.get(f"{web.base}/metrics", timeout=PATIENCE).text
-    (found,) = re.findall(r'^tms_build_info{.*version="([^"]+)".*} 1', text, re.MULTILINE)
-    return str(found)
+    (version_text,) = re.findall(r'^tms_build_info{.*version="([^"]+)".*} 1', text, re.MULTILINE)
+    return str(version_text)
 
 
 def received(web: Launched) -> Counter[str]:

@@ -38,12 +38,12 @@ class Gateway:
     def wait(self, name: str, matching: Callable[[Event], bool] = lambda _: True, count: int = 1) -> list[Event]:
         """The events of that name, once there are so many that match."""
 
-        def found() -> list[Event]:
-            return [one for one in self._events if one["event"] == name and matching(one)]
+        def matching_events() -> list[Event]:
+            return [event for event in self._events if event["event"] == name and matching(event)]
 
         with self._changed:
-            assert self._changed.wait_for(lambda: len(found()) >= count, PATIENCE), self._events
-            return found()
+            assert self._changed.wait_for(lambda: len(matching_events()) >= count, PATIENCE), self._events
+            return matching_events()
 
     def order(self, name: str, **fields: Any) -> None:
         """Sends the server a command."""
@@ -53,7 +53,7 @@ class Gateway:
 
     def texts_to(self, mobile: str, count: int = 1) -> list[Event]:
         """What was submitted for the mobile, once there is so much of it."""
-        return self.wait("submitted", lambda one: one["destination"] == mobile, count)
+        return self.wait("submitted", lambda event: event["destination"] == mobile, count)
 
     def write(self, mobile: str, number: str, body: bytes, *, coding: str = "LATIN_1", **optional: Any) -> str:
         """A reply to a number; returns the status of the service's answer."""
@@ -65,9 +65,9 @@ class Gateway:
         return self._hand_in(text["destination"], text["source"][1], "SMSC_DELIVERY_RECEIPT", **fields)
 
     def _hand_in(self, mobile: str, number: str, kind: str, **fields: Any) -> str:
-        known = sum(one["event"] == "handed in" for one in self._events)
+        handed_in = sum(event["event"] == "handed in" for event in self._events)
         self.order("hand_in", mobile=mobile, number=number, kind=kind, **fields)
-        return str(self.wait("handed in", count=known + 1)[known]["status"])
+        return str(self.wait("handed in", count=handed_in + 1)[handed_in]["status"])
 
 
 @contextmanager

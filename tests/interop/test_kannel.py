@@ -43,9 +43,9 @@ def gateway() -> Iterator[tuple[Operator, Kannel]]:
 def test_a_text_reaches_the_network_and_its_receipt_comes_back(gateway: tuple[Operator, Kannel]) -> None:
     operator, kannel = gateway
     uuid = operator.send_text("61411111111", "Your code is 4711.")
-    shown = operator.wait_for_state(uuid, "delivered")
+    message = operator.wait_for_state(uuid, "delivered")
     assert f"{NUMBER} 61411111111 text Your code is 4711. Reply STOP" in kannel.network().replace("+", " ")
-    assert "acknowledged" in str(shown["timeline"])
+    assert "acknowledged" in str(message["timeline"])
 
 
 def test_a_long_text_arrives_in_parts(gateway: tuple[Operator, Kannel]) -> None:
@@ -72,5 +72,5 @@ def test_the_parts_of_a_long_reply_are_one(gateway: tuple[Operator, Kannel]) -> 
     operator.wait_for_state(uuid, "delivered")
     kannel.reply_in_parts("61444444444", NUMBER, ["I would like to ", "come, but ", "later."])
     wait_until(lambda: "received" in str(operator.show(uuid)["timeline"]), "the reply has come", 60)
-    details = [one["detail"] for one in operator.show(uuid)["timeline"] if one["step"] == "received"]
+    details = [step["detail"] for step in operator.show(uuid)["timeline"] if step["step"] == "received"]
     assert details == ["I would like to come, but later."]

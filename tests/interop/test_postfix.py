@@ -83,8 +83,8 @@ def stage() -> Iterator[Stage]:
 
 def _txt_records(stage: Stage) -> dict[str, str]:
     """The records that the operator is asked to publish for the domain."""
-    shown = stage.flask("domains", "show", "acme.example")
-    return {one["name"]: one["value"] for one in shown["records"] if one["type"] == "TXT"}
+    domain = stage.flask("domains", "show", "acme.example")
+    return {record["name"]: record["value"] for record in domain["records"] if record["type"] == "TXT"}
 
 
 def test_an_accepted_mail_arrives_whole(stage: Stage) -> None:
@@ -117,8 +117,8 @@ def test_opendkim_verifies_both_signatures(stage: Stage) -> None:
 
 def test_a_refused_recipient_bounces_and_is_blocked(stage: Stage) -> None:
     address = f"bob@{REFUSED}"
-    shown = stage.wait_for_state(stage.mail(address), "bounced")
-    assert "550 5.1.1" in str(shown)
+    message = stage.wait_for_state(stage.mail(address), "bounced")
+    assert "550 5.1.1" in str(message)
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)
 
 
@@ -133,6 +133,6 @@ def test_a_deferred_recipient_stays_in_the_queue(stage: Stage) -> None:
 def test_a_report_that_comes_back_bounces_what_was_delivered(stage: Stage) -> None:
     """The relay took the mail and could not deliver it: its report reaches the listener by the signed return path."""
     address = f"dan@{BOUNCING}"
-    shown = stage.wait_for_state(stage.mail(address), "bounced")
-    assert "no such user behind the relay" in str(shown)
+    message = stage.wait_for_state(stage.mail(address), "bounced")
+    assert "no such user behind the relay" in str(message)
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)

@@ -54,7 +54,7 @@ def words(text: dict[str, Any], state: str) -> str:
 
 def steps(operator: Operator, uuid: str, step: str) -> list[str]:
     """The details of those steps of the recipient's timeline."""
-    return [one["detail"] for one in operator.show(uuid)["timeline"] if one["step"] == step]
+    return [event["detail"] for event in operator.show(uuid)["timeline"] if event["step"] == step]
 
 
 def test_a_text_is_sent_by_a_transceiver_and_acknowledged(stage: Stage) -> None:
@@ -84,13 +84,13 @@ def test_a_long_text_goes_in_parts_and_the_receipt_of_the_last_counts(stage: Sta
     uuid = operator.send_text("61422222222", "слово " * 25)
     operator.wait_for_state(uuid, "sent")
     parts = smsc.texts_to("61422222222", 3)
-    bodies = [bytes.fromhex(one["body"]) for one in parts]
-    assert [(one["header"], one["coding"]) for one in parts] == [(True, "UCS2")] * 3
-    assert [one[:3] + one[4:6] for one in bodies] == [b"\5\0\3\3\1", b"\5\0\3\3\2", b"\5\0\3\3\3"]
-    assert len({one[3] for one in bodies}) == 1
-    assert b"".join(one[6:] for one in bodies).decode("utf-16-be") == "слово " * 25 + " Reply STOP"
+    bodies = [bytes.fromhex(part["body"]) for part in parts]
+    assert [(part["header"], part["coding"]) for part in parts] == [(True, "UCS2")] * 3
+    assert [body[:3] + body[4:6] for body in bodies] == [b"\5\0\3\3\1", b"\5\0\3\3\2", b"\5\0\3\3\3"]
+    assert len({body[3] for body in bodies}) == 1
+    assert b"".join(body[6:] for body in bodies).decode("utf-16-be") == "слово " * 25 + " Reply STOP"
     asked, unasked = "SMSC_DELIVERY_RECEIPT_REQUESTED", "NO_SMSC_DELIVERY_RECEIPT_REQUESTED"
-    assert [one["receipt"] for one in parts] == [unasked, unasked, asked]
+    assert [part["receipt"] for part in parts] == [unasked, unasked, asked]
     assert smsc.receipt(parts[-1], words(parts[-1], "DELIVRD")) == OK
     assert operator.show(uuid)["state"] == "delivered"
 
@@ -145,7 +145,7 @@ def test_what_is_too_much_for_the_gateway_is_sent_later(stage: Stage, status: st
     operator, smsc = stage
     smsc.order("answer", statuses=[status])
     uuid, _ = sent(stage, mobile)
-    assert [one["answer"] for one in smsc.texts_to(mobile)] == [status, OK]
+    assert [text["answer"] for text in smsc.texts_to(mobile)] == [status, OK]
     (deferral,) = steps(operator, uuid, "deferred")
     assert deferral.startswith(f"{code} ")
 

@@ -60,8 +60,8 @@ class Prometheus:
         """What a query finds now, without what is no number."""
         answer = requests.get(f"{self.base}/api/v1/query", {"query": expression}, timeout=PATIENCE).json()
         assert answer["status"] == "success", answer
-        found = [float(one["value"][1]) for one in answer["data"]["result"]]
-        return [value for value in found if not math.isnan(value)]
+        samples = [float(sample["value"][1]) for sample in answer["data"]["result"]]
+        return [value for value in samples if not math.isnan(value)]
 
     def await_firing(self, *names: str) -> None:
         """Waits until all of them fire."""
@@ -93,17 +93,17 @@ def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
         "--log.level=warn",
     ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        one = Prometheus(f"http://127.0.0.1:{port}")
+        server = Prometheus(f"http://127.0.0.1:{port}")
         try:
-            wait_until(lambda: _is_ready(one) or process.poll() is not None, "Prometheus is ready")
+            wait_until(lambda: _is_ready(server) or process.poll() is not None, "Prometheus is ready")
             assert process.poll() is None, (folder / "log").read_text()
-            yield one
+            yield server
         finally:
             process.terminate()
 
 
-def _is_ready(one: Prometheus) -> bool:
+def _is_ready(server: Prometheus) -> bool:
     try:
-        return requests.get(f"{one.base}/-/ready", timeout=PATIENCE).ok
+        return requests.get(f"{server.base}/-/ready", timeout=PATIENCE).ok
     except requests.ConnectionError:
         return False

@@ -112,9 +112,9 @@ class World:
         """What a statement counts."""
         engine = create_engine(self.postgres.url)
         with engine.connect() as connection:
-            found: int = connection.execute(text(statement)).scalar_one()
+            count: int = connection.execute(text(statement)).scalar_one()
         engine.dispose()
-        return found
+        return count
 
     def fires(self, *names: str) -> bool:
         """Whether any of these alerts fires."""
@@ -164,9 +164,9 @@ def watched_service() -> Iterator[World]:
         )
         stack.callback(service.clear)
         service.start()
-        (own := folder / "prometheus").mkdir()
-        alerts = stack.enter_context(prometheus(own, f"127.0.0.1:{service.port}"))
-        one = World(service, database, redis, relay, opened, alerts)
-        wait_until(lambda: one.send().status_code == 202, "a send is accepted")
+        (prometheus_folder := folder / "prometheus").mkdir()
+        alerts = stack.enter_context(prometheus(prometheus_folder, f"127.0.0.1:{service.port}"))
+        world = World(service, database, redis, relay, opened, alerts)
+        wait_until(lambda: world.send().status_code == 202, "a send is accepted")
         alerts.await_quiet("TmsApiDown", "TmsDatabaseDown", "TmsProcessMissing", "TmsSchedulerDoesNotLook")
-        yield one
+        yield world

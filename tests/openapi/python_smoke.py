@@ -111,16 +111,16 @@ class Smoke:
         root = self.parsed("root.get", root_get.sync_detailed(client=self.client), Root)
         assert "contact.view" in root.access_token_scope.split(",")
         page = self.parsed("lists.list", lists_list.sync_detailed(client=self.client, limit=5), ContactListCollection)
-        found = lists_get.sync_detailed(self.estate.list_id, client=self.client)
-        contact_list = self.parsed("lists.get", found, ContactList)
-        assert [one.id for one in page.field_embedded.lists] == [contact_list.id]
+        answer = lists_get.sync_detailed(self.estate.list_id, client=self.client)
+        contact_list = self.parsed("lists.get", answer, ContactList)
+        assert [list_.id for list_ in page.field_embedded.lists] == [contact_list.id]
 
     def contacts(self) -> None:
         list_id, client = self.estate.list_id, self.client
-        one = ContactWrite(email="ann@example.com", is_active=True)
-        one["first_name"] = "Ann"
+        draft = ContactWrite(email="ann@example.com", is_active=True)
+        draft["first_name"] = "Ann"
         answers = [
-            contacts_create.sync_detailed(list_id, client=client, body=one, idempotency_key="ann-once")
+            contacts_create.sync_detailed(list_id, client=client, body=draft, idempotency_key="ann-once")
             for _ in range(2)
         ]
         contact, again = (self.parsed("contacts.create", answer, Contact, 201) for answer in answers)
@@ -134,8 +134,10 @@ class Smoke:
         everyone = self.parsed("contacts.list", contacts_list.sync_detailed(list_id, client=client), ContactCollection)
         ids = [element.id for element in everyone.field_embedded.contacts]
         assert len(ids) == 3
-        found = self.parsed("contacts.get", contacts_get.sync_detailed(list_id, contact.id, client=client), Contact)
-        assert found["first_name"] == "Ann"
+        contact_read = self.parsed(
+            "contacts.get", contacts_get.sync_detailed(list_id, contact.id, client=client), Contact
+        )
+        assert contact_read["first_name"] == "Ann"
         change = contacts_update.sync_detailed(
             list_id, contact.id, client=client, body=ContactWrite(double_opt_in=True)
         )
@@ -167,9 +169,9 @@ class Smoke:
         assert (timeline.uuid, timeline.email) == (sent.uuid, "dora@example.com")
         assert timeline.creation_time.utcoffset() is not None
         filters = SendsListFilters.from_dict({"state:ne": "bounced"})
-        found = sends_list.sync_detailed(client=client, email="dora@example.com", filters=filters)
-        page = self.parsed("sends.list", found, RecipientCollection)
-        assert [one.uuid for one in page.field_embedded.recipients] == [sent.uuid]
+        answer = sends_list.sync_detailed(client=client, email="dora@example.com", filters=filters)
+        page = self.parsed("sends.list", answer, RecipientCollection)
+        assert [recipient.uuid for recipient in page.field_embedded.recipients] == [sent.uuid]
         groups = self.parsed("groups.list", groups_list.sync_detailed(client=client), GroupCollection)
         (group,) = groups.field_embedded.transactional_groups
         assert self.parsed("groups.get", groups_get.sync_detailed(group.id, client=client), Group).name == "Codes"
@@ -190,8 +192,8 @@ class Smoke:
         client, id_ = self.client, self.estate.captured_id
         page = self.parsed("inbox.list", inbox_list.sync_detailed(client=client, address="ann@example.com"), Inbox)
         assert [message.id for message in page.field_embedded.messages] == [id_]
-        one = self.parsed("inbox.get", inbox_get.sync_detailed(id_, client=client), CapturedMessageWithContent)
-        assert one.content.endswith("Hello")
+        captured = self.parsed("inbox.get", inbox_get.sync_detailed(id_, client=client), CapturedMessageWithContent)
+        assert captured.content.endswith("Hello")
 
     def automations(self) -> None:
         client, id_ = self.client, self.estate.automation_id
@@ -200,8 +202,8 @@ class Smoke:
         runs = self.parsed(
             "automations.list_runs", automations_list_runs.sync_detailed(id_, client=client), RunCollection
         ).field_embedded.runs
-        one = automations_get_run.sync_detailed(id_, runs[0].id, client=client)
-        assert self.parsed("automations.get_run", one, RunWithSteps).passed_steps == []
+        answer = automations_get_run.sync_detailed(id_, runs[0].id, client=client)
+        assert self.parsed("automations.get_run", answer, RunWithSteps).passed_steps == []
         self.parsed("automations.pause", automations_pause.sync_detailed(id_, client=client), AutomationWithDefinition)
         how = Resumption(held=ResumptionHeld.SHIFT)
         resumed = automations_resume.sync_detailed(id_, client=client, body=how)

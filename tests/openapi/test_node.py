@@ -100,5 +100,7 @@ def test_a_typescript_client_calls_every_operation(typescript: Path, tenant: Ten
         command: list[str | Path] = ["node", typescript / "smoke.js", orjson.dumps(estate).decode()]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    operations = [one for item in describe()["paths"].values() for one in item.values() if isinstance(one, dict)]
+    operations = [
+        operation for item in describe()["paths"].values() for operation in item.values() if isinstance(operation, dict)
+    ]
     assert orjson.loads(done.stdout) == sorted(operation["operationId"] for operation in operations)

@@ -74,7 +74,7 @@ def _reload(folder: Path, database_url: str) -> Result:
 
 def _told(log: str) -> list[str]:
     """The last lines of a log without the frequent ones."""
-    return [line for line in log.splitlines() if not any(one in line for one in FREQUENT)][-60:]
+    return [line for line in log.splitlines() if not any(part in line for part in FREQUENT)][-60:]
 
 
 @contextlib.contextmanager

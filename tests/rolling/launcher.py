@@ -90,22 +90,22 @@ class Reload:
         return {row["key"]: row["signing_processes"] for row in rows}
 
 
-def check_reload(one: Reload) -> None:
+def check_reload(reload: Reload) -> None:
     """Rotates the key, installs the next version and reloads: the same processes answer with the new code, and sign
     with the new key."""
-    service = one.service
+    service = reload.service
     before, page = set(service.pids("gunicorn")), _page(service)
-    (old,) = one.keys()
+    (old,) = reload.keys()
     # It is refused while a process has only just started, and nothing is changed then.
-    wait_until(lambda: one.typed("secrets", "rotate").returncode == 0, "the key is rotated")
-    one.install()
-    reloaded = one.typed("reload")
+    wait_until(lambda: reload.typed("secrets", "rotate").returncode == 0, "the key is rotated")
+    reload.install()
+    reloaded = reload.typed("reload")
     assert reloaded.returncode == 0, reloaded.stdout + reloaded.stderr
     assert {service.get("/docs/openapi.json")["info"]["version"] for _ in range(ANSWERS)} == {NEXT}
     assert min(before) in service.pids("gunicorn")
     workers = before - {min(before)}
     wait_until(lambda: not workers & set(service.pids("gunicorn")), "the workers from before have ended")
-    wait_until(lambda: not one.keys()[old], "no process signs with the key from before")
+    wait_until(lambda: not reload.keys()[old], "no process signs with the key from before")
     signed = {_cursor(_page(service, page)) for _ in range(ANSWERS)}
     assert len(signed) == 1
     assert signed != {_cursor(page)}
@@ -114,8 +114,8 @@ def check_reload(one: Reload) -> None:
 
 def _page(service: Launched, like: dict[str, Any] | None = None) -> dict[str, Any]:
     """The first of two contacts, with a signed link to the second: always the same two."""
-    (one,) = service.get("/v1/lists")["_embedded"]["lists"]
-    path = f"/v1/lists/{one['id']}/contacts"
+    (first_list,) = service.get("/v1/lists")["_embedded"]["lists"]
+    path = f"/v1/lists/{first_list['id']}/contacts"
     if like:
         return service.get(path, **{"id:in": _query(like)["id:in"], "limit": 1})
     wait_until(lambda: len(service.get(path, limit=2)["_embedded"]["contacts"]) == 2, "there are two contacts")

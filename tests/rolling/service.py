@@ -26,8 +26,8 @@ BACKGROUND = {
 
 def unpack_released(folder: Path) -> bool:
     """Writes the last code before the baseline into the folder; False if this checkout does not have its commit."""
-    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{COMMIT_OF_LAST_STEP}^{{commit}}"]
-    if subprocess.run(known, stderr=subprocess.DEVNULL, check=False).returncode:
+    command = ["git", "-C", str(ROOT), "cat-file", "-e", f"{COMMIT_OF_LAST_STEP}^{{commit}}"]
+    if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
         return False
     folder.mkdir()
     with subprocess.Popen(["git", "-C", str(ROOT), "archive", COMMIT_OF_LAST_STEP], stdout=subprocess.PIPE) as archive:

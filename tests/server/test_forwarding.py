@@ -28,7 +28,7 @@ FORGED = {
 @pytest.mark.parametrize("name", FORGED)
 def test_without_trusted_proxies_forwarded_headers_are_ignored(web: Web, name: str) -> None:
     came = requests.post(f"{web.base}/doors/what-came", headers={name: FORGED[name]}, timeout=PATIENCE).json()
-    assert {one: came[one] for one in ("scheme", "client", "script", "path")} == {
+    assert {name: came[name] for name in ("scheme", "client", "script", "path")} == {
         "scheme": "http",
         "client": "127.0.0.1",
         "script": "",

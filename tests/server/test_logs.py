@@ -113,5 +113,5 @@ def test_refused_requests_are_counted(web: Web, strict: Web) -> None:
 def counted(server: Web, method: str, status: int) -> float:
     """The requests of all routes with that method and status, of all processes."""
     lines = requests.get(f"{server.base}/metrics", timeout=PATIENCE).text.splitlines()
-    of_both = re.compile(rf'tms_http_requests_total{{method="{method}",route="[^"]*",status="{status}"}} ')
-    return sum(float(line.rpartition(" ")[2]) for line in lines if of_both.match(line))
+    pattern = re.compile(rf'tms_http_requests_total{{method="{method}",route="[^"]*",status="{status}"}} ')
+    return sum(float(line.rpartition(" ")[2]) for line in lines if pattern.match(line))

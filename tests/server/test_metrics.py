@@ -21,8 +21,8 @@ def scraped(web: Web) -> Scraped:
     return parsed(requests.get(f"{web.base}/metrics", timeout=PATIENCE).text)
 
 
-def answered(found: Scraped, method: str, route: str, status: int) -> float:
-    return value(found, "tms_http_requests_total", method=method, route=route, status=str(status))
+def answered(scraped: Scraped, method: str, route: str, status: int) -> float:
+    return value(scraped, "tms_http_requests_total", method=method, route=route, status=str(status))
 
 
 def test_requests_that_the_server_refuses_are_counted(web: Web) -> None:

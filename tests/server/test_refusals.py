@@ -129,10 +129,10 @@ def test_a_body_arrives_as_it_was_sent_by_length_and_in_chunks(web: Web, size: i
 
 
 def test_pipelined_requests_are_answered_in_order(web: Web) -> None:
-    one = (OPEN + "Content-Length: 3\r\n\r\n").encode() + b"abc"
+    first = (OPEN + "Content-Length: 3\r\n\r\n").encode() + b"abc"
     two = (OPEN + "Transfer-Encoding: chunked\r\n\r\n").encode() + b"4;x=y\r\nabcd\r\n1\r\ne\r\n0\r\nT: t\r\n\r\n"
     with web.connect() as line:
-        line.send((one + two + b"\r\n") * 50)
+        line.send((first + two + b"\r\n") * 50)
         assert [line.answer().json()["length"] for _ in range(100)] == [3, 5] * 50
 
 

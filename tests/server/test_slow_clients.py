@@ -132,7 +132,7 @@ def test_at_the_limit_of_buffered_bytes_the_largest_request_is_refused(strict: W
 
 def unread(line: Line) -> int:
     """Bytes that the system buffers on their way to the server."""
-    local, remote = (f"{one[1]:04X}" for one in (line.link.getsockname(), line.link.getpeername()))
+    local, remote = (f"{address[1]:04X}" for address in (line.link.getsockname(), line.link.getpeername()))
     for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = row.split()
         if {fields[1][-4:], fields[2][-4:]} == {local, remote}:
