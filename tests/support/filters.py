@@ -11,8 +11,6 @@ from tests.support.client import Client, items
 
 Pairs = Sequence[tuple[str, str]]
 
-DAY = timedelta(days=1)
-
 
 def moment(text: str) -> datetime:
     """An instant from `2026-01-31` or `2026-01-31T10:00:00`, in UTC."""
